@@ -1,0 +1,37 @@
+# Everything runs in the project's own environment; `make run` and `make test` set it up.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test test-all lint bench catalog clean
+
+run: $(STAMP)
+	@$(BIN)/python -m modelpact.cli.tour
+
+test: $(STAMP)
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-all: $(STAMP)
+	$(BIN)/pytest -n auto -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+# Rebuild the shipped snapshot from the reviewable sources.
+catalog: $(STAMP)
+	$(BIN)/modelpact catalog build
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,72 @@
+"""Changes: where lineages disagree, and what differs between two snapshots."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.claim import Claim, Vote
+from modelpact.catalog.snapshot import Models
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """One capability of one model on which the lineages disagree."""
+
+    target: str
+    capability: str
+    votes: tuple[Vote, ...]
+    taken: Claim
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What became of one model, or of one of its capabilities, between two snapshots."""
+
+    target: str
+    kind: str
+    capability: str = ""
+    before: Claim | None = None
+    after: Claim | None = None
+
+
+def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[Conflict]:
+    """Yield every disagreement between lineages, by provider and model."""
+    for target, name, votes in _votes(catalog, provider):
+        if len({(vote.support, vote.value) for vote in votes}) > 1:
+            taken = catalog.resolve(*catalog.split(target)).claim(name)
+            yield Conflict(target, name, votes, taken)
+
+
+def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
+    for one in catalog.models.providers if provider is None else (provider,):
+        for model in catalog.models.table(one):
+            record = catalog.models.find(one, model)
+            if record is None or len(record.votes) < 2:
+                continue
+            for name in record.spoken_of():
+                yield f"{one}/{model}", name, record.votes_on(name, catalog.lineages)
+
+
+def changes(before: Catalog, after: Catalog) -> Iterator[Change]:
+    """Yield models that came or went, and claims that changed, by provider and model."""
+    old, new = set(_targets(before.models)), set(_targets(after.models))
+    for provider, model in sorted(old | new):
+        target = f"{provider}/{model}"
+        if (provider, model) not in old:
+            yield Change(target, "added")
+        elif (provider, model) not in new:
+            yield Change(target, "removed")
+        else:
+            yield from _claim_changes(target, before, after)
+
+
+def _targets(models: Models) -> Iterator[tuple[str, str]]:
+    for provider in models.providers:
+        for model in models.table(provider):
+            yield provider, model
+
+
+def _claim_changes(target: str, before: Catalog, after: Catalog) -> Iterator[Change]:
+    key = before.split(target)
+    for old, new in zip(before.resolve(*key), after.resolve(*key), strict=True):
+        if (old.support, old.value, old.assumed) != (new.support, new.value, new.assumed):
+            yield Change(target, "changed", old.capability, old, new)

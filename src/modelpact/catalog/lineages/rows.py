@@ -1,0 +1,185 @@
+"""What the lineage readers share: price arithmetic, row collecting and row writing."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+Rank = tuple[int | str, ...]
+Prices = dict[str, int]
+
+#: Reasoning effort levels, weakest first.
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+_PICO = 12
+_PICO_A_MILLION = 6
+
+
+class BadRowError(Exception):
+    """A source row that cannot be trusted; its message is the reason."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A source row that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Everything one source said: rows to keep, and what was left out."""
+
+    header: dict[str, str]
+    rows: list[Row]
+    skipped: list[Skipped]
+    unmapped: dict[str, int]
+
+
+@dataclass
+class Collector:
+    """Gathers rows by (provider, model) and remembers everything left out."""
+
+    providers: Mapping[str, str]
+    skipped: list[Skipped] = field(default_factory=list)
+    unmapped: Counter[str] = field(default_factory=Counter)
+    _kept: dict[tuple[str, str], tuple[Rank, str, Row]] = field(default_factory=dict)
+
+    def provider(self, name: str) -> str | None:
+        """Return the canonical id of a source's provider name, counting unknown ones."""
+        canonical = self.providers.get(name)
+        if canonical is None:
+            self.unmapped[name] += 1
+        return canonical
+
+    def skip(self, name: str, reason: str) -> None:
+        """Record a source row that is left out."""
+        self.skipped.append(Skipped(name, reason))
+
+    def add(self, name: str, row: Row, rank: Rank) -> None:
+        """Keep a row; of two that differ, keep the lower rank and report the other."""
+        key = (row["provider"], row["model"])
+        new = (rank, name, row)
+        old = self._kept.get(key)
+        if old is None:
+            self._kept[key] = new
+            return
+        winner, loser = (old, new) if old[0] <= rank else (new, old)
+        self._kept[key] = winner
+        if winner[2] != loser[2]:
+            fields = ", ".join(_differences(winner[2], loser[2]))
+            self.skip(loser[1], f"duplicate of {winner[1]}, differs in {fields}")
+
+    def finish(self, header: dict[str, str]) -> Extraction:
+        """Return the sorted result."""
+        rows = [self._kept[key][2] for key in sorted(self._kept)]
+        skipped = sorted(self.skipped, key=lambda each: (each.reason, each.name))
+        return Extraction(header, rows, skipped, dict(sorted(self.unmapped.items())))
+
+
+def _differences(left: Row, right: Row) -> list[str]:
+    """Name the fields in which two rows of one model differ."""
+    flat_left, flat_right = ({**row, **row["caps"]} for row in (left, right))
+    names = (flat_left.keys() | flat_right.keys()) - {"caps"}
+    return sorted(name for name in names if flat_left.get(name) != flat_right.get(name))
+
+
+def _scaled(value: object, name: str, exponent: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise BadRowError(f"{name} is {type(value).__name__}")
+    amount = Decimal(value)
+    if not amount.is_finite() or amount < 0:
+        raise BadRowError(f"{name} is {amount}")
+    with localcontext() as context:
+        context.prec = 60
+        exact = amount.scaleb(exponent)
+        return int(exact.to_integral_value(rounding=ROUND_HALF_EVEN))
+
+
+def pico_a_token(value: object, name: str) -> int:
+    """Turn USD a token into whole pico-USD a token."""
+    return _scaled(value, name, _PICO)
+
+
+def pico_a_million(value: object, name: str) -> int:
+    """Turn USD a million tokens into whole pico-USD a token."""
+    return _scaled(value, name, _PICO_A_MILLION)
+
+
+def price_of(base: Prices, tiers: Mapping[int, Prices]) -> Row | None:
+    """Join base prices and tiers; each tier is complete, what it leaves open is carried up."""
+    if not base:
+        return None
+    price: Row = dict(base)
+    current, steps = dict(base), []
+    for above in sorted(tiers):
+        following = {**current, **tiers[above]}
+        if following != current:
+            steps.append([above, following])
+        current = following
+    if steps:
+        price["tiers"] = steps
+    return price
+
+
+def typed_bool(value: object, name: str) -> bool:
+    """Return a boolean or refuse the row."""
+    if not isinstance(value, bool):
+        raise BadRowError(f"{name} is {type(value).__name__}")
+    return value
+
+
+def token_count(value: object, name: str) -> int | None:
+    """Return a positive token count, None for zero, or refuse the row."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadRowError(f"{name} is {value if isinstance(value, int) else type(value).__name__}")
+    return value or None
+
+
+def text_list(value: object, name: str) -> list[str]:
+    """Return a list of strings or refuse the row."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BadRowError(f"{name} is not a list of strings")
+    return value
+
+
+def iso_date(value: object, name: str) -> str | None:
+    """Return a full ISO date; None for a month or year alone; refuse anything else."""
+    if not isinstance(value, str):
+        raise BadRowError(f"{name} is {type(value).__name__}")
+    if len(value) in (4, 7):
+        return None
+    try:
+        return date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise BadRowError(f"{name} is not a date") from None
+
+
+def encode(header: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write a header and rows as JSON lines, the same bytes for the same rows."""
+    lines = (
+        json.dumps(each, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        for each in (header, *rows)
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def provider_names(providers_toml: Path, lineage: str) -> dict[str, str]:
+    """Map one lineage's provider names to canonical ids, in the order they are listed."""
+    table = tomllib.loads(providers_toml.read_text(encoding="utf-8"))
+    names: dict[str, str] = {}
+    for provider in table["providers"]:
+        for name in provider.get("lineages", {}).get(lineage, ()):
+            if name in names:
+                raise ValueError(f"{lineage} {name!r} is claimed by two providers")
+            names[name] = provider["id"]
+    return names

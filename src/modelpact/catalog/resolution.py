@@ -1,0 +1,264 @@
+"""Resolutions: what a provider's model can do, with every layer that had a say."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind
+from modelpact.catalog.derive import derive
+from modelpact.catalog.facts import Lineage, Price, Record
+from modelpact.catalog.provider import Provider
+from modelpact.catalog.statement import LIST_FIELDS, Stated
+from modelpact.vocabulary.capability import CAPABILITIES, capability
+
+Trust = Literal["known", "assumed", "model"]
+
+_OF_THE_MODEL: Final = frozenset(
+    {"tool-calling", "reasoning"}
+    | {one.id for one in CAPABILITIES.values() if one.group == "modality"}
+)
+"""What a model takes along to whoever passes it on; the rest belongs to the provider's API."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """One layer of a resolution: a statement, or a record of facts, and how far it is trusted."""
+
+    evidence: Evidence
+    fields: Mapping[str, Any] = {}
+    cells: Mapping[str, Stated] = {}
+    record: Record | None = None
+    trust: Trust = "known"
+
+    def stated(self, name: str) -> Stated | None:
+        """Return what this layer says of a capability, or None where it is silent."""
+        return self.cells.get(name) if self.record is None else self.record.stated(name)
+
+    def only_assumed(self, name: str) -> bool:
+        """Tell whether what the layer says of this capability may only be assumed."""
+        if self.trust == "known":
+            return False
+        return self.trust == "assumed" or name not in _OF_THE_MODEL
+
+
+class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one layer said, for people to read: the fields as they stand in their source."""
+
+    layer: LayerKind
+    rule: str
+    fields: dict[str, Any]
+    source: str = ""
+    date: str = ""
+    assumed: bool = False
+
+
+class ModelCapabilities(msgspec.Struct, frozen=True):
+    """The nine fields of seed 004, resolved; None where nothing is said."""
+
+    token_limit_param: str | None
+    input_modalities: tuple[str, ...]
+    output_modalities: tuple[str, ...]
+    tool_calling: bool | None
+    parallel_tool_calls: bool | None
+    streaming: bool | None
+    json_mode: str | None
+    caching: str | None
+    supported_parameters: tuple[str, ...]
+
+
+class Resolution:
+    """The answer to "what can this provider's model do": claims, made when they are asked for."""
+
+    __slots__ = (
+        "_claims",
+        "_layers",
+        "_lineages",
+        "api",
+        "constraints",
+        "listed",
+        "memo",
+        "model",
+        "provider",
+        "provider_id",
+        "target",
+        "vendor",
+    )
+
+    def __init__(
+        self,
+        *,
+        provider_id: str,
+        model: str,
+        provider: Provider | None,
+        api: str | None,
+        vendor: str | None,
+        layers: tuple[Layer, ...],
+        lineages: tuple[Lineage, ...],
+        constraints: tuple[Constraint, ...],
+        listed: bool,
+    ) -> None:
+        self.provider_id = provider_id
+        self.model = model
+        self.target = f"{provider_id}/{model}"
+        self.provider = provider
+        self.api = api
+        self.vendor = vendor
+        self.constraints = constraints
+        self.listed = listed
+        """Whether any catalog lists the model under this provider."""
+        self.memo: dict[Any, Any] = {}
+        """Answers to questions asked of this model before; see `modelpact.negotiation`."""
+        self._layers = layers
+        self._lineages = lineages
+        self._claims: dict[str, Claim] = {}
+
+    def __repr__(self) -> str:
+        return f"<Resolution {self.target}>"
+
+    def claim(self, name: str) -> Claim:
+        """Return the claim for a capability by its canonical id, alias or dialect name."""
+        found = self._claims.get(name)
+        if found is None:
+            found = self._claims[name] = self._make(name)
+        return found
+
+    def _make(self, name: str) -> Claim:
+        known = CAPABILITIES.get(name) or capability(name)
+        if known.id != name:
+            return self.claim(known.id)
+        if known.formula is not None:
+            return derive(name, known.formula, self.claim)
+        assumed: tuple[Layer, Stated] | None = None
+        for layer in reversed(self._layers):
+            stated = layer.stated(name)
+            if stated is None:
+                continue
+            if layer.only_assumed(name):
+                assumed = assumed or (layer, stated)
+                continue
+            evidence = self._evidence(layer, name)
+            return Claim(name, stated.support, stated.value, stated.reason, evidence=evidence)
+        if assumed is None:
+            return Claim(name)
+        layer, stated = assumed
+        return Claim(
+            name,
+            value=stated.value,
+            assumed=stated.support,
+            evidence=self._evidence(layer, name),
+        )
+
+    def _evidence(self, layer: Layer, name: str) -> Evidence:
+        if layer.record is None:
+            return layer.evidence
+        votes = layer.record.votes_on(name, self._lineages)
+        said = layer.evidence
+        return Evidence(said.layer, said.rule, said.source, votes[0].date if votes else "", votes)
+
+    def __iter__(self) -> Iterator[Claim]:
+        for name in CAPABILITIES:
+            yield self.claim(name)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records of facts behind the answer, the provider's own last."""
+        return tuple(layer.record for layer in self._layers if layer.record is not None)
+
+    def _own(self) -> Record | None:
+        for layer in reversed(self._layers):
+            if layer.record is not None and layer.trust == "known":
+                return layer.record
+        return None
+
+    @property
+    def price(self) -> Price | None:
+        """What this provider charges, where that is known."""
+        own = self._own()
+        return None if own is None else own.price
+
+    @property
+    def released(self) -> str:
+        """The date of release, or an empty string."""
+        own = self._own()
+        return "" if own is None else own.released
+
+    @property
+    def retires(self) -> str:
+        """The date on which the provider takes the model away, or an empty string."""
+        own = self._own()
+        return "" if own is None else own.retires
+
+    @property
+    def status(self) -> str:
+        """`deprecated`, `alpha`, `beta`, or an empty string."""
+        own = self._own()
+        return "" if own is None else own.status
+
+    @property
+    def trace(self) -> tuple[TraceEntry, ...]:
+        """What each layer said, from the defaults upward."""
+        return tuple(self._trace_entry(layer) for layer in self._layers)
+
+    def _trace_entry(self, layer: Layer) -> TraceEntry:
+        fields = dict(layer.fields)
+        if layer.record is not None:
+            for name in layer.record.spoken_of():
+                votes = layer.record.votes_on(name, self._lineages)
+                fields[name] = {vote.lineage: _shown(vote.support, vote.value) for vote in votes}
+        said = layer.evidence
+        return TraceEntry(
+            said.layer,
+            said.rule,
+            fields,
+            said.source,
+            said.date,
+            assumed=layer.trust != "known",
+        )
+
+    @property
+    def capabilities(self) -> ModelCapabilities:
+        """The nine fields of seed 004."""
+        return ModelCapabilities(
+            token_limit_param=_text(self.claim("token-limit-param").value),
+            input_modalities=self._listing("input_modalities", "-input"),
+            output_modalities=self._listing("output_modalities", "-output"),
+            tool_calling=_truth(self.claim("tool-calling")),
+            parallel_tool_calls=_truth(self.claim("parallel-tool-calls")),
+            streaming=_truth(self.claim("streaming")),
+            json_mode=_text(self.claim("json-mode").value),
+            caching=self._caching(),
+            supported_parameters=self._listing("supported_parameters", ""),
+        )
+
+    def _listing(self, field: str, suffix: str) -> tuple[str, ...]:
+        """Return a list field in the order in which it was last written, as the claims have it."""
+        written = self._last_written(field) or ()
+        order = dict.fromkeys((*written, *LIST_FIELDS[field]))
+        return tuple(name for name in order if _truth(self.claim(name + suffix)))
+
+    def _caching(self) -> str | None:
+        written = self._last_written("caching")
+        if isinstance(written, str) and written != "none" and _truth(self.claim(written)):
+            return written
+        return _text(self.claim("caching").value)
+
+    def _last_written(self, field: str) -> Any:
+        for layer in reversed(self._layers):
+            if field in layer.fields:
+                return layer.fields[field]
+        return None
+
+
+def _truth(claim: Claim) -> bool | None:
+    support = claim.assumed if claim.support == "unknown" else claim.support
+    return None if support in (None, "unknown") else support != "unsupported"
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _shown(support: str, value: object) -> Any:
+    if value is not None:
+        return list(value) if isinstance(value, tuple) else value
+    return support == "native"

@@ -1,0 +1,107 @@
+"""Verification: all load checks, and warnings about data that is correct but suspect."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from modelpact.catalog.build import LINEAGES, build, read_lineages
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.rules import Rule
+from modelpact.catalog.snapshot import BUNDLED, decode
+from modelpact.catalog.sources import SOURCES, Sources, read_sources
+from modelpact.vocabulary.errors import CatalogError, Problem
+
+_BARE_VERSION: Final = re.compile(r"(?<![\d.])(?<!\d-)\d+$")
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """What a verification found: errors that forbid use, and warnings."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    models: int = 0
+    rules: int = 0
+
+
+def verify(
+    sources_dir: Path = SOURCES, lineages_dir: Path = LINEAGES, snapshot: Path | None = BUNDLED
+) -> Verification:
+    """Check the sources, the lineages and that the snapshot is the one they make."""
+    try:
+        sources = read_sources(sources_dir)
+        lineages = read_lineages(lineages_dir)
+    except CatalogError as error:
+        return Verification(error.problems)
+    data = build(sources, lineages)
+    errors = []
+    if snapshot is not None and (not snapshot.is_file() or snapshot.read_bytes() != data):
+        message = "is not what the sources make; run `modelpact catalog build`"
+        errors.append(Problem(snapshot.name, "", message))
+    catalog = Catalog(decode(data, "the built snapshot"))
+    warnings = [*source_warnings(sources), *effect_warnings(catalog)]
+    count = len(sources.rules) + len(sources.corrections) + len(sources.constraints)
+    return Verification(tuple(errors), tuple(warnings), catalog.index.size, count)
+
+
+def source_warnings(sources: Sources) -> Iterator[Problem]:
+    """Yield warnings that the text of the rules alone gives: risky prefixes, unsorted arrays."""
+    risky: dict[str, int] = {}
+    for table in ("rules", "corrections", "constraints"):
+        for rule in getattr(sources, table):
+            where = f"{table.removesuffix('s')} {rule.name!r}"
+            for prefix in risky_prefixes(rule):
+                risky[prefix] = risky.get(prefix, 0) + 1
+            for field, value in rule.caps.items():
+                if isinstance(value, list) and not _in_order(field, value):
+                    yield Problem("rules", f"{where}: caps.{field}", "the array is not sorted")
+            if not rule.source:
+                yield Problem("rules", where, "no source is given")
+    for prefix, count in risky.items():
+        where = f"the prefix {prefix!r} of {count} rule{'s' if count > 1 else ''}"
+        yield Problem("rules", where, f"risky: it also takes {prefix}5…")
+
+
+def risky_prefixes(rule: Rule) -> list[str]:
+    """Return the prefixes that end in a bare version number: `gpt-4` also takes `gpt-45`."""
+    if rule.kind != "prefix_any":
+        return []
+    return [prefix for prefix in rule.patterns if _BARE_VERSION.search(prefix)]
+
+
+def _in_order(field: str, value: list[str]) -> bool:
+    if field in ("input_modalities", "output_modalities", "reasoning_effort"):
+        return True
+    return value == sorted(value)
+
+
+def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
+    """Yield a warning for each rule that decides nothing for any model of the snapshot."""
+    matched: set[tuple[str, str]] = set()
+    decisive: set[tuple[str, str]] = set()
+    for provider, model in _everything(catalog):
+        resolution = catalog.resolve(provider, model)
+        for entry in resolution.trace:
+            matched.add((entry.layer, entry.rule))
+        for claim in resolution:
+            if claim.evidence is not None:
+                decisive.add((claim.evidence.layer, claim.evidence.rule))
+    for kind, rules in (("rule", catalog.rules), ("correction", catalog.corrections)):
+        for rule in rules:
+            key = (kind, rule.name)
+            if key not in matched:
+                yield Problem("rules", f"{kind} {rule.name!r}", "matches no model of the snapshot")
+            elif key not in decisive:
+                message = "has no effect: later layers overrule all that it says"
+                yield Problem("rules", f"{kind} {rule.name!r}", message)
+
+
+def _everything(catalog: Catalog) -> Iterable[tuple[str, str]]:
+    for provider in catalog.models.providers:
+        for model in catalog.models.table(provider):
+            yield provider, model
+    for one in catalog.providers.listed:
+        if one.kind != "cloud":
+            yield one.id, "any-model"

@@ -1,0 +1,113 @@
+"""What the commands share: options, input, output."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.resolution import Resolution
+from modelpact.configuration import Configuration, load_configuration
+from modelpact.vocabulary.errors import InputError, UnknownName
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_INPUT = 16 * 1024 * 1024
+
+
+def config_option(function: F) -> F:
+    """Add `--config FILE`."""
+    return click.option(
+        "--config",
+        "config_path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The modelpact.toml to use; by default the nearest one upward from here.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(
+        function
+    )
+
+
+def configured(config_path: Path | None) -> tuple[Configuration, Catalog]:
+    """Load the configuration and the catalog under it."""
+    configuration = load_configuration(config_path)
+    return configuration, configuration.catalog()
+
+
+def resolve_target(catalog: Catalog, target: str, api: str | None = None) -> Resolution:
+    """Resolve PROVIDER/MODEL, or raise an error that names the nearest providers."""
+    provider, model = catalog.split(target)
+    if catalog.find_provider(provider) is None:
+        names = (*catalog.configured, *catalog.providers.names)
+        raise UnknownName("provider", provider, names, "`modelpact models` lists what is known")
+    return catalog.resolve(provider, model, api)
+
+
+def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete PROVIDER/MODEL in the shell."""
+    from modelpact.catalog.catalog import default_catalog
+
+    catalog = default_catalog()
+    provider, slash, start = incomplete.partition("/")
+    if not slash:
+        return sorted(
+            f"{one.id}/" for one in catalog.providers.listed if one.id.startswith(provider)
+        )
+    names = catalog.models.table(provider)
+    return [f"{provider}/{name}" for name in sorted(names) if name.startswith(start)][:200]
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def read_json(file: str | None) -> Any:
+    """Read JSON from a file, or from standard input when the file is `-` or left out."""
+    name = "standard input" if file in (None, "-") else str(file)
+    try:
+        if file in (None, "-"):
+            data = sys.stdin.buffer.read(MAX_INPUT + 1)
+        else:
+            with Path(str(file)).open("rb") as stream:
+                data = stream.read(MAX_INPUT + 1)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+    if len(data) > MAX_INPUT:
+        raise InputError(f"{name} is larger than {MAX_INPUT // 1024 // 1024} MiB")
+    return parse_json(data, name)
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no endless nesting."""
+
+    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+            raise InputError(f"{name}: the key {twice!r:.80} stands twice in one object")
+        return found
+
+    def no_constant(text: str) -> Any:
+        raise InputError(f"{name}: {text} is not JSON")
+
+    try:
+        return json.loads(data, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(f"{name} is not JSON: {error.msg} at {place}") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} is not JSON that can be read: {error}") from None

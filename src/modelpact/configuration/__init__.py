@@ -1,0 +1,24 @@
+"""The configuration: one `modelpact.toml`, typed, with errors that name line and key.
+
+May import everything beneath it: `negotiation`, `needs`, `catalog`, `vocabulary`.
+"""
+
+from modelpact.configuration.config import (
+    Configuration,
+    ProviderSettings,
+    SecretRef,
+    StoreSettings,
+    Workload,
+)
+from modelpact.configuration.load import find_configuration, load_configuration, read_configuration
+
+__all__ = [
+    "Configuration",
+    "ProviderSettings",
+    "SecretRef",
+    "StoreSettings",
+    "Workload",
+    "find_configuration",
+    "load_configuration",
+    "read_configuration",
+]

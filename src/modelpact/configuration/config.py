@@ -1,0 +1,60 @@
+"""The values of a `modelpact.toml`."""
+
+from pathlib import Path
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
+from modelpact.needs.need import Needs
+from modelpact.negotiation.verdict import Policy
+
+
+class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a secret comes from: an environment variable or a file, never the file itself."""
+
+    env: str = ""
+    file: str = ""
+
+
+class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where records are kept."""
+
+    url: str = "sqlite:modelpact.db"
+
+
+class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a provider is reached. `kind` names the provider whose rules hold for this one."""
+
+    kind: str = ""
+    base_url: str = ""
+    api_key: SecretRef | None = None
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A named piece of work: what it needs, the model it runs on, the declared fallback."""
+
+    name: str
+    model: str
+    needs: Needs
+    fallback: str | None = None
+    line: int | None = None
+    """Where it stands in the file."""
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """Everything that a `modelpact.toml` says."""
+
+    path: Path | None = None
+    store: StoreSettings = StoreSettings()
+    policy: Policy = Policy()
+    providers: dict[str, ProviderSettings] = {}
+    models: dict[tuple[str, str], Overlay] = {}
+    workloads: dict[str, Workload] = {}
+
+    def catalog(self, base: Catalog | None = None) -> Catalog:
+        """Return the catalog with this configuration's providers and models over it."""
+        base = base or default_catalog()
+        configured = {name: one.kind for name, one in self.providers.items() if one.kind}
+        if not configured and not self.models:
+            return base
+        return base.extended(overlay=self.models, configured=configured)

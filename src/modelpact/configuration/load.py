@@ -1,0 +1,274 @@
+"""Loading: a `modelpact.toml` is found, read and checked; all problems are told at once."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
+from modelpact.catalog.statement import statement_problems
+from modelpact.configuration.config import (
+    Configuration,
+    ProviderSettings,
+    SecretRef,
+    StoreSettings,
+    Workload,
+)
+from modelpact.configuration.lines import line_of
+from modelpact.needs.need import Need, Needs, need
+from modelpact.negotiation.verdict import Policy
+from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem, nearest
+
+FILE_NAME: Final = "modelpact.toml"
+SECTIONS: Final = ("store", "policy", "providers", "models", "workloads")
+WORKLOAD_FIELDS: Final = ("model", "needs", "fallback")
+NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
+
+T = TypeVar("T")
+
+
+def find_configuration(start: Path | None = None) -> Path | None:
+    """Return the nearest `modelpact.toml`, from the folder upward, or None."""
+    folder = (start or Path.cwd()).resolve()
+    for one in (folder, *folder.parents):
+        if (one / FILE_NAME).is_file():
+            return one / FILE_NAME
+    return None
+
+
+def load_configuration(path: Path | None = None, *, start: Path | None = None) -> Configuration:
+    """Load the named file, else the nearest one, else the defaults."""
+    found = path or find_configuration(start)
+    if found is None:
+        return Configuration()
+    try:
+        text = found.read_text(encoding="utf-8")
+    except OSError as error:
+        problem = Problem(str(found), "", f"cannot be read: {error.strerror or error}")
+        raise ConfigurationError([problem]) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError([Problem(str(found), "", "not UTF-8")]) from None
+    return read_configuration(text, path=found)
+
+
+def read_configuration(
+    text: str, *, path: Path | None = None, catalog: Catalog | None = None
+) -> Configuration:
+    """Read a configuration from its text; raise `ConfigurationError` with all problems."""
+    file = FILE_NAME if path is None else str(path)
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError([Problem(file, "", f"not TOML: {error}")]) from None
+    reader = _Reader(text, file, catalog or default_catalog())
+    configuration = reader.read(content, path)
+    if reader.problems:
+        raise ConfigurationError(sorted(reader.problems, key=lambda one: one.line or 0))
+    return configuration
+
+
+class _Reader:
+    """Reads section by section and collects what is wrong."""
+
+    def __init__(self, text: str, file: str, catalog: Catalog) -> None:
+        self.text = text
+        self.file = file
+        self.catalog = catalog
+        self.problems: list[Problem] = []
+        self.providers: dict[str, ProviderSettings] = {}
+
+    def wrong(self, path: Sequence[str], message: str) -> None:
+        where = ".".join(_quoted(key) for key in path)
+        self.problems.append(Problem(self.file, where, message, line_of(self.text, path)))
+
+    def read(self, content: Mapping[str, Any], path: Path | None) -> Configuration:
+        for name in content:
+            if name not in SECTIONS:
+                self.wrong([name], _no_such("section", name, SECTIONS))
+        store = self.section(content, "store", StoreSettings, StoreSettings())
+        policy = self.section(content, "policy", Policy, Policy())
+        for name, entry in self.table(content, "providers"):
+            settings = self.provider(name, entry)
+            if settings is not None:
+                self.providers[name] = settings
+        models = dict(self.models(content))
+        workloads = {
+            name: workload
+            for name, entry in self.table(content, "workloads")
+            if (workload := self.workload(name, entry)) is not None
+        }
+        return Configuration(path, store, policy, self.providers, models, workloads)
+
+    def section(self, content: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
+        """Read a section of fixed keys, each wrong key told for itself."""
+        given = content.get(name, {})
+        if not isinstance(given, dict):
+            self.wrong([name], f"expected a section [{name}]")
+            return default
+        fields: dict[str, Any] = {}
+        for one in msgspec.structs.fields(kind):  # type: ignore[arg-type]
+            if one.name in given:
+                try:
+                    fields[one.name] = msgspec.convert(given[one.name], one.type)
+                except msgspec.ValidationError as error:
+                    self.wrong([name, one.name], _readable(error, one.type))
+        known = [one.name for one in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
+        for key in given:
+            if key not in known:
+                self.wrong([name, key], _no_such("key", key, known))
+        return kind(**fields)
+
+    def table(self, content: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        given = content.get(name, {})
+        if not isinstance(given, dict):
+            self.wrong([name], f"expected sections [{name}.NAME]")
+            return
+        for key, entry in given.items():
+            if isinstance(entry, dict):
+                yield key, entry
+            else:
+                self.wrong([name, key], f"expected a section [{name}.{_quoted(key)}]")
+
+    def provider(self, name: str, entry: Mapping[str, Any]) -> ProviderSettings | None:
+        before = len(self.problems)
+        place = ["providers", name]
+        known = [one.name for one in msgspec.structs.fields(ProviderSettings)]
+        for key, value in entry.items():
+            if key not in known:
+                self.wrong([*place, key], _no_such("key", key, known))
+            elif key != "api_key" and not isinstance(value, str):
+                self.wrong([*place, key], "expected a string")
+        kind = entry.get("kind", "")
+        if isinstance(kind, str):
+            self.check_kind(place, name, kind)
+        secret = self.secret([*place, "api_key"], entry["api_key"]) if "api_key" in entry else None
+        if len(self.problems) > before:
+            return None
+        return ProviderSettings(kind, entry.get("base_url", ""), secret)
+
+    def check_kind(self, place: list[str], name: str, kind: str) -> None:
+        names = self.catalog.providers.names
+        if kind and self.catalog.providers.find(kind) is None:
+            self.wrong([*place, "kind"], _no_such("provider", kind, names))
+        elif not kind and self.catalog.providers.find(name) is None:
+            hint = 'give kind = "…", the provider that it behaves like (such as vllm or openai)'
+            self.wrong(place, f"{_no_such('provider', name, names)}, or {hint}")
+
+    def secret(self, place: list[str], value: Any) -> SecretRef | None:
+        if isinstance(value, str):
+            self.wrong(place, 'a key never stands in the file: write { env = "NAME" }')
+            return None
+        try:
+            found = msgspec.convert(value, SecretRef)
+        except msgspec.ValidationError:
+            found = SecretRef()
+        if bool(found.env) == bool(found.file):
+            self.wrong(place, 'expected { env = "NAME" } or { file = "PATH" }')
+            return None
+        return found
+
+    def models(self, content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Overlay]]:
+        for name, entry in self.table(content, "models"):
+            place = ["models", name]
+            key = self.target(place, name)
+            fields = {field: value for field, value in entry.items() if field != "same_as"}
+            for field, message in statement_problems(fields):
+                self.wrong([*place, field], message)
+            same_as = entry.get("same_as", "")
+            if same_as:
+                same = self.target([*place, "same_as"], same_as)
+                same_as = "" if same is None else "/".join(same)
+            if key is not None:
+                yield key, Overlay(fields, FILE_NAME, same_as)
+
+    def target(self, place: list[str], target: Any) -> tuple[str, str] | None:
+        """Check a PROVIDER/MODEL and return it with the provider's own id."""
+        try:
+            provider, model = self.catalog.split(target)
+        except InputError as error:
+            self.wrong(place, str(error))
+            return None
+        if provider in self.providers:
+            return provider, model
+        found = self.catalog.providers.find(provider)
+        if found is None:
+            names = (*self.providers, *self.catalog.providers.names)
+            self.wrong(place, _no_such("provider", provider, names))
+            return None
+        return found.id, model
+
+    def workload(self, name: str, entry: Mapping[str, Any]) -> Workload | None:
+        before = len(self.problems)
+        place = ["workloads", name]
+        for key in entry:
+            if key not in WORKLOAD_FIELDS:
+                self.wrong([*place, key], _no_such("key", key, WORKLOAD_FIELDS))
+        if "model" not in entry:
+            self.wrong(place, "model is missing: the PROVIDER/MODEL that the work runs on")
+        model = self.target([*place, "model"], entry["model"]) if "model" in entry else None
+        fallback = None
+        if "fallback" in entry:
+            fallback = self.target([*place, "fallback"], entry["fallback"])
+        needs = self.needs([*place, "needs"], entry.get("needs", []), name)
+        if len(self.problems) > before or model is None or needs is None:
+            return None
+        return Workload(
+            name,
+            "/".join(model),
+            needs,
+            None if fallback is None else "/".join(fallback),
+            line_of(self.text, place),
+        )
+
+    def needs(self, place: list[str], listed: Any, name: str) -> Needs | None:
+        if not isinstance(listed, list):
+            self.wrong(place, 'expected a list such as ["tools", "context>=200k"]')
+            return None
+        found: list[Need] = []
+        for entry in listed:
+            try:
+                found.append(_need(entry, name))
+            except InputError as error:
+                self.wrong(place, str(error))
+        try:
+            return Needs(found)
+        except InputError as error:
+            self.wrong(place, str(error))
+            return None
+
+
+def _need(entry: Any, workload: str) -> Need:
+    if isinstance(entry, str):
+        return Need.parse(entry, required_by=(workload,))
+    if not isinstance(entry, dict):
+        raise InputError(f"a need is a text or a table, not {entry!r:.60}")
+    for key in entry:
+        if key not in NEED_FIELDS:
+            raise InputError(_no_such("key of a need", key, NEED_FIELDS))
+    if not isinstance(entry.get("capability"), str):
+        raise InputError("a need's table names its capability")
+    given = {key: value for key, value in entry.items() if key != "capability"}
+    given.setdefault("required_by", workload)
+    return need(entry["capability"], **given)
+
+
+def _no_such(what: str, name: str, known: Sequence[str]) -> str:
+    close = nearest(name, known)
+    if close:
+        return f"unknown {what} {name!r}; did you mean {close[0]!r}?"
+    listed = f"; there are {', '.join(known)}" if len(known) <= 12 else ""
+    return f"unknown {what} {name!r}{listed}"
+
+
+def _readable(error: msgspec.ValidationError, kind: Any) -> str:
+    choices = getattr(kind, "__args__", ())
+    if choices and all(isinstance(one, str) for one in choices):
+        return f"expected one of {', '.join(choices)}"
+    return str(error).lower().replace("`", "")
+
+
+def _quoted(key: str) -> str:
+    plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
+    return key if plain else f'"{key}"'

@@ -1,0 +1,98 @@
+"""The JSON Schema of `modelpact.toml`, for editors; the same rules as the loader's."""
+
+from typing import Any
+
+from modelpact.catalog.statement import FIELDS, LIST_FIELDS
+from modelpact.configuration.load import NEED_FIELDS
+from modelpact.needs.need import LEVELS
+from modelpact.vocabulary.capability import CAPABILITIES
+from modelpact.vocabulary.support import MIN_SUPPORTS
+
+_TARGET = {"type": "string", "pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"}
+_TEXT = {"type": "string"}
+
+
+def configuration_schema() -> dict[str, Any]:
+    """Return the schema as data."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "modelpact.toml",
+        **_closed(
+            {
+                "store": _closed({"url": _TEXT}),
+                "policy": _closed(
+                    {
+                        "unknown": {"enum": ["refuse", "probe"]},
+                        "emulate": {"type": "boolean"},
+                        "unsupported_params": {"enum": ["refuse", "drop"]},
+                    }
+                ),
+                "providers": {"type": "object", "additionalProperties": _provider()},
+                "models": {"type": "object", "additionalProperties": _model()},
+                "workloads": {"type": "object", "additionalProperties": _workload()},
+            }
+        ),
+    }
+
+
+def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+    }
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def _provider() -> dict[str, Any]:
+    secret = {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
+    return _closed({"kind": _TEXT, "base_url": _TEXT, "api_key": secret})
+
+
+def _model() -> dict[str, Any]:
+    properties: dict[str, Any] = {"same_as": _TARGET}
+    properties |= {field: _field(field) for field in sorted(FIELDS)}
+    schema = _closed(properties)
+    schema["patternProperties"] = {"^x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*$": _flag()}
+    return schema
+
+
+def _field(field: str) -> dict[str, Any]:
+    if field in LIST_FIELDS:
+        listed: dict[str, Any] = {
+            "type": "array",
+            "items": {"enum": list(LIST_FIELDS[field])},
+            "uniqueItems": True,
+        }
+        if field == "input_modalities":
+            listed["contains"] = {"const": "text"}
+        return listed
+    info = CAPABILITIES[field.replace("_", "-")]
+    if info.kind == "limit":
+        return {"type": "integer", "minimum": 1}
+    if info.kind == "choice":
+        return {"enum": list(info.choices)}
+    if field == "reasoning_effort":
+        levels = {"type": "array", "items": _TEXT, "minItems": 1}
+        return {"anyOf": [_flag(), levels]}
+    return _flag()
+
+
+def _flag() -> dict[str, Any]:
+    reason = _closed({"reason": _TEXT}, "reason")
+    restricted = _closed({"restricted": {"anyOf": [_TEXT, reason]}}, "restricted")
+    words = {"enum": ["native", "emulated", "unsupported", "unknown"]}
+    return {"anyOf": [{"type": "boolean"}, words, restricted]}
+
+
+def _workload() -> dict[str, Any]:
+    fields: dict[str, Any] = dict.fromkeys(NEED_FIELDS, _TEXT)
+    fields |= {
+        "level": {"enum": list(LEVELS)},
+        "min_support": {"enum": list(MIN_SUPPORTS)},
+        "minimum": {"type": ["integer", "string"]},
+    }
+    needs = {"type": "array", "items": {"anyOf": [_TEXT, _closed(fields, "capability")]}}
+    return _closed({"model": _TARGET, "needs": needs, "fallback": _TARGET}, "model")

@@ -1,0 +1,9 @@
+"""The needs: what work requires, read from text and from every dialect's JSON.
+
+May import `catalog` and `vocabulary`.
+"""
+
+from modelpact.needs.need import Level, Need, Needs, need
+from modelpact.needs.readers import read_abp, read_openwop, read_stud
+
+__all__ = ["Level", "Need", "Needs", "need", "read_abp", "read_openwop", "read_stud"]

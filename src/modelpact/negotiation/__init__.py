@@ -1,0 +1,44 @@
+"""Negotiation: needs × claims → verdict, reports, suggestions. Pure: no files, no network.
+
+May import `needs`, `catalog` and `vocabulary`.
+"""
+
+from modelpact.negotiation.diagnose import diagnose
+from modelpact.negotiation.negotiate import NO_STRATEGIES, Strategies, decide, negotiate
+from modelpact.negotiation.parameters import (
+    ParamFinding,
+    negotiate_parameters,
+    params_affected,
+)
+from modelpact.negotiation.reports import markdown, one_line, verdict_data
+from modelpact.negotiation.search import find_models, suggest
+from modelpact.negotiation.verdict import (
+    Diagnostic,
+    Finding,
+    Missing,
+    ParamAffected,
+    Policy,
+    Verdict,
+)
+
+__all__ = [
+    "NO_STRATEGIES",
+    "Diagnostic",
+    "Finding",
+    "Missing",
+    "ParamAffected",
+    "ParamFinding",
+    "Policy",
+    "Strategies",
+    "Verdict",
+    "decide",
+    "diagnose",
+    "find_models",
+    "markdown",
+    "negotiate",
+    "negotiate_parameters",
+    "one_line",
+    "params_affected",
+    "suggest",
+    "verdict_data",
+]

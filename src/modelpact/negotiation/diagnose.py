@@ -1,0 +1,42 @@
+"""Diagnosis: what a person needs to know of a verdict that is not a plain yes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog, default_catalog
+from modelpact.catalog.resolution import Resolution
+from modelpact.needs.need import Needs
+from modelpact.negotiation.negotiate import DEFAULT_POLICY
+from modelpact.negotiation.parameters import params_affected
+from modelpact.negotiation.search import suggest
+from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
+
+
+def diagnose(
+    verdict: Verdict,
+    *,
+    previous: str | None = None,
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    target: Resolution | None = None,
+    policy: Policy = DEFAULT_POLICY,
+    catalog: Catalog | None = None,
+) -> Diagnostic | None:
+    """Return the full diagnostic of a rejected or warned verdict, or None where all is well.
+
+    `params` are the session's parameters by layer; `target` is the model they would apply to.
+    """
+    plain = verdict.diagnostic
+    if plain is None:
+        return None
+    catalog = catalog or default_catalog()
+    suggestion = None
+    if not verdict.ok:
+        needs = Needs(one.need for one in verdict.findings)
+        better = suggest(needs, avoid=verdict.target, policy=policy, catalog=catalog)
+        suggestion = None if better is None else better.target
+    affected = () if params is None or target is None else params_affected(params, target)
+    return msgspec.structs.replace(
+        plain, previous=previous, suggestion=suggestion, params_affected=affected
+    )

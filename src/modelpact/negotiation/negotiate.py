@@ -1,0 +1,191 @@
+"""Negotiation: needs × claims × policy → verdict. Pure, total and deterministic."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from modelpact.catalog.catalog import Catalog, default_catalog
+from modelpact.catalog.claim import Claim, ClaimSource, Constraint
+from modelpact.catalog.resolution import Resolution
+from modelpact.needs.need import Need, Needs
+from modelpact.negotiation.verdict import Finding, Policy, Reason, Verdict
+from modelpact.vocabulary.capability import CAPABILITIES, Ladder, SameAs
+from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.support import satisfies
+
+DEFAULT_POLICY: Final = Policy()
+_MOST_REMEMBERED: Final = 1_024
+
+
+class Strategies:
+    """What emulation can make up for: a label for each capability. Compared by identity."""
+
+    __slots__ = ("labels",)
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.labels = dict(labels)
+
+
+NO_STRATEGIES: Final = Strategies({})
+
+
+def negotiate(
+    needs: Needs | Iterable[Need | str] | str,
+    target: ClaimSource | str,
+    policy: Policy = DEFAULT_POLICY,
+    *,
+    strategies: Strategies = NO_STRATEGIES,
+    catalog: Catalog | None = None,
+) -> Verdict:
+    """Answer whether a model meets the needs; every need gets its finding.
+
+    `target` is `provider/model`, looked up in the catalog, or claims. The same question asked
+    again of the same resolved model is answered from memory.
+    """
+    if not isinstance(needs, Needs):
+        needs = Needs(needs)
+    if isinstance(target, str):
+        catalog = catalog or default_catalog()
+        target = catalog.resolve(*catalog.split(target))
+    if not isinstance(target, Resolution):
+        return decide(needs, target, policy, strategies)
+    memo = target.memo
+    key = (needs, policy, strategies)
+    verdict = memo.get(key)
+    if verdict is None:
+        if len(memo) >= _MOST_REMEMBERED:
+            memo.clear()
+        verdict = memo[key] = decide(needs, target, policy, strategies)
+    answered: Verdict = verdict
+    return answered
+
+
+def decide(
+    needs: Needs, claims: ClaimSource, policy: Policy, strategies: Strategies = NO_STRATEGIES
+) -> Verdict:
+    """Compute a verdict. It never stops at the first miss."""
+    if not hasattr(claims, "claim"):
+        raise InputError(f"cannot negotiate against a {type(claims).__name__}")
+    findings = [
+        _finding(need, claims.claim(need.capability), policy, strategies.labels) for need in needs
+    ]
+    if claims.constraints:
+        findings = _constrained(findings, claims.constraints)
+    ok = True
+    for one in findings:
+        if one.outcome == "missing":
+            ok = False
+            break
+    return Verdict(claims.target, tuple(findings), ok)
+
+
+def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]) -> Finding:
+    reason = _shortfall(need, claim)
+    if need.level == "probed":
+        info = CAPABILITIES.get(need.capability)
+        if not reason and info is not None and info.kind == "limit":
+            return Finding(need, claim, "met")
+        return Finding(need, claim, "probe-pending", "probed")
+    if not reason:
+        if claim.support == "native":
+            return Finding(need, claim, "met")
+        return Finding(need, claim, "met", label=_provider_label(claim))
+    label = ""
+    if reason in ("unsupported", "unknown") and need.min_support == "emulated":
+        label = labels.get(need.capability, "")
+        if label and policy.emulate:
+            return Finding(need, claim, "emulated", label=label)
+    if reason == "unknown" and (
+        need.level == "preferred"
+        or policy.unknown == "probe"
+        or need.capability == "context-window"
+    ):
+        return Finding(need, claim, "probe-pending", reason, label)
+    if need.level == "preferred":
+        return Finding(need, claim, "preferred-unmet", reason, label)
+    return Finding(need, claim, "missing", reason, label)
+
+
+def _shortfall(need: Need, claim: Claim) -> Reason:
+    """Say in what the claim falls short of the need; an empty reason means that it does not."""
+    support = claim.support
+    if support == "unknown":
+        return "unknown"
+    minimum = need.minimum
+    if minimum is not None:
+        value = claim.value
+        if isinstance(minimum, int):
+            if not isinstance(value, int):
+                return "unsupported" if support == "unsupported" else "unknown"
+            if value < minimum:
+                return "below-minimum"
+        elif value is None:
+            return "unsupported" if support == "unsupported" else "unknown"
+        else:
+            return _choice_shortfall(need, str(value), claim)
+    if support == "unsupported":
+        return "unsupported"
+    return "" if satisfies(support, need.min_support) else "below-support"
+
+
+def _choice_shortfall(need: Need, value: str, claim: Claim) -> Reason:
+    info = need.capability_info
+    if value != need.minimum:
+        order = info.choices
+        if not info.ordered or value not in order:
+            return "below-minimum"
+        if order.index(value) < order.index(str(need.minimum)):
+            return "below-minimum"
+    if claim.support == "unsupported":
+        return ""
+    return "" if satisfies(claim.support, need.min_support) else "below-support"
+
+
+def _provider_label(claim: Claim) -> str:
+    if claim.support == "restricted":
+        return f"restricted: {claim.reason}" if claim.reason else "restricted"
+    return "emulated by the provider" if claim.support == "emulated" else ""
+
+
+def _constrained(findings: list[Finding], constraints: tuple[Constraint, ...]) -> list[Finding]:
+    """Turn needs that are each met but exclude each other into misses that name one another.
+
+    A preferred need gives way to hard ones; where all are of one level, all are missed.
+    """
+    engaged: dict[str, list[int]] = {}
+    for place, one in enumerate(findings):
+        if one.outcome == "met" and one.need.level != "probed":
+            for name in _stands_on(one.need):
+                engaged.setdefault(name, []).append(place)
+    clashes: dict[int, set[str]] = {}
+    for constraint in constraints:
+        if not all(name in engaged for name in constraint.excludes):
+            continue
+        places = {place for name in constraint.excludes for place in engaged[name]}
+        if len(places) < 2:
+            continue
+        preferred = {place for place in places if findings[place].need.level == "preferred"}
+        for place in preferred or places:
+            others = {findings[other].capability for other in places if other != place}
+            clashes.setdefault(place, set()).update(others)
+    for place, others in clashes.items():
+        one = findings[place]
+        outcome = "missing" if one.need.level == "hard" else "preferred-unmet"
+        findings[place] = Finding(
+            one.need,
+            one.claim,
+            outcome,  # type: ignore[arg-type]
+            "conflict",
+            conflicts=tuple(sorted(others)),
+        )
+    return findings
+
+
+def _stands_on(need: Need) -> tuple[str, ...]:
+    """Return the capability and the one it follows from, so that constraints see through both."""
+    formula = need.capability_info.formula
+    if isinstance(formula, SameAs):
+        return need.capability, formula.base
+    if isinstance(formula, Ladder):
+        base = next((base for value, base in formula.steps if value == need.minimum), None)
+        return (need.capability, base) if base else (need.capability,)
+    return (need.capability,)

@@ -1,0 +1,192 @@
+"""Parameters: which of a request's or session's settings will not apply on a model, and why."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from modelpact.catalog.resolution import Resolution
+from modelpact.negotiation.verdict import ParamAffected, shown
+from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.redaction import redact
+
+Action = Literal["applies", "rename", "unsupported", "unknown", "invalid"]
+SourceLayer = Literal["defaultParams", "launch", "/params"]
+SOURCE_LAYERS: Final[tuple[SourceLayer, ...]] = ("defaultParams", "launch", "/params")
+
+_CAPABILITY_OF: Final[Mapping[str, str]] = {
+    "temperature": "temperature",
+    "top_p": "top-p",
+    "topP": "top-p",
+    "top_k": "top-k",
+    "topK": "top-k",
+    "stop": "stop-sequences",
+    "stop_sequences": "stop-sequences",
+    "stopSequences": "stop-sequences",
+    "seed": "seed",
+    "n": "n",
+    "candidateCount": "n",
+    "logprobs": "logprobs",
+    "top_logprobs": "logprobs",
+    "frequency_penalty": "frequency-penalty",
+    "presence_penalty": "presence-penalty",
+    "logit_bias": "logit-bias",
+    "stream": "streaming",
+    "tools": "tool-calling",
+    "functions": "tool-calling",
+    "tool_choice": "tool-choice",
+    "function_call": "tool-choice",
+    "parallel_tool_calls": "parallel-tool-calls",
+    "response_format": "json-object",
+    "reasoning_effort": "reasoning-effort",
+    "reasoning.effort": "reasoning-effort",
+    "output_config.effort": "reasoning-effort",
+    "thinking.budget_tokens": "thinking-budget",
+    "thinkingBudget": "thinking-budget",
+    "include_reasoning": "include-reasoning",
+    "prediction": "predicted-outputs",
+    "web_search_options": "web-search",
+    "prompt_cache_key": "prompt-caching",
+    "cache_control": "prompt-caching",
+}
+_TOKEN_LIMITS: Final[Mapping[str, str]] = {
+    "max_tokens": "max-tokens",
+    "max_completion_tokens": "max-completion-tokens",
+    "max_output_tokens": "max-output-tokens",
+    "maxOutputTokens": "max-output-tokens",
+}
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "temperature": (1, 1.0),
+    "top_p": (1, 1.0),
+    "n": (1,),
+    "logprobs": (False, 0),
+    "top_logprobs": (0,),
+    "frequency_penalty": (0, 0.0),
+    "presence_penalty": (0, 0.0),
+    "logit_bias": ({},),
+    "stream": (False,),
+    "stop": ([],),
+    "stop_sequences": ([],),
+    "tools": ([],),
+    "tool_choice": ("auto", "none"),
+    "parallel_tool_calls": (False,),
+    "include_reasoning": (False,),
+}
+"""Values that ask for nothing beyond what every model does anyway."""
+
+_NESTED: Final = frozenset({"reasoning", "thinking", "output_config", "generationConfig"})
+
+
+class ParamFinding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of one parameter on a model."""
+
+    path: tuple[str, ...]
+    action: Action
+    value: Any = None
+    reason: str = ""
+    capability: str = ""
+    rename_to: str = ""
+
+
+def negotiate_parameters(params: Mapping[str, Any], target: Resolution) -> tuple[ParamFinding, ...]:
+    """Say of every parameter whether it applies, must be renamed, or will not apply and why."""
+    if not isinstance(params, Mapping):
+        raise InputError(f"parameters are an object, not {type(params).__name__}")
+    return tuple(_finding(path, value, target) for path, value in _flat(params))
+
+
+def params_affected(
+    layers: Mapping[str, Mapping[str, Any]], target: Resolution
+) -> tuple[ParamAffected, ...]:
+    """List the session's parameters that will not apply on the destination model.
+
+    Later layers win: `/params` over `launch` over `defaultParams`.
+    """
+    effective: dict[tuple[str, ...], tuple[Any, SourceLayer]] = {}
+    for name in layers:
+        if name not in SOURCE_LAYERS:
+            raise InputError(f"unknown layer {name!r:.60}: {', '.join(SOURCE_LAYERS)}")
+    for layer in SOURCE_LAYERS:
+        held = layers.get(layer, {})
+        if not isinstance(held, Mapping):
+            raise InputError(f"{layer}: parameters are an object, not {type(held).__name__}")
+        for path, value in _flat(held):
+            effective[path] = (value, layer)
+    affected: list[ParamAffected] = []
+    for path, (value, layer) in effective.items():
+        found = _finding(path, value, target)
+        if found.action in ("unsupported", "invalid"):
+            affected.append(
+                ParamAffected(path, found.reason, target.model, redact(value, name=path[-1]), layer)
+            )
+    return tuple(affected)
+
+
+def _flat(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in params.items():
+        if not isinstance(name, str):
+            raise InputError(f"a parameter's name is a string, not {name!r:.60}")
+        if name in _NESTED and isinstance(value, Mapping):
+            for inner, held in value.items():
+                yield (name, str(inner)), held
+        else:
+            yield (name,), value
+
+
+def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
+    name = path[-1]
+    if name in _TOKEN_LIMITS:
+        return _token_limit(path, value, target)
+    dotted = ".".join(path)
+    wanted = _CAPABILITY_OF.get(dotted) or _CAPABILITY_OF.get(name)
+    if wanted is None or value is None or value in _NEUTRAL.get(name, ()):
+        return ParamFinding(path, "applies", value)
+    if name == "response_format":
+        wanted = _format_capability(value)
+        if not wanted:
+            return ParamFinding(path, "applies", value)
+    claim = target.claim(wanted)
+    if claim.support == "unsupported":
+        because = _because(target, wanted)
+        return ParamFinding(
+            path, "unsupported", value, f"{target.target} has no {wanted}{because}", wanted
+        )
+    if claim.support == "unknown":
+        return ParamFinding(
+            path, "unknown", value, f"whether {target.target} has {wanted} is not known", wanted
+        )
+    accepted = claim.value
+    if wanted == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
+        reason = f"{target.target} accepts {shown(accepted)}, not {value!r:.40}"
+        return ParamFinding(path, "invalid", value, reason, wanted)
+    return ParamFinding(path, "applies", value, capability=wanted)
+
+
+def _format_capability(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, Mapping) else value
+    return {"json_schema": "structured-output", "json_object": "json-object"}.get(str(kind), "")
+
+
+def _because(target: Resolution, name: str) -> str:
+    evidence = target.claim(name).evidence
+    if evidence is None:
+        return ""
+    return f" ({evidence.rule or evidence.layer})"
+
+
+def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
+    wanted = "token-limit-param"
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        reason = f"expected a whole number of tokens above zero, not {value!r:.40}"
+        return ParamFinding(path, "invalid", value, reason, wanted)
+    longest = target.claim("max-output")
+    if longest.known and isinstance(longest.value, int) and value > longest.value:
+        reason = f"{target.target} answers with at most {longest.value:,} tokens, not {value:,}"
+        return ParamFinding(path, "invalid", value, reason, "max-output")
+    claim = target.claim(wanted)
+    spelled = _TOKEN_LIMITS[path[-1]]
+    if claim.known and claim.value != spelled:
+        right = str(claim.value).replace("-", "_")
+        reason = f"{target.target} calls it {right}"
+        return ParamFinding(path, "rename", value, reason, wanted, rename_to=right)
+    return ParamFinding(path, "applies", value, capability=wanted)

@@ -1,0 +1,153 @@
+"""Search: which models meet a set of needs, and which one to suggest."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from modelpact.catalog.catalog import Catalog, default_catalog
+from modelpact.catalog.claim import ClaimSource
+from modelpact.catalog.facts import sorting_price
+from modelpact.catalog.resolution import Resolution
+from modelpact.needs.need import Need, Needs
+from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
+from modelpact.negotiation.verdict import Policy, Verdict
+
+Order = Literal["name", "price"]
+
+
+def find_models(
+    needs: Needs | Iterable[Need | str] | str = (),
+    *,
+    provider: str | None = None,
+    sort: Order = "name",
+    retired: bool = False,
+    catalog: Catalog | None = None,
+) -> list[str]:
+    """Return every `provider/model` that is known to meet all hard needs.
+
+    By price, what costs nothing by the token or has no known price comes last.
+    """
+    catalog = catalog or default_catalog()
+    needs = needs if isinstance(needs, Needs) else Needs(needs)
+    hits = _matching(catalog, needs, provider, retired)
+    if sort == "name":
+        found = [target for _, target in _named(catalog, hits)]
+        return sorted([*found, *_operator_models(catalog, needs, provider)])
+    priced = [(catalog.index.price(place), target) for place, target in _named(catalog, hits)]
+    priced += [
+        (sorting_price(catalog.resolve(*catalog.split(target)).price), target)
+        for target in _operator_models(catalog, needs, provider)
+    ]
+    return [target for _, target in sorted(priced, key=lambda one: (one[0] <= 0, *one))]
+
+
+def surely_meets(needs: Needs, claims: ClaimSource) -> bool:
+    """Tell whether every hard need is met by what is known, with nothing left to a probe."""
+    verdict = decide(needs, claims, DEFAULT_POLICY)
+    return verdict.ok and not any(
+        one.need.level == "hard" and one.outcome == "probe-pending" for one in verdict.findings
+    )
+
+
+def suggest(
+    needs: Needs,
+    *,
+    avoid: str = "",
+    policy: Policy = DEFAULT_POLICY,
+    catalog: Catalog | None = None,
+) -> Verdict | None:
+    """Return the verdict for a model that really satisfies the needs, or None.
+
+    The provider of the model to `avoid` comes first, then vendors of their own models; then the
+    price. It is never applied by itself.
+    """
+    catalog = catalog or default_catalog()
+    same = avoid.partition("/")[0]
+    if same:
+        here = find_models(needs, provider=same, sort="price", catalog=catalog)
+        found = _first_good(catalog, here, needs, policy, avoid)
+        if found is not None:
+            return found
+    return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, avoid)
+
+
+def _first_good(
+    catalog: Catalog, targets: Iterable[str], needs: Needs, policy: Policy, avoid: str
+) -> Verdict | None:
+    for target in targets:
+        if target == avoid:
+            continue
+        one = catalog.resolve(*catalog.split(target))
+        if _recommendable(one) and surely_meets(needs, one):
+            verdict = negotiate(needs, one, policy)
+            if verdict.ok:
+                return verdict
+    return None
+
+
+def _recommendable(one: Resolution) -> bool:
+    """Tell whether a model that writes text is priced and known to more than one source."""
+    sources = {row.lineage for record in one.records for row in record.votes}
+    writes = one.claim("text-output").support == "native"
+    return writes and len(sources) > 1 and sorting_price(one.price) > 0
+
+
+def _of_vendors(catalog: Catalog, needs: Needs) -> list[str]:
+    hits = _matching(catalog, needs, None, retired=False)
+    own = 0
+    for provider in catalog.providers.listed:
+        if provider.serves == "own" and provider.kind == "cloud":
+            own |= catalog.index.of_provider(provider.id)
+    priced = [(catalog.index.price(place), name) for place, name in _named(catalog, hits & own)]
+    return [name for _, name in sorted(priced)]
+
+
+def _matching(catalog: Catalog, needs: Needs, provider: str | None, retired: bool) -> int:
+    index = catalog.index
+    hits = index.everything if retired else index.everything & ~index.retired
+    if provider is not None:
+        known = catalog.find_provider(provider)
+        hits &= 0 if known is None else index.of_provider(known.id)
+    for need in needs:
+        if need.level != "hard":
+            continue
+        kind = need.capability_info.kind
+        if kind == "flag":
+            hits &= index.having(need.capability, need.min_support)
+        elif kind == "limit":
+            hits &= index.at_least(need.capability, max(1, int(need.minimum or 1)))
+        else:
+            hits &= _by_choice(catalog, hits, need)
+    return hits
+
+
+def _by_choice(catalog: Catalog, hits: int, need: Need) -> int:
+    """Choices are not in the index: ask each model that is still in question."""
+    only = Needs([need])
+    kept = 0
+    for place, target in _named(catalog, hits):
+        if surely_meets(only, catalog.resolve(*catalog.split(target))):
+            kept |= 1 << place
+    return kept
+
+
+def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
+    """Yield places and names, but for models that an operator or evidence speaks of."""
+    spoken_of = {*catalog.overlay, *catalog.evidence}
+    names: list[str] = []
+    current = ""
+    for place, provider, within in catalog.index.locate(catalog.index.places(hits)):
+        if provider != current:
+            current, names = provider, list(catalog.models.table(provider))
+        name = names[within]
+        if not spoken_of or (provider, name) not in spoken_of:
+            yield place, f"{provider}/{name}"
+
+
+def _operator_models(catalog: Catalog, needs: Needs, provider: str | None) -> Iterator[str]:
+    """Yield the models that the index cannot answer for: an operator or evidence speaks of them."""
+    wanted = None if provider is None else catalog.find_provider(provider)
+    for name, model in sorted({*catalog.overlay, *catalog.evidence}):
+        if provider in (None, name) or (wanted and wanted == catalog.find_provider(name)):
+            one = catalog.resolve(name, model)
+            if surely_meets(needs, one):
+                yield one.target

@@ -1,0 +1,50 @@
+"""The words: capabilities, the dialects' names for them, support levels, redaction, errors.
+
+Pure values and tables. Every other package may import this one; it imports none of them.
+"""
+
+from modelpact.vocabulary.capability import (
+    CAPABILITIES,
+    Capability,
+    Kind,
+    capability,
+    find_capability,
+)
+from modelpact.vocabulary.dialects import DIALECTS, Dialect, dialect
+from modelpact.vocabulary.errors import (
+    CatalogError,
+    ConfigurationError,
+    InputError,
+    InvalidNeed,
+    ModelpactError,
+    Problem,
+    UnknownCapability,
+    UnknownName,
+)
+from modelpact.vocabulary.redaction import REDACTED, redact, redact_text
+from modelpact.vocabulary.support import MinSupport, Support, satisfies
+
+__all__ = [
+    "CAPABILITIES",
+    "DIALECTS",
+    "REDACTED",
+    "Capability",
+    "CatalogError",
+    "ConfigurationError",
+    "Dialect",
+    "InputError",
+    "InvalidNeed",
+    "Kind",
+    "MinSupport",
+    "ModelpactError",
+    "Problem",
+    "Support",
+    "UnknownCapability",
+    "UnknownName",
+    "capability",
+    "dialect",
+    "find_capability",
+    "redact",
+    "redact_text",
+    "satisfies",
+]

@@ -1,0 +1,91 @@
+"""What modelpact raises: every error says what was wrong, where, and what to do about it."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+
+class ModelpactError(Exception):
+    """The base of every error that modelpact raises on purpose."""
+
+
+class InputError(ModelpactError, ValueError):
+    """Something handed in does not have the form that was asked for."""
+
+
+class UnknownName(InputError):
+    """A name that is not in a closed list, with the nearest names that are."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        self.nearest = nearest(str(name), known)
+        meant = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        more = f" ({hint})" if hint else ""
+        super().__init__(f"unknown {kind} {_shown(name)}{meant}{more}")
+
+
+class UnknownCapability(UnknownName):
+    """A capability name that neither the vocabulary nor any dialect has."""
+
+
+class InvalidNeed(InputError):
+    """A need that cannot be read, or that asks for something its capability does not have."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing wrong with a data file: where it is, and what is wrong."""
+
+    file: str
+    where: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return (
+            f"{place}: {self.where}: {self.message}" if self.where else f"{place}: {self.message}"
+        )
+
+
+class ProblemsError(ModelpactError, ValueError):
+    """Data files with problems: all of them at once, not the first only."""
+
+    title = "problems"
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        head = f"{count} {self.title}" if count != 1 else f"1 {self.title.removesuffix('s')}"
+        super().__init__("\n  ".join([f"{head}:", *map(str, self.problems)]))
+
+
+class CatalogError(ProblemsError):
+    """The catalog's data files do not hold together."""
+
+    title = "catalog problems"
+
+
+class ConfigurationError(ProblemsError):
+    """A `modelpact.toml` that cannot be used."""
+
+    title = "configuration problems"
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three of the known names that `name` resembles most."""
+    import difflib  # only bad input pays for this import
+
+    by_form: dict[str, str] = {}
+    for one in known:
+        by_form.setdefault(one.casefold().replace("_", "-"), one)
+    wanted = name[:80].casefold().replace("_", "-")
+    close = difflib.get_close_matches(wanted, by_form, n=3, cutoff=0.6)
+    if not close and len(wanted) >= 3:
+        close = sorted(form for form in by_form if wanted in form)[:3]
+    return tuple(by_form[form] for form in close)
+
+
+def _shown(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= 82 else f"{text[:78]}…'"

@@ -1,0 +1,137 @@
+"""Redaction: values that look like secrets never leave in a diagnostic, a report or a record.
+
+A value is redacted for its own shape (keys and tokens have telling prefixes) or for the name it
+stands under. Ordinary words stay: `sk-learn`, `max_tokens`, `stop_token`.
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+REDACTED: Final = "[REDACTED]"
+
+_SHAPES: Final = re.compile(
+    r"""
+    -----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----            # PEM, whole or cut off
+        (?:.*?-----END\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----|.*)
+    | \b(?:bearer|basic)\s+(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}
+    | \beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?   # JWT
+    | (?<=://)[^\s/:@]{1,256}:[^\s/@]{1,256}(?=@)            # user:password@ in a URL
+    | (?<![A-Za-z0-9_-])(?:
+        sk-[A-Za-z0-9]{20,}                                  # OpenAI and those who follow it
+      | sk-(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{16,}
+      | [rsp]k_(?:live|test)_[A-Za-z0-9]{16,}                # Stripe
+      | gh[opusr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
+      | glpat-[A-Za-z0-9_-]{18,}
+      | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,} | GOCSPX-[A-Za-z0-9_-]{20,}
+      | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}
+      | xox[abceoprs]-[A-Za-z0-9-]{10,} | xapp-[A-Za-z0-9-]{10,}
+      | (?:hf|gsk|r8|npm|pplx|nvapi|fw|csk|tgp_v1)[_-](?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{24,}
+      | xai-[A-Za-z0-9]{24,}
+      | pypi-[A-Za-z0-9_-]{50,}
+    )
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_WORDS: Final = frozenset(
+    [
+        "secret",
+        "secrets",
+        "password",
+        "passwd",
+        "pwd",
+        "passphrase",
+        "credential",
+        "credentials",
+        "authorization",
+        "cookie",
+        "apikey",
+        "bearer",
+        "privatekey",
+    ]
+)
+_SECRET_PAIRS: Final = frozenset(
+    (first, "key")
+    for first in [
+        "api",
+        "access",
+        "account",
+        "auth",
+        "encryption",
+        "private",
+        "secret",
+        "shared",
+        "signing",
+        "ssh",
+    ]
+) | {("api", "keys"), ("set", "cookie")}
+_ORDINARY_TOKENS: Final = frozenset(
+    [
+        "bos",
+        "cls",
+        "end",
+        "eos",
+        "first",
+        "last",
+        "mask",
+        "next",
+        "pad",
+        "per",
+        "sep",
+        "special",
+        "start",
+        "stop",
+        "unk",
+    ]
+)
+_DEEPEST: Final = 64
+
+
+def redact_text(text: str) -> str:
+    """Return the text with every secret-shaped part of it replaced."""
+    return _SHAPES.sub(REDACTED, text)
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a value under this name is a secret whatever it looks like."""
+    words = [word.lower() for word in _WORDS.findall(name[:256])]
+    if not words:
+        return False
+    if words[-1] == "token":
+        return len(words) == 1 or words[-2] not in _ORDINARY_TOKENS
+    return not _SECRET_WORDS.isdisjoint(words) or any(
+        pair in _SECRET_PAIRS for pair in pairwise(words)
+    )
+
+
+def redact(value: Any, *, name: str = "") -> Any:
+    """Return a copy of the value without secrets; `name` is what the value is called, if known."""
+    return _redact(value, name, 0)
+
+
+def _redact(value: Any, name: str, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if name and is_secret_name(name):
+        return REDACTED
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, (int, float)):
+        return value
+    if depth >= _DEEPEST:
+        return REDACTED
+    if isinstance(value, Mapping):
+        return {
+            redact_text(key) if isinstance(key, str) else key: _redact(
+                one, key if isinstance(key, str) else "", depth + 1
+            )
+            for key, one in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_redact(one, "", depth + 1) for one in value]
+    if isinstance(value, (bytes, bytearray)):
+        return REDACTED
+    return redact_text(str(value))

@@ -1,0 +1,76 @@
+"""Small makers that the tests share: claims from words, catalogs from a few lines of TOML."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from modelpact.catalog.build import Fact, LineageFacts, build
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.claim import Claim, Claims, Constraint
+from modelpact.catalog.facts import Lineage
+from modelpact.catalog.names import Names
+from modelpact.catalog.provider import Provider
+from modelpact.catalog.snapshot import decode
+from modelpact.catalog.sources import read_rules
+
+settings.register_profile(
+    "modelpact", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("modelpact")
+
+PROVIDERS = (
+    Provider("anthropic", "Anthropic", "cloud", "own", ("anthropic",), ("claude",)),
+    Provider("azure", "Azure", "cloud", "relay", ("openai-chat",)),
+    Provider("bedrock", "Bedrock", "cloud", "relay", ("anthropic",)),
+    Provider("gemini", "Gemini", "cloud", "own", ("gemini", "openai-chat"), ("google",)),
+    Provider("openai", "OpenAI", "cloud", "own", ("openai-chat", "openai-responses")),
+    Provider("openrouter", "OpenRouter", "cloud", "relay", ("openai-chat",)),
+    Provider("vertex", "Vertex", "cloud", "relay", ("gemini",)),
+    Provider("vllm", "vLLM", "local", "weights", ("openai-chat",)),
+)
+"""Eight providers of every kind, enough for any question of semantics."""
+
+NAMES = Names(
+    vendors={"anthropic": "anthropic", "openai": "openai", "google": "gemini"},
+    families={"claude-": "anthropic", "gpt-": "openai", "o3": "openai", "gemini-": "gemini"},
+    regions=("eu", "global", "us"),
+)
+
+
+def claims(
+    said: Mapping[str, object],
+    *,
+    target: str = "acme/model",
+    excludes: Iterable[tuple[str, ...]] = (),
+) -> Claims:
+    """Make claims: a support word, or a number or choice that is natively there."""
+    constraints = tuple(Constraint(" with ".join(names), names) for names in excludes)
+    listed = [_claim(name, value) for name, value in said.items()]
+    return Claims(listed, target=target, constraints=constraints)
+
+
+def _claim(name: str, value: object) -> Claim:
+    if value == "restricted":
+        return Claim(name, "restricted", reason="by policy")
+    if value in ("native", "emulated", "unsupported", "unknown"):
+        return Claim(name, value)
+    return Claim(name, "native", value)  # type: ignore[arg-type]
+
+
+def lineage(name: str, *facts: Fact, date: str = "2026-01-01") -> LineageFacts:
+    """Make a lineage of public facts."""
+    return LineageFacts(Lineage(name, "1", date, "MIT", f"https://{name}.example"), facts)
+
+
+def fact(target: str, price: Any = None, **caps: Any) -> Fact:
+    """Make one line of a lineage: `provider/model` and what it is said to do."""
+    provider, _, model = target.partition("/")
+    return Fact(provider, model, caps, price)
+
+
+def catalog(rules: str = "", *lineages: LineageFacts, **more: Any) -> Catalog:
+    """Make a catalog of the eight providers from the text of a rule file and some facts."""
+    sources = read_rules(rules, PROVIDERS)
+    sources.names = NAMES
+    return Catalog(decode(build(sources, lineages), "small"), **more)
