@@ -1,11 +1,10 @@
 """Negotiating: seven needs against a resolved model, a new question and one asked before."""
 
+import modelpact
 import peers
+from modelpact.negotiation import decide
 from rows import Row, emit
 from timing import per_call, settle
-
-import modelpact
-from modelpact.negotiation import decide
 
 SEVEN = (
     "tools,structured-output,streaming,image-input,reasoning,prompt-caching:preferred,context>=200k"
@@ -47,7 +46,7 @@ def main() -> None:
         note=(
             "Least of 40 interleaved rounds. Time per need at "
             + ", ".join(f"{n} needs: {each[n] * 1e9:,.0f} ns" for n in COUNTS)
-            + ". LiteLLM is asked `supports_function_calling(PROVIDER/MODEL)`, warm, one capability."
+            + ". LiteLLM is asked of one capability: `supports_function_calling(PROVIDER/MODEL)`."
         ),
     )
 

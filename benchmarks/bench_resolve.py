@@ -3,11 +3,10 @@
 import functools
 import time
 
+import modelpact
 import peers
 from rows import Row, emit
 from timing import per_call, per_round, settle
-
-import modelpact
 
 SEVEN = (
     "tool-calling",
@@ -22,7 +21,7 @@ SEVEN = (
 
 @functools.cache
 def _remembered(provider: str, model: str) -> object:
-    return object()
+    return provider, model
 
 
 def main() -> None:

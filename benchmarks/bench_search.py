@@ -2,11 +2,10 @@
 
 import time
 
+import modelpact
 import peers
 from rows import Row, emit
 from timing import answers, median, per_round, settle
-
-import modelpact
 
 QUESTION = "tools,structured-output,context>=200k"
 COLD = f"""
@@ -72,8 +71,9 @@ def main() -> None:
         Row("search, first, with the import", with_import, warm["asking"], peer),
         Row("search, warm", warm["ours"], warm["reading"], raw),
         note=(
-            f"`find_models({QUESTION!r})`: {len(found):,} of {modelpact.default_catalog().index.size:,}"
-            f" models. LiteLLM has no search: each of its {len(names):,} models is asked "
+            f"`find_models({QUESTION!r})`: {len(found):,} of "
+            f"{modelpact.default_catalog().index.size:,} models. LiteLLM has no search: "
+            f"each of its {len(names):,} models is asked "
             "`supports_function_calling`, then `supports_response_schema`, then `get_model_info` "
             "for `max_input_tokens`, stopping at the first no. Reading its raw table instead, "
             "without its rules, is quicker by far and stands here for fairness. Warm: least of 5 "

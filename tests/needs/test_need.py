@@ -137,13 +137,13 @@ def test_a_number_too_long_to_print_is_a_typed_error(minimum: int) -> None:
         need("context", minimum=minimum)
 
 
-@pytest.mark.parametrize("wrong", [5, None, 1.5, object()], ids=str)
+@pytest.mark.parametrize("wrong", [5, None, 1.5], ids=str)
 def test_what_is_no_set_of_needs_is_a_typed_error(wrong: Any) -> None:
     with pytest.raises(InvalidNeed):
         Needs(wrong)
 
 
-@pytest.mark.parametrize("wrong", [5, 1.5, object()], ids=str)
+@pytest.mark.parametrize("wrong", [5, 1.5], ids=str)
 def test_what_is_no_requirer_is_a_typed_error(wrong: Any) -> None:
     with pytest.raises(InvalidNeed):
         need("tools", required_by=wrong)

@@ -152,21 +152,16 @@ def _join_by_clause(
     together: dict[str, dict[str, list[tuple[int, Fact]]]],
     by_clause: Mapping[str, list[tuple[int, Fact]]],
 ) -> None:
-    """Give facts that name their models by a clause to every model that the clause takes in."""
+    """Give facts that name their models by a clause to every model that the clause takes in.
+
+    Such a lineage knows prices, not what a provider serves: it lists no models of its own.
+    """
     for provider, entries in by_clause.items():
-        table = together.setdefault(provider, {})
-        taken: set[int] = set()
-        for model in list(table):
-            for place, (number, fact) in enumerate(entries):
+        for model, facts in together.get(provider, {}).items():
+            for number, fact in entries:
                 if fact.match is not None and matches(fact.match, model):
-                    table[model].append((number, fact))
-                    taken.add(place)
+                    facts.append((number, fact))
                     break
-        for place, (number, fact) in enumerate(entries):
-            if place not in taken and fact.model not in table:
-                table[fact.model] = [(number, fact)]
-        if not table:
-            del together[provider]
 
 
 def _record(facts: list[tuple[int, Fact]]) -> Record:

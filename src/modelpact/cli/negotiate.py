@@ -16,8 +16,9 @@ from modelpact.cli.common import (
     resolve_target,
 )
 from modelpact.cli.verdicts import print_verdict
+from modelpact.emulation.strategies import default_strategies
 from modelpact.needs.need import Needs
-from modelpact.negotiation import abp, diagnose, negotiate, stud, verdict_data
+from modelpact.negotiation import NO_STRATEGIES, abp, diagnose, negotiate, stud, verdict_data
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError
 
@@ -26,6 +27,7 @@ from modelpact.vocabulary.errors import InputError
 @click.argument("file", required=False)
 @click.option("--dialect", type=click.Choice(["stud", "abp"]), help="JSON in, its JSON out.")
 @click.option("--report", is_flag=True, help="abp: print the CompatibilityReport.")
+@click.option("--emulate", is_flag=True, help="abp: let the default emulations count.")
 @click.option("--target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option("--need", "needs", multiple=True, metavar="NEEDS", help='"tools,context>=200k"')
 @click.option(
@@ -39,6 +41,7 @@ def command(
     file: str | None,
     dialect: str | None,
     report: bool,
+    emulate: bool,
     target: str | None,
     needs: Sequence[str],
     unknown: str | None,
@@ -56,7 +59,7 @@ def command(
     if unknown is not None:
         policy = msgspec.structs.replace(policy, unknown=unknown)
     if dialect is None:
-        if target is None or not needs or file is not None or report:
+        if target is None or not needs or file is not None or report or emulate:
             raise click.UsageError("give --target and --need, or --dialect with JSON")
         found = resolve_target(catalog, target)
         verdict = negotiate(_needs(needs), found, policy)
@@ -69,9 +72,11 @@ def command(
     if target is not None or needs:
         raise click.UsageError("--target and --need go without --dialect")
     request = read_json(file)
-    raise SystemExit(
-        _stud(request, policy, catalog) if dialect == "stud" else _abp(request, report)
-    )
+    if dialect == "stud":
+        if report or emulate:
+            raise click.UsageError("--report and --emulate go with --dialect abp")
+        raise SystemExit(_stud(request, policy, catalog))
+    raise SystemExit(_abp(request, report, emulate))
 
 
 def _needs(texts: Sequence[str]) -> Needs:
@@ -84,14 +89,15 @@ def _stud(request: object, policy: Policy, catalog: object) -> int:
     return 0 if answer["ok"] else 1
 
 
-def _abp(request: object, report: bool) -> int:
+def _abp(request: object, report: bool, emulate: bool) -> int:
     fields = ("manifest", "requirements")
     if not isinstance(request, dict) or not set(fields) >= set(request):
         raise InputError(f"expected an object with {' and '.join(fields)}")
     for field in fields:
         if field not in request:
             raise InputError(f"{field} is missing")
-    result = abp.negotiate(request["manifest"], request["requirements"])
+    strategies = default_strategies() if emulate else NO_STRATEGIES
+    result = abp.negotiate(request["manifest"], request["requirements"], strategies=strategies)
     if report:
         print_json(msgspec.to_builtins(abp.generate_report(result)))
     else:

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "diff": "What changes on a switch from one model to another.",
     "check": "Negotiate every workload of a modelpact.toml.",
     "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
+    "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
     "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
     "completion": "Print the shell completion script.",
 }

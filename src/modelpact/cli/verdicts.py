@@ -36,7 +36,7 @@ def print_verdict(verdict: Verdict, diagnostic: Diagnostic | None, title: str = 
         for one in verdict.findings
     ]
     if rows:
-        click.echo(table(rows, ("", "  need", "claim", "how we know", "")))
+        click.echo(table(rows, ("", "need", "claim", "how we know", "")))
     if diagnostic is None:
         return
     for param in diagnostic.params_affected:

@@ -1,0 +1,72 @@
+"""Conversations: messages and blocks, requests and answers, and their APIs' spellings. Pure.
+
+May import `vocabulary` only.
+"""
+
+from modelpact.conversation.anthropic import from_anthropic, to_anthropic
+from modelpact.conversation.fidelity import Carried, Fidelity, Loss
+from modelpact.conversation.message import (
+    Block,
+    Conversation,
+    ImageBlock,
+    Message,
+    OtherBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    read_conversation,
+    write_conversation,
+)
+from modelpact.conversation.openai_chat import from_openai_chat, to_openai_chat
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
+)
+from modelpact.conversation.response import (
+    Finish,
+    Response,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    Usage,
+)
+
+__all__ = [
+    "Block",
+    "Carried",
+    "Conversation",
+    "Fidelity",
+    "Finish",
+    "ImageBlock",
+    "JsonObject",
+    "JsonSchema",
+    "Loss",
+    "Message",
+    "OtherBlock",
+    "Reasoning",
+    "Request",
+    "Response",
+    "StreamEvent",
+    "TextBlock",
+    "TextDelta",
+    "ThinkingBlock",
+    "ThinkingDelta",
+    "Tool",
+    "ToolCall",
+    "ToolChoice",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "Usage",
+    "from_anthropic",
+    "from_openai_chat",
+    "read_conversation",
+    "to_anthropic",
+    "to_openai_chat",
+    "write_conversation",
+]

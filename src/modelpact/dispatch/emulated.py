@@ -1,0 +1,57 @@
+"""Emulated calls: the port is called with prepared requests, and again where emulation asks."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
+from modelpact.emulation.report import AskAgain, WorkReport
+from modelpact.emulation.work import Work
+from modelpact.providers.port import ModelPort
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer, and the report of how it came about. Its usage counts every call."""
+
+    response: Response
+    report: WorkReport
+
+
+async def complete(port: ModelPort, work: Work) -> Answer:
+    """Call a model with prepared work, and again as often as its emulation asks and may."""
+    request, attempt, used = work.request, 1, Usage()
+    while True:
+        response = await port.complete(request)
+        used = used + response.usage
+        received = work.receive(response, attempt)
+        if isinstance(received, AskAgain):
+            request, attempt = received.request, received.attempt
+            continue
+        report = msgspec.structs.replace(work.report, calls_made_again=attempt - 1)
+        return Answer(msgspec.structs.replace(received, usage=used), report)
+
+
+async def stream(port: ModelPort, work: Work) -> AsyncIterator[StreamEvent]:
+    """Stream a model's answer to prepared work; the last event is its end, with all usage."""
+    if work.emulate_stream:
+        answer = await complete(port, work)
+        for event in work.events(answer.response):
+            yield event
+        return
+    request, attempt, used = work.request, 1, Usage()
+    while True:
+        processor = work.stream(attempt)
+        async for event in port.stream(request):
+            if isinstance(event, Finish):
+                used = used + event.usage
+            for passed_on in processor.feed(event):
+                yield passed_on
+        ending = processor.finish()
+        if isinstance(ending, AskAgain):
+            request, attempt = ending.request, ending.attempt
+            continue
+        for event in ending:
+            if isinstance(event, Finish):
+                event = msgspec.structs.replace(event, usage=used)
+            yield event
+        return

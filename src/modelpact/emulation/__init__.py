@@ -1,0 +1,52 @@
+"""Emulation: labelled strategies on conversations and responses. Pure: it asks, it never calls.
+
+May import `negotiation`, `conversation`, `vocabulary` and what lies between.
+"""
+
+from modelpact.emulation.emulator import Emulator, emulator_strategies
+from modelpact.emulation.report import (
+    AppliedEmulation,
+    AskAgain,
+    EmulationFailed,
+    StreamCutOff,
+    WorkReport,
+)
+from modelpact.emulation.strategies import (
+    Disabled,
+    EmulationConfig,
+    EmulationEngine,
+    EmulationEntry,
+    EmulationReport,
+    EmulationStrategy,
+    PostProcessing,
+    SystemPromptInjection,
+    apply_emulation,
+    can_emulate,
+    default_strategies,
+    default_strategy,
+)
+from modelpact.emulation.work import StreamProcessor, Work
+
+__all__ = [
+    "AppliedEmulation",
+    "AskAgain",
+    "Disabled",
+    "EmulationConfig",
+    "EmulationEngine",
+    "EmulationEntry",
+    "EmulationFailed",
+    "EmulationReport",
+    "EmulationStrategy",
+    "Emulator",
+    "PostProcessing",
+    "StreamCutOff",
+    "StreamProcessor",
+    "SystemPromptInjection",
+    "Work",
+    "WorkReport",
+    "apply_emulation",
+    "can_emulate",
+    "default_strategies",
+    "default_strategy",
+    "emulator_strategies",
+]

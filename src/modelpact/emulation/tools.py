@@ -1,0 +1,197 @@
+"""Tool calling for models without it: tools in the prompt, calls read from the text."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.conversation.message import (
+    Block,
+    ImageBlock,
+    Message,
+    OtherBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from modelpact.conversation.request import Tool, ToolChoice
+from modelpact.emulation.json_text import NoJson, find_json, parse_strict
+from modelpact.emulation.validation import Schema
+
+_OPEN: Final = "<tool_call>"
+_CLOSE: Final = re.compile(r"\s*</tool_call>")
+_DECODER: Final = json.JSONDecoder()
+_MOST_CALLS: Final = 128
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """The tools that may be called, and whether one must or only one may be."""
+
+    tools: tuple[Tool, ...]
+    choice: ToolChoice | None = None
+    parallel: bool = True
+    before: int = 0
+    """How many calls the conversation already has: new ids count on from there."""
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """What was read from an answer: its text, the calls in it, and what is wrong with them."""
+
+    text: str
+    calls: tuple[ToolUseBlock, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+def tool_schemas(tools: tuple[Tool, ...]) -> dict[str, Schema]:
+    """Compile every tool's schema; a schema that is none is an error that names the tool."""
+    return {
+        tool.name: Schema(tool.parameters or {"type": "object"}, f"tools.{tool.name}.parameters")
+        for tool in tools
+    }
+
+
+def tools_prompt(spec: ToolSpec) -> str:
+    """Describe the tools and how to call them."""
+    described = "\n".join(
+        _json(
+            {
+                "name": tool.name,
+                **({"description": tool.description} if tool.description else {}),
+                "parameters": tool.parameters or {"type": "object"},
+            }
+        )
+        for tool in spec.tools
+    )
+    lines = [
+        "You can call tools. Each line between <tools> and </tools> is a tool with the JSON Schema "
+        "of its arguments.",
+        f"<tools>\n{described}\n</tools>",
+        "To call a tool, write this and nothing after it:",
+        '<tool_call>{"name": "the tool", "arguments": {}}</tool_call>',
+        "The result then arrives between <tool_result> and </tool_result>.",
+    ]
+    if spec.parallel:
+        lines.append("For several calls at once, write several <tool_call> after one another.")
+    else:
+        lines.append("Call at most one tool at a time.")
+    choice = spec.choice
+    if choice is not None and choice.mode == "required":
+        lines.append("You must call a tool now.")
+    elif choice is not None and choice.mode == "tool":
+        lines.append(f"You must call the tool {choice.name} now.")
+    return "\n".join(lines)
+
+
+def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Calls:
+    """Read the calls from an answer, each checked against its tool's schema."""
+    start = text.find(_OPEN)
+    findings: list[str] = []
+    calls: list[ToolUseBlock] = []
+    said = text if start < 0 else text[:start].rstrip()
+    while start >= 0 and len(calls) < _MOST_CALLS:
+        value, end, problem = _one_call(text, start + len(_OPEN))
+        if problem:
+            findings.append(problem)
+        else:
+            identity = f"call_{spec.before + len(calls) + 1}"
+            call, wrong = _checked(value, identity, schemas)
+            findings.extend(wrong)
+            if call is not None:
+                calls.append(call)
+        start = text.find(_OPEN, end)
+    findings.extend(_choice_findings(spec, calls, bool(findings)))
+    return Calls(said, tuple(calls), tuple(findings))
+
+
+def _one_call(text: str, place: int) -> tuple[Any, int, str]:
+    """Parse the JSON of one call; a closing tag inside a string does not end it."""
+    while place < len(text) and text[place].isspace():
+        place += 1
+    try:
+        _, end = _DECODER.raw_decode(text, place)
+        value = parse_strict(text[place:end])
+    except (ValueError, RecursionError, NoJson):
+        close = text.find("</tool_call>", place)
+        stop = len(text) if close < 0 else close
+        try:
+            return find_json(text[place:stop]).value, stop, ""
+        except NoJson as error:
+            return None, stop, f"a tool call cannot be read: {error}"
+    closing = _CLOSE.match(text, end)
+    return value, closing.end() if closing else end, ""
+
+
+def _checked(
+    value: Any, identity: str, schemas: Mapping[str, Schema]
+) -> tuple[ToolUseBlock | None, list[str]]:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return None, ['a tool call is {"name": …, "arguments": {…}}']
+    name = value["name"]
+    if name not in schemas:
+        return None, [f"there is no tool {name!r:.80}; there are {', '.join(schemas)}"]
+    arguments = value.get("arguments", {})
+    wrong = schemas[name].findings(arguments)
+    if wrong:
+        return None, [f"the arguments of {name} are not valid: {one}" for one in wrong]
+    return ToolUseBlock(identity, name, arguments), []
+
+
+def _choice_findings(spec: ToolSpec, calls: list[ToolUseBlock], broken: bool) -> list[str]:
+    choice = spec.choice
+    found: list[str] = []
+    if not spec.parallel and len(calls) > 1:
+        found.append("only one tool may be called at a time")
+    if choice is None or broken:
+        return found
+    if choice.mode == "required" and not calls:
+        found.append("a tool must be called")
+    if choice.mode == "tool" and [call.name for call in calls] != [choice.name] * max(
+        1, len(calls)
+    ):
+        found.append(f"the tool {choice.name} must be called")
+    return found
+
+
+def written_out(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Write earlier calls and results as text, for a model that has no blocks for them."""
+    names: dict[str, str] = {}
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+    return tuple(_plain(message, names) for message in messages)
+
+
+def _plain(message: Message, names: Mapping[str, str]) -> Message:
+    if not any(isinstance(block, (ToolUseBlock, ToolResultBlock)) for block in message.content):
+        return message
+    content: list[Block] = []
+    for block in message.content:
+        if isinstance(block, ToolUseBlock):
+            call = _json({"name": block.name, "arguments": block.input})
+            content.append(TextBlock(f"<tool_call>{call}</tool_call>"))
+        elif isinstance(block, ToolResultBlock):
+            content.extend(_result(block, names))
+        else:
+            content.append(block)
+    role = "user" if message.role == "tool" else message.role
+    kept = {key: value for key, value in message.metadata.items() if key == "modelpact"}
+    return Message(role, tuple(content), kept)
+
+
+def _result(block: ToolResultBlock, names: Mapping[str, str]) -> list[Block]:
+    text = "".join(one.text for one in block.content if isinstance(one, TextBlock))
+    told: dict[str, Any] = {"name": names.get(block.tool_use_id, ""), "content": text}
+    if block.is_error:
+        told["is_error"] = True
+    written: list[Block] = [TextBlock(f"<tool_result>{_json(told)}</tool_result>")]
+    written += [one for one in block.content if isinstance(one, (ImageBlock, OtherBlock))]
+    return written
+
+
+def _json(value: Any) -> str:
+    """Write JSON in which no tag of ours can appear."""
+    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    return text.replace("</", "<\\/")

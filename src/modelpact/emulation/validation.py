@@ -1,0 +1,54 @@
+"""Validation: values against JSON Schemas, with findings that a model can act on."""
+
+from typing import Any, Final
+
+from modelpact.vocabulary.errors import InputError
+
+_MOST_FINDINGS: Final = 10
+
+
+class Schema:
+    """A compiled JSON Schema. References to other documents are refused, never fetched."""
+
+    __slots__ = ("_validator", "document")
+
+    def __init__(self, document: Any, where: str) -> None:
+        if not isinstance(document, (dict, bool)):
+            raise InputError(f"{where}: a JSON Schema is an object, not {type(document).__name__}")
+        import jsonschema_rs  # a large module: only who validates pays for it
+
+        self.document = document
+        try:
+            self._validator = jsonschema_rs.validator_for(document, retriever=_refuse)
+        except RecursionError:
+            raise InputError(f"{where}: the schema is nested too deeply") from None
+        except (
+            jsonschema_rs.ValidationError,
+            jsonschema_rs.ReferencingError,
+            ValueError,
+        ) as error:
+            raise InputError(f"{where}: not a JSON Schema: {_first_line(error)}") from None
+
+    def findings(self, value: Any) -> list[str]:
+        """Return what is wrong with a value, each with its place; nothing when it is valid."""
+        found: list[str] = []
+        try:
+            for error in self._validator.iter_errors(value):
+                if len(found) == _MOST_FINDINGS:
+                    found.append("and more")
+                    break
+                place = "".join(f"/{part}" for part in error.instance_path) or "the value itself"
+                found.append(f"{place}: {_first_line(error)}")
+        except (ValueError, RecursionError) as error:
+            found.append(f"the value cannot be checked: {_first_line(error)}")
+        return found
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"references to other documents are not followed: {uri}")
+
+
+def _first_line(error: BaseException) -> str:
+    message = getattr(error, "message", "") or str(error)
+    line = message.strip().splitlines()[0] if message.strip() else type(error).__name__
+    return line if len(line) <= 300 else f"{line[:299]}…"

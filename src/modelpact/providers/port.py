@@ -1,0 +1,34 @@
+"""The port: what a model provider can be asked, whoever it is."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from modelpact.conversation.request import Request
+from modelpact.conversation.response import Response, StreamEvent
+from modelpact.vocabulary.errors import ModelpactError
+
+
+class ProviderError(ModelpactError):
+    """A provider refused or failed; `status` is its HTTP status where it has one."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class UnsupportedByProvider(ProviderError):
+    """A provider was asked for something that it does not have."""
+
+    def __init__(self, capability: str, field: str) -> None:
+        self.capability = capability
+        super().__init__(f"{field}: the model does not support {capability}", status=400)
+
+
+class ModelPort(Protocol):
+    """A model provider. A stream that ends without `Finish` was cut off."""
+
+    async def complete(self, request: Request) -> Response:
+        """Answer a request whole."""
+
+    def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+        """Answer a request in events."""

@@ -1,0 +1,97 @@
+"""Constraints: needs that are each met but exclude each other on a model."""
+
+import pytest
+
+from conftest import claims
+from modelpact import Claims, negotiate
+
+BOTH = {"tool-calling": "native", "structured-output": "native"}
+EXCLUDES = [("structured-output", "tool-calling")]
+
+
+def gemini(**more: object) -> Claims:
+    said = {**BOTH, **{name.replace("_", "-"): value for name, value in more.items()}}
+    return claims(said, excludes=EXCLUDES)
+
+
+def outcomes(text: str, said: Claims) -> dict[str, tuple[str, tuple[str, ...]]]:
+    found = negotiate(text, said).findings
+    return {one.capability: (one.outcome, one.conflicts) for one in found}
+
+
+def test_each_alone_is_met() -> None:
+    for name in BOTH:
+        assert negotiate(name, gemini()).ok
+
+
+def test_both_hard_are_a_miss_that_names_both() -> None:
+    """DESIGN, Constraints: "needs that are each met but conflict are a miss that names both"."""
+    verdict = negotiate("tools,structured-output", gemini())
+    assert not verdict.ok
+    assert [one.reason for one in verdict.findings] == ["conflict", "conflict"]
+    assert outcomes("tools,structured-output", gemini()) == {
+        "tool-calling": ("missing", ("structured-output",)),
+        "structured-output": ("missing", ("tool-calling",)),
+    }
+
+
+def test_a_preferred_need_gives_way_to_a_hard_one() -> None:
+    assert outcomes("tools,structured-output:preferred", gemini()) == {
+        "tool-calling": ("met", ()),
+        "structured-output": ("preferred-unmet", ("tool-calling",)),
+    }
+
+
+def test_two_preferred_needs_are_both_warned_of() -> None:
+    found = outcomes("tools:preferred,structured-output:preferred", gemini())
+    assert {outcome for outcome, _ in found.values()} == {"preferred-unmet"}
+
+
+def test_a_probed_need_excludes_nothing() -> None:
+    found = outcomes("tools,structured-output:probed", gemini())
+    assert found["tool-calling"] == ("met", ())
+
+
+def test_what_is_not_met_excludes_nothing() -> None:
+    said = claims({**BOTH, "tool-calling": "unsupported"}, excludes=EXCLUDES)
+    found = outcomes("tools:preferred,structured-output", said)
+    assert found["structured-output"] == ("met", ())
+
+
+@pytest.mark.parametrize("derived", ["discriminator-enum", "json-mode>=schema"])
+def test_constraints_see_through_derived_capabilities(derived: str) -> None:
+    verdict = negotiate(f"tools,{derived}", gemini())
+    assert not verdict.ok
+    assert {one.reason for one in verdict.findings} == {"conflict"}
+
+
+def test_json_objects_do_not_stand_on_the_schema() -> None:
+    assert negotiate("tools,json-mode>=object", gemini(json_object="native")).ok
+
+
+def test_a_need_does_not_exclude_itself() -> None:
+    assert negotiate("structured-output,discriminator-enum", gemini()).ok
+
+
+def test_three_that_exclude_each_other_only_together() -> None:
+    names = ("seed", "top-k", "top-p")
+    said = claims(dict.fromkeys(names, "native"), excludes=[names])
+    assert negotiate("seed,top-k", said).ok
+    found = outcomes("seed,top-k,top-p", said)
+    assert found["seed"] == ("missing", ("top-k", "top-p"))
+
+
+@pytest.mark.parametrize("extra", ["discriminator-enum:preferred", "json-mode>=schema:preferred"])
+def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) -> None:
+    """DESIGN, laws: "adding a need never turns a no into a yes"."""
+    assert not negotiate("tools,structured-output", gemini()).ok
+    verdict = negotiate(f"tools,structured-output,{extra}", gemini())
+    assert not verdict.ok
+    assert [one.capability for one in verdict.missing] == ["tool-calling", "structured-output"]
+
+
+def test_what_follows_from_one_side_is_not_named_as_the_other() -> None:
+    found = outcomes("tools,structured-output,discriminator-enum", gemini())
+    assert found["structured-output"] == ("missing", ("tool-calling",))
+    assert found["discriminator-enum"] == ("missing", ("tool-calling",))
+    assert found["tool-calling"] == ("missing", ("discriminator-enum", "structured-output"))

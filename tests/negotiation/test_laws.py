@@ -1,0 +1,266 @@
+"""The laws of negotiation, on needs and claims that nobody thought of."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from conftest import claims
+from modelpact import ModelpactError, Need, Needs, Policy, Verdict, default_catalog, need, negotiate
+from modelpact.catalog import Claim, Claims
+from modelpact.negotiation import NO_STRATEGIES, Strategies, decide
+from modelpact.vocabulary import CAPABILITIES
+
+FLAGS = (
+    *("tool-calling", "structured-output", "json-object", "prompt-caching", "context-caching"),
+    *("image-input", "audio-input", "video-input", "reasoning", "streaming"),
+)
+LIMITS = ("context-window", "max-output")
+DERIVED = ("long-context", "multimodal", "discriminator-enum", "json-mode", "caching")
+VALUES = (1, 100_000, 200_000, 1_000_000)
+SUPPORTS = ("native", "emulated", "restricted", "unsupported", "unknown")
+CONSTRAINTS = [
+    ("structured-output", "tool-calling"),
+    ("reasoning", "tool-calling"),
+    ("image-input", "json-object", "streaming"),
+]
+STRATEGIES = Strategies({"reasoning": "think step by step", "structured-output": "parse and check"})
+
+Said = dict[str, Any]
+
+
+@st.composite
+def a_need(draw: st.DrawFn) -> Need:
+    name = draw(st.sampled_from((*FLAGS, *LIMITS, *DERIVED)))
+    minimum: Any = None
+    if name in LIMITS:
+        minimum = draw(st.sampled_from((None, *VALUES)))
+    elif name == "json-mode":
+        minimum = draw(st.sampled_from((None, *CAPABILITIES[name].choices)))
+    elif name == "caching":
+        minimum = "context-caching"
+    return need(
+        name,
+        level=draw(st.sampled_from(("hard", "preferred", "probed"))),
+        min_support=draw(st.sampled_from(("native", "emulated"))),
+        minimum=minimum,
+        required_by=draw(st.lists(st.sampled_from("ab"), max_size=2)),
+    )
+
+
+NEEDS = st.lists(a_need(), max_size=8)
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        **{name: st.sampled_from(SUPPORTS) for name in FLAGS},
+        **{name: st.sampled_from((*VALUES, "unknown")) for name in LIMITS},
+    },
+)
+EXCLUDES = st.lists(st.sampled_from(CONSTRAINTS), unique=True)
+POLICIES = st.builds(Policy, unknown=st.sampled_from(("refuse", "probe")), emulate=st.booleans())
+
+
+def hard(text: str) -> list[Need]:
+    return list(Needs(text))
+
+
+@given(NEEDS, a_need(), SAID, EXCLUDES, POLICIES)
+@example(
+    hard("tools,structured-output"),
+    Need("discriminator-enum", "preferred"),
+    {"tool-calling": "native", "structured-output": "native"},
+    CONSTRAINTS[:1],
+    Policy(),
+)
+def test_adding_a_need_never_turns_a_no_into_a_yes(
+    needs: list[Need], more: Need, said: Said, excludes: list[Any], policy: Policy
+) -> None:
+    """DESIGN, laws: "adding a need never turns a no into a yes"."""
+    source = claims(said, excludes=excludes)
+    if not negotiate(needs, source, policy, strategies=STRATEGIES).ok:
+        assert not negotiate([*needs, more], source, policy, strategies=STRATEGIES).ok
+
+
+BETTER = {
+    "unsupported": ("emulated", "restricted", "native"),
+    "emulated": ("native",),
+    "restricted": ("native",),
+    "unknown": ("native",),
+    "native": ("native",),
+}
+
+
+@given(NEEDS, SAID, POLICIES, st.data())
+def test_a_better_claim_never_turns_a_yes_into_a_no(
+    needs: list[Need], said: Said, policy: Policy, data: st.DataObject
+) -> None:
+    """DESIGN, laws: "without constraints, a better claim never turns a yes into a no"."""
+    name = data.draw(st.sampled_from((*FLAGS, *LIMITS)))
+    before = said.get(name, "unknown")
+    if name in LIMITS:
+        better: Any = max(VALUES) if before == "unknown" else before + data.draw(st.integers(0, 9))
+    else:
+        better = data.draw(st.sampled_from(BETTER[before]))
+    assert_no_worse(needs, said, {**said, name: better}, policy)
+
+
+def assert_no_worse(needs: list[Need], said: Said, better: Said, policy: Policy) -> None:
+    if negotiate(needs, claims(said), policy, strategies=STRATEGIES).ok:
+        assert negotiate(needs, claims(better), policy, strategies=STRATEGIES).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "better"),
+    [
+        pytest.param(
+            "caching=context-caching",
+            {"context-caching": "native", "prompt-caching": "unsupported"},
+            {"prompt-caching": "native"},
+            id="a second kind of caching",
+        ),
+        pytest.param(
+            "json-mode>=object>=native",
+            {"json-object": "native", "structured-output": "unsupported"},
+            {"structured-output": "restricted"},
+            id="a schema mode with restrictions",
+        ),
+    ],
+)
+def test_a_better_claim_of_what_others_derive_from(text: str, said: Said, better: Said) -> None:
+    """DESIGN, laws: as above, where a choice is derived from the flag that became better."""
+    assert_no_worse(hard(text), said, {**said, **better}, Policy())
+
+
+@given(NEEDS, SAID, EXCLUDES, POLICIES)
+def test_findings_cover_every_merged_need_exactly_once(
+    needs: list[Need], said: Said, excludes: list[Any], policy: Policy
+) -> None:
+    """DESIGN, laws: "findings cover every merged need exactly once"."""
+    verdict = negotiate(needs, claims(said, excludes=excludes), policy)
+    assert [one.need for one in verdict.findings] == list(Needs(needs))
+    assert verdict.ok is not any(one.outcome == "missing" for one in verdict.findings)
+    parts = (verdict.missing, verdict.warnings, verdict.emulated)
+    assert sum(map(len, parts)) == sum(one.outcome != "met" for one in verdict.findings)
+
+
+def without_order(verdict: Verdict) -> tuple[bool, dict[str, object]]:
+    return verdict.ok, {
+        one.capability: (
+            *(one.outcome, one.reason, one.label, one.conflicts, one.claim),
+            *(one.need.level, one.need.minimum, frozenset(one.need.required_by)),
+        )
+        for one in verdict.findings
+    }
+
+
+@given(NEEDS, SAID, EXCLUDES, POLICIES, st.randoms())
+def test_the_order_of_needs_changes_only_the_order_of_findings(
+    needs: list[Need], said: Said, excludes: list[Any], policy: Policy, random: Any
+) -> None:
+    """DESIGN, laws: "the order of needs changes only the order of findings"."""
+    source = claims(said, excludes=excludes)
+    shuffled = list(needs)
+    random.shuffle(shuffled)
+    one = negotiate(needs, source, policy, strategies=STRATEGIES)
+    other = negotiate(shuffled, source, policy, strategies=STRATEGIES)
+    assert without_order(one) == without_order(other)
+
+
+@given(NEEDS, NEEDS, SAID, EXCLUDES, POLICIES)
+def test_merging_before_or_while_negotiating_is_the_same(
+    needs: list[Need], more: list[Need], said: Said, excludes: list[Any], policy: Policy
+) -> None:
+    source = claims(said, excludes=excludes)
+    expected = negotiate([*needs, *more], source, policy)
+    assert negotiate(Needs(needs) + Needs(more), source, policy) == expected
+    assert negotiate([*Needs(needs), *Needs(more)], source, policy) == expected
+    assert negotiate([*needs, *more, *needs], source, policy) == expected
+
+
+@given(NEEDS, POLICIES)
+def test_the_answer_from_memory_is_the_answer(needs: list[Need], policy: Policy) -> None:
+    """DESIGN: "A pure, total, deterministic function of needs, claims and policy"."""
+    target = default_catalog().resolve("openai", "gpt-4o")
+    first = negotiate(needs, target, policy, strategies=STRATEGIES)
+    again = negotiate(needs, target, policy, strategies=STRATEGIES)
+    assert again is first
+    assert decide(Needs(needs), target, policy, STRATEGIES) == first
+    assert negotiate(needs, "openai/gpt-4o", policy, strategies=STRATEGIES) == first
+    assert negotiate(needs, target, policy) == decide(Needs(needs), target, policy, NO_STRATEGIES)
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=5),
+    st.lists(st.integers() | st.text(max_size=8) | st.none(), max_size=3),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
+)
+
+
+@given(JUNK)
+@example(5)
+@example(None)
+@example(float("nan"))
+def test_whatever_is_handed_in_as_needs_only_typed_errors_come_out(junk: Any) -> None:
+    try:
+        verdict = negotiate(junk, claims({}))
+    except ModelpactError:
+        return
+    assert isinstance(verdict, Verdict)
+
+
+@given(JUNK)
+def test_whatever_is_handed_in_as_target_only_typed_errors_come_out(junk: Any) -> None:
+    try:
+        verdict = negotiate("tools", junk)
+    except ModelpactError:
+        return
+    assert isinstance(verdict, Verdict)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -1, 10**30, True, "many", (), ("a",), None, b"x"],
+    ids=[*["nan", "inf", "negative", "huge", "bool", "text", "empty", "tuple", "none", "bytes"]],
+)
+@pytest.mark.parametrize("name", ["context-window", "json-mode", "tool-calling", "caching"])
+def test_odd_values_in_claims_still_get_an_answer(name: str, value: Any) -> None:
+    source = Claims([Claim(name, "native", value)], target="a/b")
+    asked = ["context>=5", "json-mode>=object", "tools", "caching=prompt-caching", "long-context"]
+    verdict = negotiate(asked, source)
+    assert len(verdict.findings) == 5
+
+
+def test_ten_thousand_needs_and_duplicates_are_answered_in_good_time() -> None:
+    names = [f"x-host-acme-k{number}" for number in range(5_000)]
+    started = time.perf_counter()
+    verdict = negotiate([*names, *names], claims({}))
+    assert time.perf_counter() - started < 5
+    assert len(verdict.findings) == 5_000
+    assert not verdict.ok
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["工具", "tøøls", "𝓽ools", "\u202etools", "tools\x00", "\ud800", "🧰"],
+    ids=ascii,
+)
+def test_unicode_names_are_typed_errors(name: str) -> None:
+    with pytest.raises(ModelpactError):
+        negotiate(name, claims({}))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["工具/模型", "\ud800/\udfff", "a/\x00", "🧰/🧰", "a/" + "b" * 99_999],
+    ids=["letters", "surrogates", "nul", "pictures", "long"],
+)
+def test_unicode_targets_are_answered(target: str) -> None:
+    verdict = negotiate("tools,context>=5", target)
+    assert verdict.target == target
+    assert [one.reason for one in verdict.findings] == ["unknown", "unknown"]

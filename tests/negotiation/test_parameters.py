@@ -1,0 +1,257 @@
+"""Parameters: which settings apply on a model, which are renamed, which will not apply."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import catalog
+from modelpact import InputError, Resolution, negotiate_parameters
+from modelpact.negotiation import ParamFinding, params_affected
+from modelpact.vocabulary import REDACTED
+
+RULES = """
+[defaults]
+token_limit_param = "max-tokens"
+
+[[rules]]
+name = "no sampling"
+match = { kind = "exact", model = "gpt-thinker" }
+caps.temperature = false
+caps.top_p = false
+caps.n = false
+caps.logprobs = false
+caps.tool_calling = false
+caps.streaming = false
+caps.json_mode = "object"
+caps.token_limit_param = "max-completion-tokens"
+caps.max_output = 1000
+caps.reasoning_effort = ["low", "high"]
+caps.thinking_budget = false
+caps.seed = true
+
+[[rules]]
+match = { kind = "prefix_any", prefixes = ["gemini-"] }
+caps.token_limit_param = "max-output-tokens"
+"""
+
+
+@cache
+def thinker() -> Resolution:
+    return catalog(RULES).resolve("openai", "gpt-thinker")
+
+
+def find(params: dict[str, Any], target: Resolution | None = None) -> ParamFinding:
+    (found,) = negotiate_parameters(params, target or thinker())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "capability"),
+    [
+        ("temperature", 0.2, "temperature"),
+        ("temperature", 0, "temperature"),
+        ("top_p", 0.5, "top-p"),
+        ("topP", 0.5, "top-p"),
+        ("n", 2, "n"),
+        ("logprobs", True, "logprobs"),
+        ("top_logprobs", 5, "logprobs"),
+        ("tools", [{"type": "function"}], "tool-calling"),
+        ("stream", True, "streaming"),
+        ("response_format", {"type": "json_schema"}, "structured-output"),
+    ],
+)
+def test_what_a_model_lacks_is_unsupported_and_says_why(
+    name: str, value: object, capability: str
+) -> None:
+    found = find({name: value})
+    assert (found.action, found.capability, found.value) == ("unsupported", capability, value)
+    assert "openai/gpt-thinker" in found.reason
+    assert "no sampling" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", 1),
+        ("temperature", 1.0),
+        ("temperature", None),
+        ("top_p", 1),
+        ("n", 1),
+        ("logprobs", False),
+        ("stream", False),
+        ("tools", []),
+        ("tool_choice", "auto"),
+        ("response_format", {"type": "text"}),
+    ],
+)
+def test_what_asks_for_nothing_special_applies_everywhere(name: str, value: object) -> None:
+    assert find({name: value}).action == "applies"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 5),
+        ("reasoning_effort", "low"),
+        ("response_format", {"type": "json_object"}),
+        ("user", "someone"),
+        ("metadata", {"a": 1}),
+    ],
+)
+def test_what_a_model_has_or_nobody_speaks_of_applies(name: str, value: object) -> None:
+    assert find({name: value}).action == "applies"
+
+
+def test_what_is_not_known_is_told_as_such() -> None:
+    found = find({"top_k": 5})
+    assert (found.action, found.capability) == ("unknown", "top-k")
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"reasoning_effort": "medium"}, ("reasoning_effort",)),
+        ({"reasoning": {"effort": "medium"}}, ("reasoning", "effort")),
+        ({"output_config": {"effort": "medium"}}, ("output_config", "effort")),
+    ],
+)
+def test_an_effort_the_model_does_not_accept_is_invalid(
+    params: dict[str, Any], path: tuple[str, ...]
+) -> None:
+    found = find(params)
+    assert (found.action, found.path) == ("invalid", path)
+    assert "low, high" in found.reason
+
+
+def test_nested_parameters_are_looked_into() -> None:
+    found = negotiate_parameters(
+        {
+            "thinking": {"type": "enabled", "budget_tokens": 500},
+            "generationConfig": {"topP": 0.5, "maxOutputTokens": 5},
+        },
+        thinker(),
+    )
+    actions = {".".join(one.path): one.action for one in found}
+    assert actions["thinking.budget_tokens"] == "unsupported"
+    assert actions["generationConfig.topP"] == "unsupported"
+    assert actions["generationConfig.maxOutputTokens"] == "rename"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "given_", "rename"),
+    [
+        ("openai", "gpt-thinker", "max_tokens", "max_completion_tokens"),
+        ("openai", "gpt-thinker", "max_completion_tokens", ""),
+        ("gemini", "gemini-1", "max_tokens", "max_output_tokens"),
+        ("gemini", "gemini-1", "max_output_tokens", ""),
+        ("gemini", "gemini-1", "maxOutputTokens", ""),
+        ("openai", "gpt-other", "max_completion_tokens", ""),
+    ],
+)
+def test_the_limit_of_the_answer_is_renamed_where_that_is_known(
+    provider: str, model: str, given_: str, rename: str
+) -> None:
+    """Seed 004: token_limit_param; a name that only the defaults assume renames nothing."""
+    found = find({given_: 5}, catalog(RULES).resolve(provider, model))
+    assert found.action == ("rename" if rename else "applies")
+    assert found.rename_to == rename
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "5", 1.5, float("nan"), [5]], ids=str)
+def test_a_limit_that_is_no_number_of_tokens_is_invalid(value: object) -> None:
+    assert find({"max_completion_tokens": value}).action == "invalid"
+
+
+def test_a_limit_beyond_the_longest_answer_is_invalid() -> None:
+    assert find({"max_completion_tokens": 1000}).action == "applies"
+    found = find({"max_completion_tokens": 1001})
+    assert (found.action, found.capability) == ("invalid", "max-output")
+    assert "1,000" in found.reason
+
+
+def test_a_limit_that_is_left_open_applies() -> None:
+    """Clients send `null` for what is not set; it asks for nothing."""
+    assert find({"max_tokens": None}).action == "applies"
+
+
+@pytest.mark.parametrize("value", [10**5_000, -(10**5_000)], ids=["huge", "hugely negative"])
+def test_a_limit_too_long_to_print_is_invalid(value: int) -> None:
+    assert find({"max_completion_tokens": value}).action == "invalid"
+
+
+def test_later_layers_win_and_are_named() -> None:
+    """Seed 000: sourceLayer "is one of defaultParams, launch, or /params"."""
+    layers: dict[str, dict[str, Any]] = {
+        "/params": {"temperature": 0.1},
+        "defaultParams": {"temperature": 0.3, "top_p": 0.5, "seed": 5},
+        "launch": {"temperature": 0.2, "n": 2},
+    }
+    found = params_affected(layers, thinker())
+    assert {one.param_path: (one.current_value, one.source_layer) for one in found} == {
+        ("temperature",): (0.1, "/params"),
+        ("top_p",): (0.5, "defaultParams"),
+        ("n",): (2, "launch"),
+    }
+    assert {one.active_model_id for one in found} == {"gpt-thinker"}
+
+
+def test_a_later_layer_may_take_the_trouble_away() -> None:
+    layers: dict[str, dict[str, Any]] = {
+        "defaultParams": {"temperature": 0.3},
+        "/params": {"temperature": 1},
+    }
+    assert params_affected(layers, thinker()) == ()
+
+
+def test_renamed_and_unknown_parameters_are_not_lost() -> None:
+    assert params_affected({"launch": {"max_tokens": 5, "top_k": 5}}, thinker()) == ()
+
+
+def test_current_values_are_redacted() -> None:
+    """Seed 000: "secret-shaped values never appear verbatim"."""
+    secret = "gh" + "p_" + "a1B2" * 8
+    tools = [{"name": "fetch", "headers": {"Authorization": "abc"}, "note": secret}]
+    (found,) = params_affected({"launch": {"tools": tools}}, thinker())
+    expected = {"name": "fetch", "headers": {"Authorization": REDACTED}, "note": REDACTED}
+    assert found.current_value == [expected]
+
+
+@pytest.mark.parametrize("wrong", [None, 5, [], "temperature", {5: 1}], ids=str)
+def test_what_is_no_object_of_parameters_is_an_input_error(wrong: Any) -> None:
+    with pytest.raises(InputError):
+        negotiate_parameters(wrong, thinker())
+
+
+@pytest.mark.parametrize("wrong", [5, ["launch"], {"env": {}}, {"launch": 5}], ids=str)
+def test_what_is_no_layers_is_an_input_error(wrong: Any) -> None:
+    with pytest.raises(InputError):
+        params_affected(wrong, thinker())
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+NAMES = st.sampled_from(
+    [
+        *["temperature", "stop", "logit_bias", "response_format", "reasoning_effort", "thinking"],
+        *["max_tokens", "tools", "n", "generationConfig", "whatever", "tool_choice"],
+    ]
+)
+
+
+@given(st.dictionaries(NAMES | st.text(max_size=5), VALUES))
+def test_every_parameter_gets_exactly_one_finding(params: dict[str, Any]) -> None:
+    found = negotiate_parameters(params, thinker())
+    nested = ("reasoning", "thinking", "output_config", "generationConfig")
+    expected = sum(
+        len(value) if name in nested and isinstance(value, dict) else 1
+        for name, value in params.items()
+    )
+    assert len(found) == expected
+    for one in found:
+        assert bool(one.reason) == (one.action != "applies")

@@ -1,0 +1,161 @@
+"""Reports: verdicts as a line, as Markdown and as data; diagnostics for people."""
+
+import json
+
+import msgspec
+import pytest
+
+from conftest import catalog, claims, fact, lineage
+from modelpact import Catalog, Policy, Price, Strategies, Verdict, diagnose, need, negotiate
+from modelpact.negotiation import markdown, one_line, verdict_data
+
+SAID = {
+    "tool-calling": "native",
+    "context-window": 8_000,
+    "seed": "unsupported",
+    "top-k": "restricted",
+    "top-p": "emulated",
+}
+
+
+def ask(text: str, policy: Policy | None = None) -> Verdict:
+    strategies = Strategies({"seed": "pretend"})
+    return negotiate(text, claims(SAID), policy or Policy(), strategies=strategies)
+
+
+def test_a_plain_yes_in_a_line() -> None:
+    assert one_line(ask("tools,context>=5k")) == "acme/model: yes, 2 of 2 needs met"
+
+
+def test_a_yes_with_labels_in_a_line() -> None:
+    line = one_line(ask("tools,top-k,logprobs:preferred"))
+    assert line.startswith("acme/model: yes, with labels: ")
+    assert "top-k restricted: by policy" in line
+    assert "logprobs is not known of this model" in line
+    assert "tool-calling" not in line
+
+
+def test_a_no_in_a_line_names_every_miss_and_who_needs_it() -> None:
+    needs = [
+        need("context", minimum="200k", required_by=["planner", "reader"]),
+        need("top-p", min_support="native"),
+        need("n"),
+    ]
+    assert one_line(negotiate(needs, claims(SAID))) == (
+        "acme/model: no: context-window has 8,000, needs 200,000 (required by planner, reader); "
+        "top-p is only emulated; the need asks for native; n is not known of this model"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seed", "is not supported"),
+        ("n", "is not known of this model"),
+        ("context>=9k", "has 8,000, needs 9,000"),
+        ("top-k>=native", "is only restricted: by policy; the need asks for native"),
+        ("tools:probed", "is checked when it is used"),
+        ("tools", "is met"),
+    ],
+)
+def test_every_finding_says_why(text: str, sentence: str) -> None:
+    (finding,) = ask(text).findings
+    assert finding.sentence() == sentence
+
+
+def test_a_conflict_says_with_what() -> None:
+    said = claims({"seed": "native", "n": "native"}, excludes=[("n", "seed")])
+    first, second = negotiate("seed,n", said).findings
+    assert first.sentence() == "cannot be had together with n on this model"
+    assert second.sentence() == "cannot be had together with seed on this model"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("tools", "fits"), ("tools,top-k", "fits, with labels"), ("seed", "does not fit")],
+)
+def test_markdown_says_it_in_the_heading(text: str, words: str) -> None:
+    assert markdown(ask(text)).splitlines()[0] == f"### `acme/model` {words}"
+
+
+def test_markdown_has_a_row_for_every_need() -> None:
+    text = markdown(ask("tools,seed:preferred,n:probed,context>=9k"))
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    assert [row.split(" | ")[0] for row in rows] == ["| ✓", "| !", "| ?", "| ✗"]
+    assert "`context-window>=9000`" in rows[3]
+
+
+def test_a_refusal_says_when_emulation_would_have_helped() -> None:
+    """DESIGN: "A refusal says when emulation or a fallback would have helped"."""
+    assert "emulation could help: pretend" in markdown(ask("seed"))
+    assert "emulated by us: pretend" in markdown(ask("seed", Policy(emulate=True)))
+
+
+def test_pipes_do_not_break_the_table() -> None:
+    said = claims({"seed": "native"}, target="acme/a|b")
+    table = markdown(negotiate([need("seed")], said))
+    assert table.count("\n| ✓ |") == 1
+
+
+def test_data_is_plain_json_and_says_everything() -> None:
+    verdict = ask("tools,seed:preferred,top-k")
+    data = json.loads(msgspec.json.encode(verdict_data(verdict, verdict.diagnostic)))
+    assert (data["target"], data["answer"], data["ok"]) == ("acme/model", "labelled", True)
+    assert [one["outcome"] for one in data["findings"]] == ["met", "preferred-unmet", "met"]
+    assert data["findings"][2]["claim"] == {
+        "capability": "top-k",
+        "support": "restricted",
+        "reason": "by policy",
+    }
+    assert data["diagnostic"]["target"] == "acme/model"
+    assert "diagnostic" not in verdict_data(ask("tools"))
+
+
+def small() -> Catalog:
+    rules = """
+    [[rules]]
+    match = { kind = "exact", model = "gpt-small" }
+    caps.tool_calling = false
+    caps.temperature = false
+    """
+    good = {"tool_calling": True, "output_modalities": ["text"]}
+    facts = [fact("openai/gpt-small", Price(1, 1)), fact("openai/gpt-big", Price(1, 1), **good)]
+    return catalog(rules, lineage("one", *facts), lineage("two", *facts))
+
+
+def test_a_diagnosis_adds_what_the_session_knows() -> None:
+    """Seed 000, Diagnostic shape: five fields."""
+    source = small()
+    target = source.resolve("openai", "gpt-small")
+    verdict = negotiate([need("tools", required_by="sm")], target)
+    found = diagnose(
+        verdict,
+        previous="openai/gpt-big",
+        params={"launch": {"temperature": 0.5}},
+        target=target,
+        catalog=source,
+    )
+    assert found is not None
+    assert found.target == "openai/gpt-small"
+    assert [(one.capability, one.required_by) for one in found.missing] == [
+        ("tool-calling", ("sm",))
+    ]
+    assert found.previous == "openai/gpt-big"
+    assert found.suggestion == "openai/gpt-big"
+    assert [one.param_path for one in found.params_affected] == [("temperature",)]
+    text = markdown(verdict, found)
+    assert "Suggestion: `openai/gpt-big`" in text
+    assert "- `temperature`: " in text
+
+
+def test_there_is_nothing_to_diagnose_where_all_is_well() -> None:
+    source = small()
+    assert diagnose(negotiate("tools", "openai/gpt-big", catalog=source), catalog=source) is None
+
+
+def test_a_warned_verdict_gets_no_suggestion() -> None:
+    source = small()
+    verdict = negotiate("tools:preferred", "openai/gpt-small", catalog=source)
+    found = diagnose(verdict, previous="a/b", catalog=source)
+    assert found is not None
+    assert (found.missing, found.suggestion, found.previous) == ((), None, "a/b")

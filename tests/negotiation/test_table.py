@@ -1,0 +1,230 @@
+"""The negotiation table: level × what is claimed × policy; emulation and constraints."""
+
+import pytest
+
+from conftest import claims
+from modelpact import Finding, Policy, Strategies, Verdict, negotiate
+
+REFUSE = Policy(unknown="refuse")
+PROBE = Policy(unknown="probe")
+EMULATE = Policy(emulate=True)
+
+
+def only(verdict: Verdict) -> Finding:
+    (finding,) = verdict.findings
+    return finding
+
+
+TABLE = [
+    # level, claim, refuse: (outcome, reason), probe: (outcome, reason)
+    ("hard", "native", ("met", ""), ("met", "")),
+    ("hard", "unsupported", ("missing", "unsupported"), ("missing", "unsupported")),
+    ("hard", "unknown", ("missing", "unknown"), ("probe-pending", "unknown")),
+    ("preferred", "native", ("met", ""), ("met", "")),
+    *[("preferred", "unsupported", *[("preferred-unmet", "unsupported")] * 2)],
+    ("preferred", "unknown", ("probe-pending", "unknown"), ("probe-pending", "unknown")),
+    ("probed", "native", ("probe-pending", "probed"), ("probe-pending", "probed")),
+    ("probed", "unsupported", ("probe-pending", "probed"), ("probe-pending", "probed")),
+    ("probed", "unknown", ("probe-pending", "probed"), ("probe-pending", "probed")),
+]
+
+
+@pytest.mark.parametrize(("level", "claim", "refuse", "probe"), TABLE)
+def test_the_table_for_flags(level: str, claim: str, refuse: object, probe: object) -> None:
+    """DESIGN, Negotiation: the table, row by row, under both policies."""
+    for policy, expected in ((REFUSE, refuse), (PROBE, probe)):
+        verdict = negotiate(f"tools:{level}", claims({"tool-calling": claim}), policy)
+        finding = only(verdict)
+        assert (finding.outcome, finding.reason) == expected
+        assert verdict.ok is (finding.outcome != "missing")
+
+
+LIMITS = [
+    ("hard", 200_000, "met", ""),
+    ("hard", 199_999, "missing", "below-minimum"),
+    ("preferred", 200_000, "met", ""),
+    ("preferred", 199_999, "preferred-unmet", "below-minimum"),
+    ("probed", 200_000, "met", ""),
+    ("probed", 199_999, "probe-pending", "probed"),
+]
+
+
+@pytest.mark.parametrize("policy", [REFUSE, PROBE], ids=["refuse", "probe"])
+@pytest.mark.parametrize("name", ["context-window", "max-output", "max-input"])
+@pytest.mark.parametrize(("level", "has", "outcome", "reason"), LIMITS)
+def test_the_table_for_limits(
+    name: str, level: str, has: int, outcome: str, reason: str, policy: Policy
+) -> None:
+    """DESIGN: "for a limit: met if the number suffices, else probe-pending"."""
+    finding = only(negotiate(f"{name}>=200k:{level}", claims({name: has}), policy))
+    assert (finding.outcome, finding.reason) == (outcome, reason)
+
+
+@pytest.mark.parametrize("policy", [REFUSE, PROBE], ids=["refuse", "probe"])
+@pytest.mark.parametrize("level", ["hard", "preferred", "probed"])
+def test_an_unknown_context_window_is_always_pending(level: str, policy: Policy) -> None:
+    """DESIGN: "An unknown context-window is always probe-pending, whatever the level"."""
+    for text in (f"context:{level}", f"context>=200k:{level}"):
+        verdict = negotiate(text, claims({}), policy)
+        assert only(verdict).outcome == "probe-pending"
+        assert verdict.ok
+
+
+def test_other_unknown_limits_follow_the_policy() -> None:
+    assert only(negotiate("max-output>=5", claims({}), REFUSE)).outcome == "missing"
+    assert only(negotiate("max-output>=5", claims({}), PROBE)).outcome == "probe-pending"
+
+
+@pytest.mark.parametrize(
+    ("claim", "minimum", "outcome", "label"),
+    [
+        ("native", "native", "met", ""),
+        ("emulated", "native", "missing", ""),
+        ("restricted", "native", "missing", ""),
+        ("native", "emulated", "met", ""),
+        ("emulated", "emulated", "met", "emulated by the provider"),
+        ("restricted", "emulated", "met", "restricted: by policy"),
+    ],
+)
+def test_minimum_support(claim: str, minimum: str, outcome: str, label: str) -> None:
+    """DESIGN: "native needs native; emulated accepts native, emulated or restricted"."""
+    finding = only(negotiate(f"tools>={minimum}", claims({"tool-calling": claim})))
+    assert (finding.outcome, finding.label) == (outcome, label)
+    assert finding.reason == ("below-support" if outcome == "missing" else "")
+
+
+@pytest.mark.parametrize(
+    ("has", "needs", "met"),
+    [
+        ("schema", "json-mode>=schema", True),
+        ("schema", "json-mode>=object", True),
+        ("object", "json-mode>=object", True),
+        ("object", "json-mode>=schema", False),
+        ("object", "json-mode", True),
+    ],
+)
+def test_ordered_choices(has: str, needs: str, met: bool) -> None:
+    """DESIGN, Words: "json mode: unavailable < object < schema"."""
+    assert negotiate(needs, claims({"json-mode": has})).ok is met
+
+
+def test_choices_without_order_must_be_the_one_asked_for() -> None:
+    said = claims({"token-limit-param": "max-tokens"})
+    assert negotiate("token-limit-param=max-tokens", said).ok
+    assert not negotiate("token-limit-param=max-output-tokens", said).ok
+
+
+DERIVED = [
+    ("long-context", {"context-window": 200_000}, "met"),
+    ("long-context", {"context-window": 199_999}, "missing"),
+    ("long-context", {}, "probe-pending"),
+    ("multimodal", {"image-input": "native"}, "met"),
+    ("multimodal", {"video-input": "native", "image-input": "unsupported"}, "met"),
+    *[
+        ("multimodal", dict.fromkeys(["image-input", "audio-input", "video-input"], bad), outcome)
+        for bad, outcome in (("unsupported", "missing"), ("unknown", "probe-pending"))
+    ],
+    ("multimodal", {"image-input": "unsupported"}, "probe-pending"),
+    ("discriminator-enum", {"structured-output": "native"}, "met"),
+    ("discriminator-enum", {"structured-output": "unsupported"}, "missing"),
+    ("json-mode>=schema", {"structured-output": "native"}, "met"),
+    ("json-mode>=object", {"structured-output": "native"}, "met"),
+    *[
+        (
+            "json-mode>=schema",
+            {"structured-output": "unsupported", "json-object": "native"},
+            "missing",
+        )
+    ],
+    ("caching=prompt-caching", {"prompt-caching": "native"}, "met"),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "outcome"), DERIVED)
+def test_derived_capabilities(text: str, said: dict[str, object], outcome: str) -> None:
+    """DESIGN, Words: "Some are derived by a stated formula"."""
+    assert only(negotiate(text, claims(said), PROBE)).outcome == outcome
+
+
+def test_multimodal_tells_its_kinds() -> None:
+    """DESIGN, Words: "multimodal is any of image, audio, video input, with its kinds"."""
+    said = claims({"image-input": "native", "video-input": "native"})
+    assert said.claim("multimodal").value == ("image", "video")
+
+
+def test_a_step_of_json_mode_that_is_not_known_is_no_miss() -> None:
+    """The schema step follows structured output: unknown there is unknown here."""
+    said = claims({"json-object": "native"})
+    assert only(negotiate("structured-output", said, PROBE)).outcome == "probe-pending"
+    assert only(negotiate("json-mode>=schema", said, PROBE)).outcome == "probe-pending"
+
+
+def test_a_model_with_both_kinds_of_caching_has_each() -> None:
+    said = claims({"prompt-caching": "native", "context-caching": "native"})
+    assert negotiate("caching=prompt-caching", said).ok
+    assert negotiate("caching=context-caching", said).ok
+
+
+LABELS = Strategies({"reasoning": "think step by step"})
+
+
+@pytest.mark.parametrize("level", ["hard", "preferred"])
+@pytest.mark.parametrize("claim", ["unsupported", "unknown"])
+def test_emulated_by_us(claim: str, level: str) -> None:
+    """DESIGN: "the finding is emulated by us, with the strategy's label"."""
+    verdict = negotiate(
+        f"reasoning:{level}", claims({"reasoning": claim}), EMULATE, strategies=LABELS
+    )
+    assert only(verdict).outcome == "emulated"
+    assert only(verdict).label == "think step by step"
+    assert verdict.answer == "labelled"
+    assert verdict.emulated == verdict.findings
+
+
+def test_emulation_is_off_by_default_but_told_of() -> None:
+    """DESIGN: "A refusal says when emulation or a fallback would have helped"."""
+    finding = only(negotiate("reasoning", claims({"reasoning": "unsupported"}), strategies=LABELS))
+    assert (finding.outcome, finding.label) == ("missing", "think step by step")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("reasoning>=native", {"reasoning": "unsupported"}),
+        ("seed", {"seed": "unsupported"}),
+        ("reasoning>=native", {"reasoning": "emulated"}),
+    ],
+)
+def test_where_emulation_cannot_help(text: str, said: dict[str, object]) -> None:
+    """DESIGN: "our emulation never satisfies those" that need native."""
+    verdict = negotiate(text, claims(said), EMULATE, strategies=LABELS)
+    assert only(verdict).outcome == "missing"
+    assert only(verdict).label == ""
+
+
+def test_what_is_there_is_not_emulated() -> None:
+    for claim in ("native", "emulated", "restricted"):
+        said = claims({"reasoning": claim})
+        assert only(negotiate("reasoning", said, EMULATE, strategies=LABELS)).outcome == "met"
+
+
+def test_answers_sum_the_findings_up() -> None:
+    said = claims({"tool-calling": "native", "seed": "unsupported", "top-k": "restricted"})
+    assert negotiate("tools", said).answer == "yes"
+    assert negotiate("tools,top-k", said).answer == "labelled"
+    assert negotiate("tools,seed:preferred", said).answer == "labelled"
+    assert negotiate("tools,streaming:probed", said).answer == "labelled"
+    assert negotiate("tools,seed", said).answer == "no"
+    assert negotiate("", said).answer == "yes"
+
+
+def test_a_diagnostic_comes_with_every_no_and_every_warning() -> None:
+    """DESIGN: "A rejected or warned verdict carries a diagnostic"."""
+    said = claims({"tool-calling": "native", "seed": "unsupported"})
+    assert negotiate("tools", said).diagnostic is None
+    warned = negotiate("seed:preferred", said).diagnostic
+    assert warned is not None
+    assert (warned.target, warned.missing) == ("acme/model", ())
+    rejected = negotiate("tools,seed", said).diagnostic
+    assert rejected is not None
+    assert [(one.capability, one.reason) for one in rejected.missing] == [("seed", "unsupported")]

@@ -1,0 +1,78 @@
+"""The examples in the documentation run, and print what the documentation says."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.configuration import read_configuration
+from modelpact.vocabulary.codes import codes_markdown
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+UPDATE = bool(os.environ.get("UPDATE_DOCS"))
+
+
+def blocks(language: str) -> list[Any]:
+    found = []
+    for page in PAGES:
+        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
+            if match[1] == language:
+                found.append(pytest.param(page, match[2], id=f"{page.name}-{number}"))
+    return found
+
+
+def run(command: str) -> str:
+    words = shlex.split(command)
+    assert words[0] == "modelpact", command
+    done = subprocess.run(
+        [sys.executable, "-m", "modelpact", *words[1:]],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"},
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("console"))
+def test_console_examples_print_what_they_show(page: Path, text: str) -> None:
+    command, _, shown = text.partition("\n")
+    printed = run(command.removeprefix("$ "))
+    if UPDATE:
+        fresh = f"{command}\n{printed.rstrip()}\n"
+        content = page.read_text(encoding="utf-8")
+        page.write_text(content.replace(f"```console\n{text}```", f"```console\n{fresh}```"))
+        return
+    assert shown.strip() == printed.strip()
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("python"))
+def test_python_examples_run(page: Path, text: str) -> None:
+    exec(compile(text, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("toml"))
+def test_toml_examples_are_toml(page: Path, text: str) -> None:
+    content = tomllib.loads(text)
+    if "workloads" in content:
+        assert read_configuration(text).workloads
+
+
+def test_error_codes_are_all_documented() -> None:
+    page = ROOT / "docs" / "errors.md"
+    content = page.read_text(encoding="utf-8")
+    if UPDATE:
+        start, end = content.index("| code |"), content.rindex("|\n") + 2
+        page.write_text(content[:start] + codes_markdown() + content[end:], encoding="utf-8")
+        return
+    assert codes_markdown() in content
