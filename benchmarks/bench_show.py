@@ -1,6 +1,6 @@
 """The command line: one `modelpact show` from the shell beside `python -c pass`."""
 
-import subprocess
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -12,10 +12,8 @@ COUNT = 31
 
 
 def main() -> None:
-    tried = subprocess.run(COMMAND, capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        last = (tried.stderr.strip().splitlines() or ["no message"])[-1]
-        emit_skipped(f"`modelpact show` does not run yet: {last[:100]}")
+    if importlib.util.find_spec("modelpact.cli") is None:
+        emit_skipped("there is no `modelpact show` yet")
         return
     commands = {"show": COMMAND, "pass": [sys.executable, "-c", "pass"]}
     times = processes(commands, dict.fromkeys(commands, COUNT))

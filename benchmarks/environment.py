@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,8 +32,9 @@ def ensure() -> None:
 
 
 def _fingerprint() -> str:
-    made_from = [REQUIREMENTS.read_bytes(), (ROOT / "pyproject.toml").read_bytes()]
-    return hashlib.sha256(sys.version.encode() + b"\0".join(made_from)).hexdigest()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    made_from = [sys.version, REQUIREMENTS.read_text(), project["dependencies"], project["scripts"]]
+    return hashlib.sha256(repr(made_from).encode()).hexdigest()
 
 
 def _install(requirement: str) -> None:

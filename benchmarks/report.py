@@ -27,12 +27,20 @@ class Result:
     rows: Sequence[Row] = field(default=())
     note: str = ""
     skipped: str = ""
+    failed: str = ""
+
+    @property
+    def absent(self) -> str:
+        """Why there are no figures, or an empty string."""
+        return (
+            f"FAILED: {self.failed}" if self.failed else self.skipped and f"skipped: {self.skipped}"
+        )
 
 
 def table(result: Result) -> str:
     """Return one benchmark's rows for a terminal."""
-    if result.skipped:
-        return f"{HEADINGS[result.name]}\n  SKIPPED: {result.skipped}\n"
+    if result.absent:
+        return f"{HEADINGS[result.name]}\n  {result.absent}\n"
     lines = [COLUMNS, *(_cells(row) for row in result.rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))]
     shown = ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
@@ -46,8 +54,10 @@ def summary(results: Sequence[Result]) -> str:
     text = f"{len(rows) - len(missed)} of {len(rows)} bars met"
     if missed:
         text += "; MISSED: " + "; ".join(f"{row.what} vs. {row.peer_name}" for row in missed)
-    skipped = [result.name for result in results if result.skipped]
-    return text + (f"; skipped: {', '.join(skipped)}" if skipped else "")
+    for kind in ("failed", "skipped"):
+        named = [result.name for result in results if getattr(result, kind)]
+        text += f"; {kind.upper()}: {', '.join(named)}" if named else ""
+    return text
 
 
 def document(results: Sequence[Result], versions: Mapping[str, str]) -> str:
@@ -66,8 +76,8 @@ def document(results: Sequence[Result], versions: Mapping[str, str]) -> str:
     ]
     for result in results:
         parts.append(f"## {HEADINGS[result.name]}")
-        if result.skipped:
-            parts.append(f"Skipped: {result.skipped}")
+        if result.absent:
+            parts.append(result.absent)
             continue
         lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(row) for row in result.rows)]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))

@@ -28,7 +28,7 @@ def measure(name: str) -> report.Result:
     )
     if answer.returncode != 0:
         last = (answer.stderr.strip().splitlines() or ["no message"])[-1]
-        return report.Result(name, skipped=f"it failed: {last[:300]}")
+        return report.Result(name, failed=last[:300])
     said = json.loads(answer.stdout.splitlines()[-1])
     rows = [Row(**row) for row in said["rows"]]
     return report.Result(name, rows, said["note"], said.get("skipped", ""))
@@ -47,7 +47,9 @@ def main() -> int:
         results.append(measure(name))
         print(report.table(results[-1]), flush=True)
     print(report.summary(results))
-    if not only:
+    if any(result.failed for result in results):
+        print(f"{PAGE.relative_to(environment.ROOT)} is left as it was: a benchmark failed")
+    elif not only:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(report.document(results, versions))
         print(f"written: {PAGE.relative_to(environment.ROOT)}")

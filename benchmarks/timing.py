@@ -9,6 +9,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+_WARMING = 32
+
 
 def per_call(work: Mapping[str, Callable[[], object]], rounds: int = 40) -> dict[str, float]:
     """Return the seconds of one call of each: the least over interleaved rounds of many calls."""
@@ -30,8 +32,14 @@ def per_round(work: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
 
 
 def _calls_for(call: Callable[[], object], seconds: float) -> int:
-    times = 1
-    while _timed(call, times) * times < seconds:
+    """Return how many calls fill a round.
+
+    The call is warmed first and the quickest of three counts: a slow first call must not make
+    rounds of a single call, which would time cold processor caches instead.
+    """
+    _timed(call, _WARMING)
+    times = _WARMING
+    while min(_timed(call, times) for _ in range(3)) * times < seconds:
         times *= 2
     return times
 

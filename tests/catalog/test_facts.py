@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import catalog, fact, lineage
 from modelpact import Price
 from modelpact.catalog.build import Fact, build, merge, read_lineages
 from modelpact.catalog.facts import dearest, most_cautious, sorting_price, vote_row
 from modelpact.catalog.snapshot import BUNDLED
 from modelpact.catalog.sources import read_sources
 from modelpact.catalog.statement import NATIVE, UNSUPPORTED, Stated
+from tests.conftest import catalog, fact, lineage
 
 FLAGS = ["tool_calling", "streaming", "image_input", "reasoning", "top_k", "web_search"]
 LIMITS = ["context_window", "max_input", "max_output"]

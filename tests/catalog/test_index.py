@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import catalog, fact, lineage
 from modelpact import Catalog, Price, default_catalog
 from modelpact.catalog.build import Fact
 from modelpact.catalog.index import INDEXED, LIMITS, Index, IndexContent, limit_value, pack
 from modelpact.vocabulary import satisfies
+from tests.conftest import catalog, fact, lineage
 
 
 def small() -> Catalog:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROVIDERS
 from modelpact import CatalogError
 from modelpact.catalog.build import read_lineage, read_lineages
 from modelpact.catalog.snapshot import decode, read
 from modelpact.catalog.sources import Sources, read_rules, read_sources
+from tests.conftest import PROVIDERS
 
 ANY = 'match = { kind = "any" }'
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import catalog, fact, lineage
 from modelpact import Catalog, resolve
 from modelpact.catalog import Overlay
+from tests.conftest import catalog, fact, lineage
 
 FAMILY = lineage(
     "one",

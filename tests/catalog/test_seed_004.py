@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from conftest import catalog
 from modelpact import find_models, resolve
 from modelpact.catalog import ModelCapabilities, Resolution
 from modelpact.vocabulary.capability import MODALITIES, PARAMETERS
+from tests.conftest import catalog
 
 DEFAULTS = """
 [defaults]

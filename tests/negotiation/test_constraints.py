@@ -2,8 +2,8 @@
 
 import pytest
 
-from conftest import claims
 from modelpact import Claims, negotiate
+from tests.conftest import claims
 
 BOTH = {"tool-calling": "native", "structured-output": "native"}
 EXCLUDES = [("structured-output", "tool-calling")]

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conftest import claims
 from modelpact import ModelpactError, Need, Needs, Policy, Verdict, default_catalog, need, negotiate
 from modelpact.catalog import Claim, Claims
 from modelpact.negotiation import NO_STRATEGIES, Strategies, decide
-from modelpact.vocabulary import CAPABILITIES
+from tests.conftest import claims
 
 FLAGS = (
     *("tool-calling", "structured-output", "json-object", "prompt-caching", "context-caching"),
@@ -38,7 +37,7 @@ def a_need(draw: st.DrawFn) -> Need:
     if name in LIMITS:
         minimum = draw(st.sampled_from((None, *VALUES)))
     elif name == "json-mode":
-        minimum = draw(st.sampled_from((None, *CAPABILITIES[name].choices)))
+        minimum = draw(st.sampled_from((None, "object", "schema")))
     elif name == "caching":
         minimum = "context-caching"
     return need(

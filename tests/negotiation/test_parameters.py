@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import catalog
 from modelpact import InputError, Resolution, negotiate_parameters
 from modelpact.negotiation import ParamFinding, params_affected
 from modelpact.vocabulary import REDACTED
+from tests.conftest import catalog
 
 RULES = """
 [defaults]

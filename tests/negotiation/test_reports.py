@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
-from conftest import catalog, claims, fact, lineage
 from modelpact import Catalog, Policy, Price, Strategies, Verdict, diagnose, need, negotiate
 from modelpact.negotiation import markdown, one_line, verdict_data
+from tests.conftest import catalog, claims, fact, lineage
 
 SAID = {
     "tool-calling": "native",

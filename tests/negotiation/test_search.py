@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from conftest import catalog, fact, lineage
 from modelpact import Catalog, Needs, Price, default_catalog, find_models, negotiate, suggest
 from modelpact.catalog import Overlay
 from modelpact.catalog.build import Fact
 from modelpact.negotiation.search import surely_meets
+from tests.conftest import catalog, fact, lineage
 
 CHEAP, DEAR, FREE = Price(1, 1), Price(500, 500), Price(0, 0)
 TEXT = {"output_modalities": ["text"]}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from conftest import catalog, fact, lineage
 from modelpact import InputError, ModelpactError, Policy
 from modelpact.catalog import Catalog, Price
 from modelpact.negotiation.stud import negotiate_json
+from tests.conftest import catalog, fact, lineage
 
 FLAGS = [
     *["streaming", "toolCalling", "structuredOutput"],

@@ -2,8 +2,8 @@
 
 import pytest
 
-from conftest import claims
 from modelpact import Finding, Policy, Strategies, Verdict, negotiate
+from tests.conftest import claims
 
 REFUSE = Policy(unknown="refuse")
 PROBE = Policy(unknown="probe")

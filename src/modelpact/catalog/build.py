@@ -19,6 +19,7 @@ from modelpact.catalog.facts import (
 )
 from modelpact.catalog.index import INDEXED, LIMITS, IndexContent, limit_value, pack
 from modelpact.catalog.matching import Clause, matches
+from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.snapshot import FORMAT, Content, encode
 from modelpact.catalog.sources import SOURCES, Sources
 from modelpact.catalog.statement import statement_problems
@@ -203,7 +204,6 @@ def _window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
 
 
 def _index(catalog: Catalog, records: Mapping[str, Mapping[str, Record]]) -> IndexContent:
-    day = max((one.date for one in catalog.lineages), default="")
     models = [(provider, name) for provider, name in _in_order(records)]
     resolved = [catalog.resolve(provider, name) for provider, name in models]
     native: dict[str, bytes] = {}
@@ -218,11 +218,19 @@ def _index(catalog: Catalog, records: Mapping[str, Mapping[str, Record]]) -> Ind
         accepted={name: bits for name, bits in accepted.items() if any(bits)},
         limits={name: [limit_value(one.claim(name)) for one in resolved] for name in LIMITS},
         prices=[sorting_price(one.price) for one in resolved],
-        retired=pack(
-            one.status == "deprecated" or (one.retires != "" and one.retires <= day)
-            for one in resolved
-        ),
+        retired=pack(one.retired_by(catalog.day) for one in resolved),
+        constrained=_constrained(catalog, resolved),
     )
+
+
+def _constrained(catalog: Catalog, resolved: list[Resolution]) -> dict[str, bytes]:
+    """Return which models each constraint holds for."""
+    return {
+        rule.name: pack(
+            any(constraint.name == rule.name for constraint in one.constraints) for one in resolved
+        )
+        for rule in catalog.constraints
+    }
 
 
 def _in_order(records: Mapping[str, Mapping[str, Record]]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from modelpact.catalog.resolution import Layer, Resolution
 from modelpact.catalog.rules import RuleIndex
 from modelpact.catalog.statement import compile_statement
 from modelpact.catalog.user import user_folder
-from modelpact.vocabulary.errors import CatalogError, InputError
+from modelpact.vocabulary.errors import CatalogError, InputError, brief
 
 _MOST_REMEMBERED: Final = 65_536
 """Resolutions kept; past that all are forgotten, so that made-up names cannot fill the memory."""
@@ -86,6 +86,11 @@ class Catalog:
         return self._content.lineages
 
     @property
+    def day(self) -> str:
+        """The day of the newest facts."""
+        return _newest_date(self._content)
+
+    @property
     def names(self) -> Names:
         """The tables by which spellings are told apart."""
         return self._content.names
@@ -108,7 +113,7 @@ class Catalog:
             raise InputError(f"a target is a string PROVIDER/MODEL, not {type(target).__name__}")
         provider, slash, model = target.strip().partition("/")
         if not (slash and provider and model):
-            raise InputError(f"{target!r:.100} is not a target: write PROVIDER/MODEL")
+            raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL")
         return provider, model
 
     def resolve(self, provider: str, model: str, api: str | None = None) -> Resolution:

@@ -38,6 +38,10 @@ _NOT_ASKED: Final = frozenset(
 """Modalities that no lineage has a word for: a list of theirs says nothing of these."""
 
 
+_PROMISE: Final = ("unsupported", "unknown", "restricted", "emulated", "native")
+"""From what promises least to what promises most."""
+
+
 class Lineage(msgspec.Struct, frozen=True):
     """One source of public facts: a version of it, on a date."""
 
@@ -67,9 +71,13 @@ class VoteRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     no: int = 0
     others: dict[int, Any] = {}
     price: Price | None = None
+    more: dict[str, Stated] = {}
+    """What is neither a plain yes or no nor in the tables above."""
 
     def stated(self, name: str) -> Stated | None:
         """Return what this lineage says of a capability, or None where it is silent."""
+        if name in self.more:
+            return self.more[name]
         bit = _BITS.get(name)
         if bit is None:
             number = _NUMBERS.get(name)
@@ -96,7 +104,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     def stated(self, name: str) -> Stated | None:
         """Return the most cautious of what the lineages say, or None where all are silent."""
         bit = _BITS.get(name)
-        if bit is None or name == "reasoning-effort":
+        if bit is None or name == "reasoning-effort" or any(name in row.more for row in self.votes):
             said = [one for row in self.votes if (one := row.stated(name)) is not None]
             return most_cautious(said) if said else None
         yes = no = 0
@@ -122,6 +130,7 @@ class Record(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         for row in self.votes:
             mask |= row.yes | row.no
             numbers.update(row.others)
+            yield from row.more
         yield from (name for name, bit in _BITS.items() if mask & bit)
         yield from (name for name, number in _NUMBERS.items() if number in numbers)
 
@@ -136,17 +145,22 @@ def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> Vote
     """Pack one lineage's statement."""
     yes = no = 0
     others: dict[int, Any] = {}
+    more: dict[str, Stated] = {}
     for name, stated in compile_statement(caps).items():
         bit = _BITS.get(name)
-        if bit is None:
-            others[_NUMBERS[name]] = stated.value
-        elif stated.support == "unsupported":
+        if stated.support == "unknown":
+            continue
+        if bit is not None and stated.support == "unsupported":
             no |= 0 if name in _NOT_ASKED else bit
-        else:
+        elif bit is not None and stated.support == "native":
             yes |= bit
             if stated.value is not None:
                 others[_EFFORT_NUMBER] = stated.value
-    return VoteRow(lineage, yes, no, dict(sorted(others.items())), price)
+        elif name in _NUMBERS:
+            others[_NUMBERS[name]] = stated.value
+        else:
+            more[name] = stated
+    return VoteRow(lineage, yes, no, dict(sorted(others.items())), price, more)
 
 
 def most_cautious(said: Sequence[Stated]) -> Stated:
@@ -154,9 +168,9 @@ def most_cautious(said: Sequence[Stated]) -> Stated:
     first = said[0]
     if all(one == first for one in said):
         return first
-    for one in said:
-        if one.support == "unsupported":
-            return one
+    least = min(said, key=lambda one: _PROMISE.index(one.support))
+    if least.support != "native":
+        return least
     values = [one.value for one in said]
     if all(isinstance(value, int) for value in values):
         return Stated("native", min(value for value in values if isinstance(value, int)))

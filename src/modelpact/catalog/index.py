@@ -28,6 +28,7 @@ class IndexContent(msgspec.Struct, frozen=True):
     limits: dict[str, list[int]]
     prices: list[int]
     retired: bytes
+    constrained: dict[str, bytes] = {}
 
 
 class Index:
@@ -65,6 +66,10 @@ class Index:
     def retired(self) -> int:
         """The models that were deprecated or past their retirement when the snapshot was made."""
         return int.from_bytes(self._content.retired, "little")
+
+    def constrained_by(self, name: str) -> int:
+        """Return the models for which the constraint of that name holds."""
+        return int.from_bytes(self._content.constrained.get(name, b""), "little")
 
     def of_provider(self, provider: str) -> int:
         """Return the models of one provider."""

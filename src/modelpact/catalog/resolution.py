@@ -9,7 +9,7 @@ from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind
 from modelpact.catalog.derive import derive
 from modelpact.catalog.facts import Lineage, Price, Record
 from modelpact.catalog.provider import Provider
-from modelpact.catalog.statement import LIST_FIELDS, Stated
+from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
 
 Trust = Literal["known", "assumed", "model"]
@@ -194,6 +194,10 @@ class Resolution:
         own = self._own()
         return "" if own is None else own.status
 
+    def retired_by(self, day: str) -> bool:
+        """Tell whether the model was deprecated, or taken away by that day."""
+        return self.status == "deprecated" or "" < self.retires <= day
+
     @property
     def trace(self) -> tuple[TraceEntry, ...]:
         """What each layer said, from the defaults upward."""
@@ -233,7 +237,8 @@ class Resolution:
     def _listing(self, field: str, suffix: str) -> tuple[str, ...]:
         """Return a list field in the order in which it was last written, as the claims have it."""
         written = self._last_written(field) or ()
-        order = dict.fromkeys((*written, *LIST_FIELDS[field]))
+        unsaid = (name for name in LIST_FIELDS[field] if name not in SHARED_PARAMETERS)
+        order = dict.fromkeys((*written, *unsaid))
         return tuple(name for name in order if _truth(self.claim(name + suffix)))
 
     def _caching(self) -> str | None:

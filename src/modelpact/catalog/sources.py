@@ -82,7 +82,11 @@ def _toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
 
 def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[Provider]:
     seen: dict[str, str] = {}
-    for number, entry in enumerate(content.get("providers", ()), 1):
+    listed = content.get("providers", [])
+    if not isinstance(listed, list):
+        problems.append(Problem("providers.toml", "providers", "expected [[providers]]"))
+        return
+    for number, entry in enumerate(listed, 1):
         where = f"provider {entry.get('id', number)}" if isinstance(entry, dict) else f"{number}"
 
         def wrong(field: str, message: str, where: str = where) -> None:
@@ -109,6 +113,10 @@ def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[
 
 
 def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> Names:
+    for table in ("vendors", "families", "regions"):
+        if not isinstance(content.get(table, {}), dict):
+            problems.append(Problem("names.toml", table, f"expected a table [{table}]"))
+            return Names()
     for table in ("vendors", "families"):
         for spelled, provider in content.get(table, {}).items():
             if provider not in known:
@@ -137,9 +145,12 @@ def _read_into(
     for table in sorted(set(content) - set(_TABLES)):
         problems.append(Problem(file, table, f"no such table; there are {', '.join(_TABLES)}"))
     defaults = content.get("defaults", {})
-    for field, message in statement_problems(defaults):
-        problems.append(Problem(file, f"[defaults]: {field}", message))
-    sources.defaults.update(defaults)
+    if isinstance(defaults, dict):
+        for field, message in statement_problems(defaults):
+            problems.append(Problem(file, f"[defaults]: {field}", message))
+        sources.defaults.update(defaults)
+    else:
+        problems.append(Problem(file, "defaults", "expected a table [defaults]"))
     for table in _TABLES[1:]:
         entries = content.get(table, [])
         if not isinstance(entries, list):
@@ -147,6 +158,9 @@ def _read_into(
             continue
         into: list[Rule] = getattr(sources, table)
         for number, entry in enumerate(entries, 1):
+            if not isinstance(entry, dict):
+                problems.append(Problem(file, f"{table} {number}", f"expected [[{table}]]"))
+                continue
             rule = _rule(table, number, entry, file, known, problems)
             if rule is not None:
                 into.append(rule)
@@ -226,7 +240,7 @@ def _scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...], tu
 
 
 def _match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
-    if not isinstance(match, dict) or match.get("kind") not in _MATCH_FIELDS:
+    if not isinstance(match, dict) or match.get("kind") not in tuple(_MATCH_FIELDS):
         wrong("match", f"expected {{ kind = … }} with one of {', '.join(_MATCH_FIELDS)}")
         return "any", ()
     kind: str = match["kind"]

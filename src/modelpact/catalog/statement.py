@@ -16,7 +16,7 @@ from modelpact.vocabulary.capability import (
     PARAMETERS,
     is_host_extension,
 )
-from modelpact.vocabulary.errors import nearest
+from modelpact.vocabulary.errors import brief, nearest
 from modelpact.vocabulary.support import Support
 
 
@@ -49,7 +49,7 @@ LIST_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "output_modalities": MODALITIES,
     "supported_parameters": tuple(PARAMETERS),
 }
-_SHARED_PARAMETERS: Final = frozenset({"parallel-tool-calls", "prompt-caching", "context-caching"})
+SHARED_PARAMETERS: Final = frozenset({"parallel-tool-calls", "prompt-caching", "context-caching"})
 """Parameters that are also fields: not being in the list says nothing of them."""
 
 _CHOICES: Final[dict[str, dict[str, dict[str, Stated]]]] = {
@@ -93,7 +93,7 @@ def compile_statement(fields: Mapping[str, Any]) -> dict[str, Stated]:
         for name in PARAMETERS:
             if name in listed:
                 cells[name] = NATIVE
-            elif name not in _SHARED_PARAMETERS:
+            elif name not in SHARED_PARAMETERS:
                 cells[name] = UNSUPPORTED
     for field, meanings in _CHOICES.items():
         if field in fields:
@@ -195,4 +195,4 @@ def _kind(value: Any) -> str:
     named = names.get(type(value))
     if named is None:
         named = "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"
-    return f"{named} ({value!r:.40})" if isinstance(value, (bool, int, float, str)) else named
+    return f"{named} ({brief(value)})" if isinstance(value, (bool, int, float, str)) else named

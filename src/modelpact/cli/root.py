@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from modelpact._version import __version__
+from modelpact.cli.render import colours
 from modelpact.vocabulary.errors import ModelpactError
 
 COMMANDS: Final = {
@@ -56,12 +57,14 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="modelpact")
-def root() -> None:
+@click.pass_context
+def root(ctx: click.Context) -> None:
     """Capability negotiation for LLM applications.
 
     Say what the work needs; learn before a token is spent whether a model can do it, and how that
     is known. Exit codes: 0 fits, 1 does not fit, 2 wrong usage or input.
     """
+    ctx.color = colours()
 
 
 def main(args: list[str] | None = None) -> Any:

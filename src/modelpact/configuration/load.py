@@ -19,7 +19,7 @@ from modelpact.configuration.config import (
 from modelpact.configuration.lines import line_of
 from modelpact.needs.need import Need, Needs, need
 from modelpact.negotiation.verdict import Policy
-from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem, nearest
+from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem, brief, nearest
 
 FILE_NAME: Final = "modelpact.toml"
 SECTIONS: Final = ("store", "policy", "providers", "models", "workloads")
@@ -243,7 +243,7 @@ def _need(entry: Any, workload: str) -> Need:
     if isinstance(entry, str):
         return Need.parse(entry, required_by=(workload,))
     if not isinstance(entry, dict):
-        raise InputError(f"a need is a text or a table, not {entry!r:.60}")
+        raise InputError(f"a need is a text or a table, not {brief(entry)}")
     for key in entry:
         if key not in NEED_FIELDS:
             raise InputError(_no_such("key of a need", key, NEED_FIELDS))

@@ -2,7 +2,7 @@
 without a word.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ class Loss(msgspec.Struct, frozen=True):
     """One thing that could not be carried over.
 
     `lossy`: left out, the request still means nearly the same. `unsupported`: the request would
-    mean something else, so it should not be sent.
+    mean something else, so it should not be sent. `path` is the place in the `Request`.
     """
 
     path: str
@@ -43,9 +43,11 @@ def worst(losses: Iterable[Loss]) -> Fidelity:
 
 
 class Losses:
-    """Collects losses while a body is written."""
+    """Collects losses while a body is written for an API."""
 
-    def __init__(self) -> None:
+    def __init__(self, api: str, source: str) -> None:
+        self.api = api
+        self.own = source == api
         self.listed: list[Loss] = []
 
     def lossy(self, path: str, what: str) -> None:
@@ -55,3 +57,21 @@ class Losses:
     def unsupported(self, path: str, what: str) -> None:
         """Note something without which the request would mean something else."""
         self.listed.append(Loss(path, "unsupported", what))
+
+    def own_fields(
+        self, extra: Mapping[str, Any], path: str, shared: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the fields that this API keeps of an `extra`; those of another are noted.
+
+        `shared` are fields of another API that mean the same here.
+        """
+        found = dict(extra.get(self.api, {}))
+        for api, fields in extra.items():
+            if api == self.api or api.endswith(" spelling") or not isinstance(fields, Mapping):
+                continue
+            for name, value in fields.items():
+                if name in shared:
+                    found.setdefault(name, value)
+                elif value is not None:
+                    self.lossy(f"{path}.{name}", f"only {api} has this field")
+        return found

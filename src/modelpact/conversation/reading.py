@@ -35,9 +35,32 @@ def text_field(data: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
+def typed(data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], what: str) -> Any:
+    """Return a field of that kind, or None where it is absent; a bool is no number."""
+    value = data.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{name}: expected {what}, not {type(value).__name__}")
+    return value
+
+
 def rest(data: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the fields that are not known."""
     return {key: value for key, value in data.items() if key not in known}
+
+
+def kept(api: str, fields: Mapping[str, Any], spelling: Any = None) -> dict[str, Any]:
+    """Return what a block or tool says beside the model: an API's own fields, and its spelling."""
+    found: dict[str, Any] = {api: dict(fields)} if fields else {}
+    if spelling:
+        found[f"{api} spelling"] = spelling
+    return found
+
+
+def spelled(extra: Mapping[str, Any], api: str) -> Any:
+    """Return how an API spelled a block or tool, or an empty object."""
+    return extra.get(f"{api} spelling") or {}
 
 
 def from_data_url(url: str) -> tuple[str, str] | None:
@@ -46,7 +69,7 @@ def from_data_url(url: str) -> tuple[str, str] | None:
         return None
     head, comma, data = url[5:].partition(",")
     kind, semicolon, encoding = head.partition(";")
-    if not comma or not semicolon or encoding != "base64":
+    if not comma or not semicolon or encoding != "base64" or not data:
         return None
     return kind, data
 

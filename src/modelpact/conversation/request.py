@@ -18,6 +18,11 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
     extra: dict[str, Any] = {}
 
+    @property
+    def builtin(self) -> str:
+        """The API's kind of a tool that is not a function of the caller's, or nothing."""
+        return next((kind for key, kind in self.extra.items() if key.endswith(" kind")), "")
+
 
 class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the model may, must or must not call a tool, and which."""

@@ -16,7 +16,7 @@ import msgspec
 
 from modelpact.catalog.statement import LARGEST_LIMIT
 from modelpact.vocabulary.capability import CAPABILITIES, Capability, capability
-from modelpact.vocabulary.errors import InvalidNeed
+from modelpact.vocabulary.errors import InvalidNeed, brief
 from modelpact.vocabulary.support import MIN_SUPPORTS, MinSupport
 
 Level = Literal["hard", "preferred", "probed"]
@@ -99,10 +99,11 @@ def need(
     """Make a need, checked: the name may be any that the vocabulary or a dialect has."""
     info = capability(name)
     if level not in LEVELS:
-        raise InvalidNeed(f"unknown level {level!r:.60} for {info.id}: hard, preferred or probed")
+        raise InvalidNeed(f"unknown level {brief(level)} for {info.id}: hard, preferred or probed")
     if min_support not in MIN_SUPPORTS:
-        raise InvalidNeed(f"unknown minimum support {min_support!r:.60}: native or emulated")
-    by = (required_by,) if isinstance(required_by, str) else tuple(required_by)
+        raise InvalidNeed(f"unknown minimum support {brief(min_support)}: native or emulated")
+    listed = (required_by,) if isinstance(required_by, str) else required_by
+    by = tuple(listed) if isinstance(listed, Iterable) else (listed,)
     if not all(isinstance(one, str) for one in by):
         raise InvalidNeed("required_by is a text or several texts")
     return Need(
@@ -118,17 +119,17 @@ def _minimum(info: Capability, value: Any) -> int | str | None:
     if value is None:
         return None
     if info.kind == "flag":
-        raise InvalidNeed(f"{info.id} is a flag: it has no minimum value ({value!r:.40})")
+        raise InvalidNeed(f"{info.id} is a flag: it has no minimum value ({brief(value)})")
     if info.kind == "choice":
         if value not in info.choices:
-            raise InvalidNeed(f"{info.id} is one of {', '.join(info.choices)}, not {value!r:.40}")
+            raise InvalidNeed(f"{info.id} is one of {', '.join(info.choices)}, not {brief(value)}")
         return str(value)
     number = _number(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise InvalidNeed(f"{info.id} needs a whole number of {info.unit}, not {value!r:.40}")
+        raise InvalidNeed(f"{info.id} needs a whole number of {info.unit}, not {brief(value)}")
     if not 0 <= number <= LARGEST_LIMIT:
         raise InvalidNeed(
-            f"{info.id} needs a number from 0 to {LARGEST_LIMIT:,}, not {value!r:.40}"
+            f"{info.id} needs a number from 0 to {LARGEST_LIMIT:,}, not {brief(value)}"
         )
     return number
 
@@ -181,6 +182,8 @@ class Needs:
         merged: dict[str, Need] = {}
         if isinstance(needs, str):
             needs = [part for part in needs.split(",") if part.strip()]
+        if not isinstance(needs, Iterable):
+            raise InvalidNeed(f"needs are a text or several needs, not {type(needs).__name__}")
         for one in needs:
             if isinstance(one, str):
                 one = Need.parse(one)

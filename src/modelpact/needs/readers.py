@@ -5,7 +5,7 @@ from typing import Any
 
 from modelpact.needs.need import LEVELS, Need, Needs, need
 from modelpact.vocabulary.dialects import ABP, OPENWOP, STUD
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.support import MIN_SUPPORTS
 
 
@@ -18,13 +18,13 @@ def read_stud(requirements: Any) -> Needs:
         level = _field(entry, "level", where)
         if level not in LEVELS:
             raise InputError(
-                f"{where}.level: expected hard, preferred or probed, not {level!r:.60}"
+                f"{where}.level: expected hard, preferred or probed, not {brief(level)}"
             )
         minimum = entry.get("minimum")
         if minimum is not None and info.kind != "limit":
             raise InputError(f"{where}.minimum: only contextWindow has one")
         if minimum is not None and (isinstance(minimum, bool) or not isinstance(minimum, int)):
-            raise InputError(f"{where}.minimum: expected a whole number, not {minimum!r:.60}")
+            raise InputError(f"{where}.minimum: expected a whole number, not {brief(minimum)}")
         by = entry.get("requiredBy", ())
         needs.append(
             need(
@@ -50,7 +50,7 @@ def read_abp(requirements: Any) -> Needs:
         minimum = _field(entry, "min_support", where)
         if minimum not in MIN_SUPPORTS:
             raise InputError(
-                f"{where}.min_support: expected native or emulated, not {minimum!r:.60}"
+                f"{where}.min_support: expected native or emulated, not {brief(minimum)}"
             )
         needs.append(need(info.id, min_support=minimum))
     return Needs(needs)
@@ -90,7 +90,7 @@ def _field(entry: Mapping[str, Any], name: str, where: str) -> str:
 def _only(entry: Mapping[str, Any], where: str, *allowed: str) -> None:
     for name in entry:
         if name not in allowed:
-            raise InputError(f"{where}: no field {name!r:.60}; there are {', '.join(allowed)}")
+            raise InputError(f"{where}: no field {brief(name)}; there are {', '.join(allowed)}")
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:

@@ -7,13 +7,16 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.verdict import Finding, Policy, Reason, Verdict
+from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
 from modelpact.vocabulary.capability import CAPABILITIES, Ladder, SameAs
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.support import satisfies
 
 DEFAULT_POLICY: Final = Policy()
 _MOST_REMEMBERED: Final = 1_024
+_LADDERS: Final = {
+    one.id: one.formula for one in CAPABILITIES.values() if isinstance(one.formula, Ladder)
+}
 
 
 class Strategies:
@@ -65,9 +68,7 @@ def decide(
     """Compute a verdict. It never stops at the first miss."""
     if not hasattr(claims, "claim"):
         raise InputError(f"cannot negotiate against a {type(claims).__name__}")
-    findings = [
-        _finding(need, claims.claim(need.capability), policy, strategies.labels) for need in needs
-    ]
+    findings = [_finding(need, _claim(need, claims), policy, strategies.labels) for need in needs]
     if claims.constraints:
         findings = _constrained(findings, claims.constraints)
     ok = True
@@ -76,6 +77,41 @@ def decide(
             ok = False
             break
     return Verdict(claims.target, tuple(findings), ok)
+
+
+def _claim(need: Need, claims: ClaimSource) -> Claim:
+    """Return the claim that a need is held against.
+
+    A choice that is made of flags is met by any step that does: a model with both kinds of caching
+    has each, and a schema mode that is restricted does not hide a native object mode.
+    """
+    claim = claims.claim(need.capability)
+    formula = _LADDERS.get(need.capability)
+    if formula is None or need.minimum == formula.floor or _stands_alone(claim):
+        return claim
+    unsure: Claim | None = None
+    for value, base_id in _steps(formula, need):
+        base = claims.claim(base_id)
+        if satisfies(base.support, need.min_support):
+            return Claim(need.capability, base.support, value, base.reason, evidence=claim.evidence)
+        if base.support == "unknown":
+            unsure = Claim(need.capability, assumed=base.assumed, evidence=base.evidence)
+    return claim if unsure is None else unsure
+
+
+def _stands_alone(claim: Claim) -> bool:
+    """Tell whether a choice was stated as such, not made of flags."""
+    derived = claim.evidence is not None and claim.evidence.layer == "derived"
+    return claim.support != "unknown" and not derived
+
+
+def _steps(formula: Ladder, need: Need) -> tuple[tuple[str, str], ...]:
+    if need.minimum is None:
+        return formula.steps
+    place = next(n for n, (value, _) in enumerate(formula.steps) if value == need.minimum)
+    if need.capability_info.ordered:
+        return formula.steps[: place + 1]
+    return formula.steps[place : place + 1]
 
 
 def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]) -> Finding:
@@ -149,43 +185,54 @@ def _provider_label(claim: Claim) -> str:
 def _constrained(findings: list[Finding], constraints: tuple[Constraint, ...]) -> list[Finding]:
     """Turn needs that are each met but exclude each other into misses that name one another.
 
-    A preferred need gives way to hard ones; where all are of one level, all are missed.
+    Hard needs that exclude each other are all missed; preferred ones give way to hard ones.
     """
     engaged: dict[str, list[int]] = {}
     for place, one in enumerate(findings):
         if one.outcome == "met" and one.need.level != "probed":
-            for name in _stands_on(one.need):
+            for name in stands_on(one.need):
                 engaged.setdefault(name, []).append(place)
     clashes: dict[int, set[str]] = {}
     for constraint in constraints:
-        if not all(name in engaged for name in constraint.excludes):
-            continue
-        places = {place for name in constraint.excludes for place in engaged[name]}
-        if len(places) < 2:
-            continue
-        preferred = {place for place in places if findings[place].need.level == "preferred"}
-        for place in preferred or places:
-            others = {findings[other].capability for other in places if other != place}
-            clashes.setdefault(place, set()).update(others)
+        if all(name in engaged for name in constraint.excludes):
+            _clash(constraint, engaged, findings, clashes)
     for place, others in clashes.items():
         one = findings[place]
-        outcome = "missing" if one.need.level == "hard" else "preferred-unmet"
-        findings[place] = Finding(
-            one.need,
-            one.claim,
-            outcome,  # type: ignore[arg-type]
-            "conflict",
-            conflicts=tuple(sorted(others)),
-        )
+        outcome: Outcome = "missing" if one.need.level == "hard" else "preferred-unmet"
+        named = tuple(sorted(others))
+        findings[place] = Finding(one.need, one.claim, outcome, "conflict", conflicts=named)
     return findings
 
 
-def _stands_on(need: Need) -> tuple[str, ...]:
+def _clash(
+    constraint: Constraint,
+    engaged: Mapping[str, list[int]],
+    findings: list[Finding],
+    clashes: dict[int, set[str]],
+) -> None:
+    def is_hard(place: int) -> bool:
+        return findings[place].need.level == "hard"
+
+    fatal = all(any(map(is_hard, engaged[name])) for name in constraint.excludes)
+    for name in constraint.excludes:
+        others = {
+            findings[place].capability
+            for other in constraint.excludes
+            if other != name
+            for place in engaged[other]
+        }
+        for place in engaged[name]:
+            if fatal or not is_hard(place):
+                clashes.setdefault(place, set()).update(others - {findings[place].capability})
+
+
+def stands_on(need: Need) -> tuple[str, ...]:
     """Return the capability and the one it follows from, so that constraints see through both."""
     formula = need.capability_info.formula
     if isinstance(formula, SameAs):
         return need.capability, formula.base
-    if isinstance(formula, Ladder):
-        base = next((base for value, base in formula.steps if value == need.minimum), None)
-        return (need.capability, base) if base else (need.capability,)
+    if isinstance(formula, Ladder) and need.minimum is not None:
+        steps = _steps(formula, need) if need.minimum != formula.floor else ()
+        if len(steps) == 1:
+            return need.capability, steps[0][1]
     return (need.capability,)

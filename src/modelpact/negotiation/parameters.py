@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.catalog.resolution import Resolution
 from modelpact.negotiation.verdict import ParamAffected, shown
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact
 
 Action = Literal["applies", "rename", "unsupported", "unknown", "invalid"]
@@ -102,10 +102,12 @@ def params_affected(
 
     Later layers win: `/params` over `launch` over `defaultParams`.
     """
+    if not isinstance(layers, Mapping):
+        raise InputError(f"params: expected layers of parameters, not {type(layers).__name__}")
     effective: dict[tuple[str, ...], tuple[Any, SourceLayer]] = {}
     for name in layers:
         if name not in SOURCE_LAYERS:
-            raise InputError(f"unknown layer {name!r:.60}: {', '.join(SOURCE_LAYERS)}")
+            raise InputError(f"unknown layer {brief(name)}: {', '.join(SOURCE_LAYERS)}")
     for layer in SOURCE_LAYERS:
         held = layers.get(layer, {})
         if not isinstance(held, Mapping):
@@ -125,7 +127,7 @@ def params_affected(
 def _flat(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in params.items():
         if not isinstance(name, str):
-            raise InputError(f"a parameter's name is a string, not {name!r:.60}")
+            raise InputError(f"a parameter's name is a string, not {brief(name)}")
         if name in _NESTED and isinstance(value, Mapping):
             for inner, held in value.items():
                 yield (name, str(inner)), held
@@ -135,11 +137,13 @@ def _flat(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
     name = path[-1]
+    if value is None:
+        return ParamFinding(path, "applies", value)
     if name in _TOKEN_LIMITS:
         return _token_limit(path, value, target)
     dotted = ".".join(path)
     wanted = _CAPABILITY_OF.get(dotted) or _CAPABILITY_OF.get(name)
-    if wanted is None or value is None or value in _NEUTRAL.get(name, ()):
+    if wanted is None or value in _NEUTRAL.get(name, ()):
         return ParamFinding(path, "applies", value)
     if name == "response_format":
         wanted = _format_capability(value)
@@ -157,7 +161,7 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
         )
     accepted = claim.value
     if wanted == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
-        reason = f"{target.target} accepts {shown(accepted)}, not {value!r:.40}"
+        reason = f"{target.target} accepts {shown(accepted)}, not {brief(value)}"
         return ParamFinding(path, "invalid", value, reason, wanted)
     return ParamFinding(path, "applies", value, capability=wanted)
 
@@ -177,11 +181,13 @@ def _because(target: Resolution, name: str) -> str:
 def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
     wanted = "token-limit-param"
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        reason = f"expected a whole number of tokens above zero, not {value!r:.40}"
+        reason = f"expected a whole number of tokens above zero, not {brief(value)}"
         return ParamFinding(path, "invalid", value, reason, wanted)
     longest = target.claim("max-output")
     if longest.known and isinstance(longest.value, int) and value > longest.value:
-        reason = f"{target.target} answers with at most {longest.value:,} tokens, not {value:,}"
+        reason = (
+            f"{target.target} answers with at most {longest.value:,} tokens, not {brief(value)}"
+        )
         return ParamFinding(path, "invalid", value, reason, "max-output")
     claim = target.claim(wanted)
     spelled = _TOKEN_LIMITS[path[-1]]

@@ -6,9 +6,10 @@ from typing import Literal
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.facts import sorting_price
+from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
+from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate, stands_on
 from modelpact.negotiation.verdict import Policy, Verdict
 
 Order = Literal["name", "price"]
@@ -31,11 +32,11 @@ def find_models(
     hits = _matching(catalog, needs, provider, retired)
     if sort == "name":
         found = [target for _, target in _named(catalog, hits)]
-        return sorted([*found, *_operator_models(catalog, needs, provider)])
+        return sorted([*found, *_operator_models(catalog, needs, provider, retired)])
     priced = [(catalog.index.price(place), target) for place, target in _named(catalog, hits)]
     priced += [
         (sorting_price(catalog.resolve(*catalog.split(target)).price), target)
-        for target in _operator_models(catalog, needs, provider)
+        for target in _operator_models(catalog, needs, provider, retired)
     ]
     return [target for _, target in sorted(priced, key=lambda one: (one[0] <= 0, *one))]
 
@@ -111,17 +112,27 @@ def _matching(catalog: Catalog, needs: Needs, provider: str | None, retired: boo
         if need.level != "hard":
             continue
         kind = need.capability_info.kind
-        if kind == "flag":
+        if kind == "flag" and need.capability in INDEXED:
             hits &= index.having(need.capability, need.min_support)
         elif kind == "limit":
             hits &= index.at_least(need.capability, max(1, int(need.minimum or 1)))
         else:
-            hits &= _by_choice(catalog, hits, need)
-    return hits
+            hits &= _by_asking(catalog, hits, need)
+    return hits & ~_conflicting(catalog, needs)
 
 
-def _by_choice(catalog: Catalog, hits: int, need: Need) -> int:
-    """Choices are not in the index: ask each model that is still in question."""
+def _conflicting(catalog: Catalog, needs: Needs) -> int:
+    """Return the models on which the hard needs exclude each other."""
+    wanted = {name for need in needs if need.level == "hard" for name in stands_on(need)}
+    models = 0
+    for rule in catalog.constraints:
+        if wanted.issuperset(rule.excludes):
+            models |= catalog.index.constrained_by(rule.name)
+    return models
+
+
+def _by_asking(catalog: Catalog, hits: int, need: Need) -> int:
+    """Ask each model that is still in question: the index has no choices and no extensions."""
     only = Needs([need])
     kept = 0
     for place, target in _named(catalog, hits):
@@ -143,11 +154,13 @@ def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
             yield place, f"{provider}/{name}"
 
 
-def _operator_models(catalog: Catalog, needs: Needs, provider: str | None) -> Iterator[str]:
+def _operator_models(
+    catalog: Catalog, needs: Needs, provider: str | None, retired: bool
+) -> Iterator[str]:
     """Yield the models that the index cannot answer for: an operator or evidence speaks of them."""
     wanted = None if provider is None else catalog.find_provider(provider)
     for name, model in sorted({*catalog.overlay, *catalog.evidence}):
         if provider in (None, name) or (wanted and wanted == catalog.find_provider(name)):
             one = catalog.resolve(name, model)
-            if surely_meets(needs, one):
+            if (retired or not one.retired_by(catalog.day)) and surely_meets(needs, one):
                 yield one.target

@@ -15,7 +15,7 @@ from modelpact.negotiation.diagnose import diagnose
 from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide
 from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 _GIVEN: Final = Evidence("given")
 _CLAIM_LEVELS: Final = (*LEVELS, "absent")
@@ -46,7 +46,7 @@ def _flag(where: str, name: str, value: Any) -> Claim:
             return Claim(name)
         return Claim(name, "unsupported" if value == "absent" else "native", evidence=_GIVEN)
     raise InputError(
-        f"{where}: expected true, false, {', '.join(_CLAIM_LEVELS)}, not {value!r:.60}"
+        f"{where}: expected true, false, {', '.join(_CLAIM_LEVELS)}, not {brief(value)}"
     )
 
 
@@ -55,7 +55,7 @@ def _window(name: str, value: Any) -> Claim:
         return Claim("context-window")
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_LIMIT:
         raise InputError(
-            f'claims.{name}: expected a number of tokens or "probed", not {value!r:.60}'
+            f'claims.{name}: expected a number of tokens or "probed", not {brief(value)}'
         )
     return Claim("context-window", "native", value, evidence=_GIVEN)
 
@@ -81,7 +81,7 @@ def negotiate_json(
         raise InputError(f"expected an object, not {type(request).__name__}")
     for field in request:
         if field not in _FIELDS:
-            raise InputError(f"no field {field!r:.60}; there are {', '.join(_FIELDS)}")
+            raise InputError(f"no field {brief(field)}; there are {', '.join(_FIELDS)}")
     if "requirements" not in request:
         raise InputError("requirements is missing")
     if ("claims" in request) == ("target" in request):

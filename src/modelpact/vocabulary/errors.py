@@ -22,7 +22,7 @@ class UnknownName(InputError):
         self.nearest = nearest(str(name), known)
         meant = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
         more = f" ({hint})" if hint else ""
-        super().__init__(f"unknown {kind} {_shown(name)}{meant}{more}")
+        super().__init__(f"unknown {kind} {brief(name)}{meant}{more}")
 
 
 class UnknownCapability(UnknownName):
@@ -86,6 +86,12 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(by_form[form] for form in close)
 
 
-def _shown(name: object) -> str:
-    text = repr(name)
-    return text if len(text) <= 82 else f"{text[:78]}…'"
+def brief(value: object, width: int = 80) -> str:
+    """Write any value shortly for an error message; never raises."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= width else f"{text[: width - 1]}…"

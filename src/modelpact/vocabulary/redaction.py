@@ -15,7 +15,8 @@ _SHAPES: Final = re.compile(
     r"""
     -----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----            # PEM, whole or cut off
         (?:.*?-----END\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----|.*)
-    | \b(?:bearer|basic)\s+(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}
+    | \b(?i:bearer)\s+(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}
+    | \b(?i:basic)\s+(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{12,}={0,2}(?![A-Za-z0-9-])
     | \beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?   # JWT
     | (?<=://)[^\s/:@]{1,256}:[^\s/@]{1,256}(?=@)            # user:password@ in a URL
     | (?<![A-Za-z0-9_-])(?:
@@ -32,7 +33,7 @@ _SHAPES: Final = re.compile(
       | pypi-[A-Za-z0-9_-]{50,}
     )
     """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    re.VERBOSE | re.DOTALL,
 )
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -92,7 +93,10 @@ _DEEPEST: Final = 64
 
 def redact_text(text: str) -> str:
     """Return the text with every secret-shaped part of it replaced."""
-    return _SHAPES.sub(REDACTED, text)
+    found = 1
+    while found:  # a secret that follows another without a gap shows only when that one is gone
+        text, found = _SHAPES.subn(REDACTED, text)
+    return text
 
 
 def is_secret_name(name: str) -> bool:

