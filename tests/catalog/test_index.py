@@ -118,7 +118,7 @@ def test_the_bundled_index_agrees_with_its_resolutions() -> None:
     native = {name: set(index.places(index.having(name, "native"))) for name in INDEXED}
     accepted = {name: set(index.places(index.having(name, "emulated"))) for name in INDEXED}
     for place, provider, within in index.locate(chosen):
-        found = source.resolve(provider, list(source.models.table(provider))[within])
+        found = source.resolve(provider, source.models.names(provider)[within])
         for name in INDEXED:
             claim = found.claim(name)
             assert (place in native[name]) is (claim.support == "native")
@@ -131,5 +131,5 @@ def test_the_bundled_index_agrees_with_its_resolutions() -> None:
 
 def test_the_bundled_index_covers_every_model() -> None:
     source = default_catalog()
-    counted = sum(len(source.models.table(name)) for name in source.models.providers)
+    counted = sum(len(source.models.names(name)) for name in source.models.providers)
     assert source.index.size == counted > 5_000

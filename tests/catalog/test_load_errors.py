@@ -39,11 +39,11 @@ BAD_RULES = {
     "unknown scope": (f"{ANY}\nscope.models = []\ncaps.seed = true", ["scope.models"]),
     "unknown parameter": (
         f'{ANY}\ncaps.supported_parameters = ["web-serch"]',
-        ["caps.supported_parameters", "web-serch", "web-search"],
+        ["caps.supported_parameters", "unknown parameter 'web-serch'", "web-search"],
     ),
     "unknown modality": (
         f'{ANY}\ncaps.input_modalities = ["text", "smell"]',
-        ["caps.input_modalities", "smell"],
+        ["caps.input_modalities", "unknown modality 'smell'"],
     ),
     "unknown output": (
         f'{ANY}\ncaps.output_modalities = ["smell"]',

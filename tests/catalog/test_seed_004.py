@@ -254,6 +254,22 @@ def test_json_mode_says_what_it_is_made_of(mode: str, structured: str, objects: 
     assert found.claim("json-object").support == objects
 
 
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ("caps.prompt_caching = true", "context-caching"),
+        ("caps.prompt_caching = true\ncaps.context_caching = false", "prompt-caching"),
+        ("caps.context_caching = false", "none"),
+        ('caps.caching = "none"', "none"),
+    ],
+)
+def test_the_kind_of_caching_that_was_written_stays_while_it_is_there(
+    later: str, expected: str
+) -> None:
+    rules = rule('kind = "any"', 'caps.caching = "context-caching"') + rule('kind = "any"', later)
+    assert catalog(rules).resolve("openai", "m").capabilities.caching == expected
+
+
 def test_the_rust_example_holds_of_the_bundled_catalog() -> None:
     """How to query: `model_capabilities("anthropic", "claude-opus-4-5-20260201")`."""
     caps = resolve("anthropic", "claude-opus-4-5-20260201").capabilities

@@ -145,7 +145,7 @@ def test_nested_parameters_are_looked_into() -> None:
     [
         ("openai", "gpt-thinker", "max_tokens", "max_completion_tokens"),
         ("openai", "gpt-thinker", "max_completion_tokens", ""),
-        ("gemini", "gemini-1", "max_tokens", "max_output_tokens"),
+        ("gemini", "gemini-1", "max_tokens", "maxOutputTokens"),
         ("gemini", "gemini-1", "max_output_tokens", ""),
         ("gemini", "gemini-1", "maxOutputTokens", ""),
         ("openai", "gpt-other", "max_completion_tokens", ""),

@@ -34,7 +34,7 @@ def small() -> Catalog:
 
 def every_model(source: Catalog) -> list[str]:
     models = source.models
-    return [f"{name}/{model}" for name in models.providers for model in models.table(name)]
+    return [f"{name}/{model}" for name in models.providers for model in models.names(name)]
 
 
 def test_finds_what_is_known_to_meet_every_hard_need() -> None:

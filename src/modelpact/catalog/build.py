@@ -20,7 +20,7 @@ from modelpact.catalog.facts import (
 from modelpact.catalog.index import INDEXED, LIMITS, IndexContent, limit_value, pack
 from modelpact.catalog.matching import Clause, matches
 from modelpact.catalog.resolution import Resolution
-from modelpact.catalog.snapshot import FORMAT, Content, encode
+from modelpact.catalog.snapshot import FORMAT, Content, encode, pack_table
 from modelpact.catalog.sources import SOURCES, Sources
 from modelpact.catalog.statement import statement_problems
 from modelpact.vocabulary.errors import CatalogError, Problem
@@ -109,10 +109,7 @@ def assemble(
     sources: Sources, lineages: Iterable[Lineage], records: Mapping[str, Mapping[str, Record]]
 ) -> bytes:
     """Encode a snapshot with its index."""
-    packed = {
-        provider: msgspec.Raw(encode({name: table[name] for name in sorted(table)}))
-        for provider, table in sorted(records.items())
-    }
+    packed = {provider: pack_table(dict(table)) for provider, table in sorted(records.items())}
     content = Content(
         format=FORMAT,
         flags=FLAGS,
@@ -194,7 +191,7 @@ def _window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
         return fact.caps
     for other in others:
         window, output = other.caps.get("context_window"), other.caps.get("max_output")
-        if other.caps.get("max_input") == limit:
+        if other.caps.get("max_input") == limit and window is not None:
             return fact.caps
         if window is not None and output is not None and window == limit + output:
             return fact.caps
@@ -229,7 +226,7 @@ def _constrained(catalog: Catalog, resolved: list[Resolution]) -> dict[str, byte
         rule.name: pack(
             any(constraint.name == rule.name for constraint in one.constraints) for one in resolved
         )
-        for rule in catalog.constraints
+        for rule in catalog.rulebook.constraints
     }
 
 

@@ -1,23 +1,27 @@
 """The catalog: resolves a provider and a model to claims, in layers."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from modelpact.catalog import snapshot
-from modelpact.catalog.claim import Constraint, Evidence
+from modelpact.catalog.claim import Evidence
 from modelpact.catalog.facts import Lineage, Record
 from modelpact.catalog.index import Index, IndexContent
-from modelpact.catalog.names import Names, family, spellings
+from modelpact.catalog.layer import Layer, Trust
+from modelpact.catalog.names import Spelling, spellings
 from modelpact.catalog.provider import Provider, Providers
-from modelpact.catalog.resolution import Layer, Resolution
-from modelpact.catalog.rules import RuleIndex
+from modelpact.catalog.resolution import Resolution
+from modelpact.catalog.rules import RuleBook
 from modelpact.catalog.statement import compile_statement
 from modelpact.catalog.user import user_folder
 from modelpact.vocabulary.errors import CatalogError, InputError, brief
+
+T = TypeVar("T")
 
 _MOST_REMEMBERED: Final = 65_536
 """Resolutions kept; past that all are forgotten, so that made-up names cannot fill the memory."""
@@ -45,12 +49,11 @@ class Catalog:
         self._content = content
         self.providers = Providers(content.providers)
         self.models = snapshot.Models(content.models)
-        self.overlay = dict(overlay or {})
         self.configured = dict(configured or {})
-        self.evidence = dict(evidence or {})
-        self.rules = RuleIndex(content.rules)
-        self.corrections = RuleIndex(content.corrections)
-        self.constraints = RuleIndex(content.constraints)
+        self.overlay = self._by_own_id(overlay or {})
+        self.evidence = self._by_own_id(evidence or {})
+        self.rulebook = RuleBook(content.rules, content.corrections, content.constraints)
+        self.spelling = Spelling(content.names)
         self._defaults = Layer(
             Evidence("defaults", rule="[defaults]"),
             content.defaults,
@@ -59,6 +62,14 @@ class Catalog:
         )
         self._index: Index | None = None
         self._memo: dict[tuple[str, str, str | None], Resolution] = {}
+
+    def _by_own_id(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
+        """Key a table by the providers' own ids, whichever of their names it was given under."""
+        return {(self._shown_id(name), model): value for (name, model), value in table.items()}
+
+    def _shown_id(self, name: str) -> str:
+        known = None if name in self.configured else self.providers.find(name)
+        return name if known is None else known.id
 
     @classmethod
     def read(cls, path: Path = snapshot.BUNDLED) -> "Catalog":
@@ -89,11 +100,6 @@ class Catalog:
     def day(self) -> str:
         """The day of the newest facts."""
         return _newest_date(self._content)
-
-    @property
-    def names(self) -> Names:
-        """The tables by which spellings are told apart."""
-        return self._content.names
 
     @property
     def index(self) -> Index:
@@ -136,71 +142,60 @@ class Catalog:
             raise InputError(f"api is a string or None, not {type(api).__name__}")
         known = self.find_provider(provider)
         rules_id = provider if known is None else known.id
-        shown_id = provider if provider in self.configured else rules_id
+        shown_id = self._shown_id(provider)
         if api is None and known is not None:
             api = known.apis[0]
-        said = self.overlay.get((shown_id, model))
-        named = family(self.names, model)
-        record = self.models.find(rules_id, model) if known is not None else None
-        vendor, own_names = named.vendor, (model, named.name)
+        said = self.overlay.get((shown_id, model)) if self.overlay else None
+        named = self.spelling.family(model)
+        vendor, own_name = named.vendor, named.name
         if said is not None and said.same_as:
-            vendor, _, own = said.same_as.partition("/")
-            own_names = (model, own)
-        elif record is not None and record.base:
-            vendor = record.base.partition("/")[0]
-        layers = [self._defaults]
-        for number in self.rules.matching(rules_id, api, own_names):
-            layers.append(self._rule_layer(self.rules, number, "rule"))
-        layers.extend(self._fact_layers(known, record, vendor, own_names[1]))
-        for number in self.corrections.matching(rules_id, api, own_names):
-            layers.append(self._rule_layer(self.corrections, number, "correction"))
-        layers.extend(self.evidence.get((shown_id, model), ()))
-        if said is not None:
-            layers.append(
-                Layer(
-                    Evidence("overlay", rule=f'[models."{shown_id}/{model}"]', source=said.source),
-                    said.fields,
-                    compile_statement(said.fields),
-                )
-            )
-        excluded = self.constraints.matching(rules_id, api, own_names)
+            vendor, _, own_name = said.same_as.partition("/")
+        raw = self.models.packed(rules_id, model) if known is not None else None
         return Resolution(
             provider_id=shown_id,
             model=model,
             provider=known,
             api=api,
             vendor=vendor,
-            layers=tuple(layers),
-            lineages=self.lineages,
-            constraints=tuple(self._constraint(number) for number in excluded),
-            listed=record is not None or said is not None,
+            under=self._defaults,
+            matched=self.rulebook.matching(rules_id, api, model, own_name),
+            find_facts=partial(self._fact_layers, known, raw, vendor, own_name),
+            over=self._operators_layers(shown_id, model, said),
+            lineages=self._content.lineages,
+            listed=raw is not None or said is not None,
         )
 
-    def _rule_layer(self, index: RuleIndex, number: int, kind: Any) -> Layer:
-        rule = index.rules[number]
-        evidence = Evidence(kind, rule.name, rule.source, rule.date)
-        return Layer(evidence, rule.caps, index.cells(number))
-
-    def _constraint(self, number: int) -> Constraint:
-        rule = self.constraints.rules[number]
-        return Constraint(rule.name, rule.excludes, rule.source)
+    def _operators_layers(
+        self, provider: str, model: str, said: Overlay | None
+    ) -> tuple[Layer, ...]:
+        found = self.evidence.get((provider, model), ()) if self.evidence else ()
+        if said is None:
+            return found
+        rule = f'[models."{provider}/{model}"]'
+        evidence = Evidence("overlay", rule=rule, source=said.source)
+        return (*found, Layer(evidence, said.fields, compile_statement(said.fields)))
 
     def _fact_layers(
-        self, provider: Provider | None, record: Record | None, vendor: str | None, name: str
-    ) -> Iterable[Layer]:
-        """Yield the vendor's facts as far as they hold here, then the provider's own."""
+        self, provider: Provider | None, raw: msgspec.Raw | None, vendor: str | None, name: str
+    ) -> tuple[Layer, ...]:
+        """Return the vendor's facts as far as they hold here, then the provider's own."""
         here = "" if provider is None else provider.id
-        if record is None or (vendor is not None and vendor != here):
-            found = self._family_record(vendor or here, name)
-            if found is not None:
-                owner, spelled, relative = found
-                trust = "known" if owner == here else "assumed"
-                if owner != here and provider is not None and provider.serves == "relay":
-                    trust = "model"
-                evidence = Evidence("family", rule=f"{owner}/{spelled}")
-                yield Layer(evidence, record=relative, trust=trust)  # type: ignore[arg-type]
-        if record is not None:
-            yield Layer(Evidence("facts", rule="public catalogs"), record=record)
+        own: tuple[Layer, ...] = ()
+        if raw is not None:
+            record = snapshot.unpack(raw)
+            own = (Layer(_OWN_FACTS, record=record),)
+            vendor = record.base.partition("/")[0] or vendor
+        if raw is not None and vendor in (None, here):
+            return own
+        found = self._family_record(vendor or here, name)
+        if found is None:
+            return own
+        owner, spelled, relative = found
+        trust: Trust = "known" if owner == here else "assumed"
+        if owner != here and provider is not None and provider.serves == "relay":
+            trust = "model"
+        evidence = Evidence("family", rule=f"{owner}/{spelled}")
+        return (Layer(evidence, record=relative, trust=trust), *own)
 
     def _family_record(self, vendor: str, name: str) -> tuple[str, str, Record] | None:
         for spelled in spellings(name):
@@ -209,6 +204,8 @@ class Catalog:
                 return vendor, spelled, record
         return None
 
+
+_OWN_FACTS: Final = Evidence("facts", rule="public catalogs")
 
 _default: Catalog | None = None
 

@@ -38,7 +38,7 @@ def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[Conf
 
 def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
     for one in catalog.models.providers if provider is None else (provider,):
-        for model in catalog.models.table(one):
+        for model in catalog.models.names(one):
             record = catalog.models.find(one, model)
             if record is None or len(record.votes) < 2:
                 continue
@@ -61,7 +61,7 @@ def changes(before: Catalog, after: Catalog) -> Iterator[Change]:
 
 def _targets(models: Models) -> Iterator[tuple[str, str]]:
     for provider in models.providers:
-        for model in models.table(provider):
+        for model in models.names(provider):
             yield provider, model
 
 

@@ -23,7 +23,7 @@ LayerKind = Literal[
 Value = int | str | tuple[str, ...] | None
 
 
-class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
+class Vote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What one lineage of public facts says of one capability."""
 
     lineage: str
@@ -32,7 +32,7 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
     value: Value = None
 
 
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+class Evidence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Which layer and rule said so, from which source, on which date."""
 
     layer: LayerKind
@@ -47,7 +47,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
         return len({(vote.support, vote.value) for vote in self.votes}) > 1
 
 
-class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+class Claim(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What is said of one capability of one model.
 
     A claim that only the defaults (or another provider's limits) vouch for has support `unknown`
@@ -67,7 +67,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.support != "unknown"
 
 
-class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
+class Constraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Capabilities that exclude each other on a model."""
 
     name: str

@@ -52,7 +52,7 @@ class Lineage(msgspec.Struct, frozen=True):
     url: str
 
 
-class Price(msgspec.Struct, frozen=True, omit_defaults=True):
+class Price(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Prices in pico-dollars a token: a dollar per million tokens is 1,000,000."""
 
     input: int | None = None
@@ -63,7 +63,7 @@ class Price(msgspec.Struct, frozen=True, omit_defaults=True):
     """Above so many prompt tokens, these prices hold instead."""
 
 
-class VoteRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """What one lineage says of one model."""
 
     lineage: int
@@ -92,7 +92,7 @@ class VoteRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return UNSUPPORTED if self.no & bit else None
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """Everything the lineages say of one provider's model."""
 
     votes: tuple[VoteRow, ...]

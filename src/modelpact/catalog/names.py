@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from modelpact.catalog.rules import ascii_lower
+from modelpact.catalog.rules import Prefixes, ascii_lower
 
 _BEDROCK_VERSION = re.compile(r"-v\d+$")
 _DATE = re.compile(r"-(?:20\d{2}-?[01]\d-?[0-3]\d|[01]\d-?[0-3]\d|latest)$")
@@ -23,43 +23,47 @@ class Names(msgspec.Struct, frozen=True):
     regions: tuple[str, ...] = ()
 
 
-class Family(msgspec.Struct, frozen=True):
+class Family(msgspec.Struct, frozen=True, gc=False):
     """The vendor of a model, where it can be told, and the vendor's own name for it."""
 
     vendor: str | None
     name: str
 
 
-def family(names: Names, model: str) -> Family:
-    """Return whose model this is and what the vendor calls it."""
-    path, _, name = ascii_lower(model).rpartition("/")
-    vendor = None
-    for segment in path.split("/"):
-        vendor = names.vendors.get(segment, vendor)
-    name, colon, _ = name.partition(":")
-    head, dot, rest = name.partition(".")
-    if dot and head in names.regions:
-        name = rest
+class Spelling:
+    """Reads models' names by the tables of `names.toml`."""
+
+    __slots__ = ("_families", "_names")
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._families = Prefixes(names.families)
+
+    def family(self, model: str) -> Family:
+        """Return whose model this is and what the vendor calls it."""
+        names = self._names
+        path, _, name = ascii_lower(model).rpartition("/")
+        vendor = None
+        for segment in path.split("/"):
+            vendor = names.vendors.get(segment, vendor)
+        name, colon, _ = name.partition(":")
         head, dot, rest = name.partition(".")
-    if dot and head in names.vendors:
-        vendor, name = names.vendors[head], rest
-        name = _BEDROCK_VERSION.sub("", name)
-    elif colon:
-        name = _BEDROCK_VERSION.sub("", name)
-    if "@" in name:
-        name, _, version = name.partition("@")
-        if version and version not in _NAMED_VERSIONS:
-            name = f"{name}-{version}"
-    if vendor is None:
-        vendor = _vendor_by_name(names, name)
-    return Family(vendor, name)
-
-
-def _vendor_by_name(names: Names, name: str) -> str | None:
-    for prefix, vendor in names.families.items():
-        if name.startswith(prefix):
-            return vendor
-    return None
+        if dot and head in names.regions:
+            name = rest
+            head, dot, rest = name.partition(".")
+        if dot and head in names.vendors:
+            vendor, name = names.vendors[head], rest
+            name = _BEDROCK_VERSION.sub("", name)
+        elif colon:
+            name = _BEDROCK_VERSION.sub("", name)
+        if "@" in name:
+            name, _, version = name.partition("@")
+            if version and version not in _NAMED_VERSIONS:
+                name = f"{name}-{version}"
+        if vendor is None:
+            place = self._families.longest(name)
+            vendor = self._families.values[place] if place >= 0 else None
+        return Family(vendor, name)
 
 
 def spellings(name: str) -> tuple[str, ...]:

@@ -1,44 +1,18 @@
 """Resolutions: what a provider's model can do, with every layer that had a say."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
 from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind
 from modelpact.catalog.derive import derive
 from modelpact.catalog.facts import Lineage, Price, Record
+from modelpact.catalog.layer import Layer
 from modelpact.catalog.provider import Provider
+from modelpact.catalog.rules import Matched
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
-
-Trust = Literal["known", "assumed", "model"]
-
-_OF_THE_MODEL: Final = frozenset(
-    {"tool-calling", "reasoning"}
-    | {one.id for one in CAPABILITIES.values() if one.group == "modality"}
-)
-"""What a model takes along to whoever passes it on; the rest belongs to the provider's API."""
-
-
-class Layer(msgspec.Struct, frozen=True):
-    """One layer of a resolution: a statement, or a record of facts, and how far it is trusted."""
-
-    evidence: Evidence
-    fields: Mapping[str, Any] = {}
-    cells: Mapping[str, Stated] = {}
-    record: Record | None = None
-    trust: Trust = "known"
-
-    def stated(self, name: str) -> Stated | None:
-        """Return what this layer says of a capability, or None where it is silent."""
-        return self.cells.get(name) if self.record is None else self.record.stated(name)
-
-    def only_assumed(self, name: str) -> bool:
-        """Tell whether what the layer says of this capability may only be assumed."""
-        if self.trust == "known":
-            return False
-        return self.trust == "assumed" or name not in _OF_THE_MODEL
 
 
 class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,10 +45,13 @@ class Resolution:
 
     __slots__ = (
         "_claims",
+        "_find_facts",
         "_layers",
         "_lineages",
+        "_matched",
+        "_over",
+        "_under",
         "api",
-        "constraints",
         "listed",
         "memo",
         "model",
@@ -92,9 +69,11 @@ class Resolution:
         provider: Provider | None,
         api: str | None,
         vendor: str | None,
-        layers: tuple[Layer, ...],
+        under: Layer,
+        matched: Matched,
+        find_facts: Callable[[], tuple[Layer, ...]],
+        over: tuple[Layer, ...],
         lineages: tuple[Lineage, ...],
-        constraints: tuple[Constraint, ...],
         listed: bool,
     ) -> None:
         self.provider_id = provider_id
@@ -103,14 +82,39 @@ class Resolution:
         self.provider = provider
         self.api = api
         self.vendor = vendor
-        self.constraints = constraints
+        """The provider whose model this is, as far as its name tells."""
         self.listed = listed
-        """Whether any catalog lists the model under this provider."""
+        """Whether any catalog, or the operator, lists the model under this provider."""
         self.memo: dict[Any, Any] = {}
         """Answers to questions asked of this model before; see `modelpact.negotiation`."""
-        self._layers = layers
+        self._under = under
+        self._matched = matched
+        self._find_facts = find_facts
+        self._over = over
+        self._layers: tuple[Layer, ...] | None = None
         self._lineages = lineages
         self._claims: dict[str, Claim] = {}
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What excludes what on this model."""
+        return self._matched.constraints
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Every layer that has a say, from the defaults upward; facts are unpacked here."""
+        layers = self._layers
+        if layers is None:
+            found = self._matched
+            layers = (
+                self._under,
+                *found.rules,
+                *self._find_facts(),
+                *found.corrections,
+                *self._over,
+            )
+            self._layers = layers
+        return layers
 
     def __repr__(self) -> str:
         return f"<Resolution {self.target}>"
@@ -129,7 +133,7 @@ class Resolution:
         if known.formula is not None:
             return derive(name, known.formula, self.claim)
         assumed: tuple[Layer, Stated] | None = None
-        for layer in reversed(self._layers):
+        for layer in reversed(self.layers):
             stated = layer.stated(name)
             if stated is None:
                 continue
@@ -162,10 +166,10 @@ class Resolution:
     @property
     def records(self) -> tuple[Record, ...]:
         """The records of facts behind the answer, the provider's own last."""
-        return tuple(layer.record for layer in self._layers if layer.record is not None)
+        return tuple(layer.record for layer in self.layers if layer.record is not None)
 
     def _own(self) -> Record | None:
-        for layer in reversed(self._layers):
+        for layer in reversed(self.layers):
             if layer.record is not None and layer.trust == "known":
                 return layer.record
         return None
@@ -201,7 +205,7 @@ class Resolution:
     @property
     def trace(self) -> tuple[TraceEntry, ...]:
         """What each layer said, from the defaults upward."""
-        return tuple(self._trace_entry(layer) for layer in self._layers)
+        return tuple(self._trace_entry(layer) for layer in self.layers)
 
     def _trace_entry(self, layer: Layer) -> TraceEntry:
         fields = dict(layer.fields)
@@ -248,7 +252,7 @@ class Resolution:
         return _text(self.claim("caching").value)
 
     def _last_written(self, field: str) -> Any:
-        for layer in reversed(self._layers):
+        for layer in reversed(self.layers):
             if field in layer.fields:
                 return layer.fields[field]
         return None

@@ -15,12 +15,12 @@ from modelpact.catalog.provider import Provider
 from modelpact.catalog.rules import Rule
 from modelpact.vocabulary.errors import CatalogError, Problem
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 BUNDLED: Final = Path(__file__).parent / "data" / "catalog.msgpack"
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a snapshot file holds. `models` maps provider to a packed map of model to record."""
+    """What a snapshot file holds. `models` maps provider to its packed `Table`."""
 
     format: int
     flags: tuple[str, ...]
@@ -36,8 +36,16 @@ class Content(msgspec.Struct, frozen=True):
     index: msgspec.Raw
 
 
+class Table(msgspec.Struct, frozen=True, array_like=True):
+    """One provider's models in order: their names, and their records still packed."""
+
+    names: list[str]
+    records: msgspec.Raw
+
+
 _CONTENT: Final = msgspec.msgpack.Decoder(Content)
-_TABLE: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_TABLE: Final = msgspec.msgpack.Decoder(Table)
+_RECORDS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _RECORD: Final = msgspec.msgpack.Decoder(Record)
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
@@ -71,13 +79,14 @@ def read(path: Path = BUNDLED) -> Content:
 
 
 class Models:
-    """The records of a snapshot, by provider and model."""
+    """The records of a snapshot, by provider and model, unpacked as far as they are asked for."""
 
-    __slots__ = ("_lowered", "_packed", "_tables")
+    __slots__ = ("_lowered", "_packed", "_records", "_tables")
 
     def __init__(self, packed: dict[str, msgspec.Raw]) -> None:
         self._packed = packed
-        self._tables: dict[str, dict[str, msgspec.Raw]] = {}
+        self._tables: dict[str, Table] = {}
+        self._records: dict[str, dict[str, msgspec.Raw]] = {}
         self._lowered: dict[str, dict[str, str]] = {}
 
     @property
@@ -85,23 +94,49 @@ class Models:
         """The providers that have records."""
         return tuple(self._packed)
 
-    def table(self, provider: str) -> dict[str, msgspec.Raw]:
-        """Return one provider's packed records by model."""
+    def names(self, provider: str) -> list[str]:
+        """Return the names of one provider's models, in the order of the index."""
+        table = self._table(provider)
+        return [] if table is None else table.names
+
+    def _table(self, provider: str) -> Table | None:
         table = self._tables.get(provider)
-        if table is None:
-            packed = self._packed.get(provider)
-            table = {} if packed is None else _TABLE.decode(packed)
-            self._tables[provider] = table
+        if table is None and provider in self._packed:
+            table = self._tables[provider] = _TABLE.decode(self._packed[provider])
         return table
 
-    def find(self, provider: str, model: str) -> Record | None:
-        """Return the record of that model, whatever the case of its letters, or None."""
-        table = self.table(provider)
-        raw = table.get(model)
-        if raw is None and table:
+    def packed(self, provider: str, model: str) -> msgspec.Raw | None:
+        """Return the packed record of a model, whatever the case of its letters, or None."""
+        records = self._records.get(provider)
+        if records is None:
+            table = self._table(provider)
+            records = {}
+            if table is not None:
+                raws = _RECORDS.decode(table.records)
+                records = dict(zip(table.names, raws, strict=True))
+            self._records[provider] = records
+        raw = records.get(model)
+        if raw is None and records:
             lowered = self._lowered.get(provider)
             if lowered is None:
-                lowered = self._lowered[provider] = {name.lower(): name for name in table}
+                lowered = self._lowered[provider] = {name.lower(): name for name in records}
             spelled = lowered.get(model.lower())
-            raw = None if spelled is None else table[spelled]
-        return None if raw is None else _RECORD.decode(raw)
+            raw = None if spelled is None else records[spelled]
+        return raw
+
+    def find(self, provider: str, model: str) -> Record | None:
+        """Return the record of a model, or None."""
+        raw = self.packed(provider, model)
+        return None if raw is None else unpack(raw)
+
+
+def pack_table(records: dict[str, Record]) -> msgspec.Raw:
+    """Pack one provider's records, sorted by name."""
+    names = sorted(records)
+    packed = encode([records[name] for name in names])
+    return msgspec.Raw(encode(Table(names, msgspec.Raw(packed))))
+
+
+def unpack(raw: msgspec.Raw) -> Record:
+    """Decode one record."""
+    return _RECORD.decode(raw)

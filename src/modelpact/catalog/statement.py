@@ -20,7 +20,7 @@ from modelpact.vocabulary.errors import brief, nearest
 from modelpact.vocabulary.support import Support
 
 
-class Stated(msgspec.Struct, frozen=True):
+class Stated(msgspec.Struct, frozen=True, gc=False):
     """What one layer says of one capability."""
 
     support: Support

@@ -88,7 +88,10 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
         for claim in resolution:
             if claim.evidence is not None:
                 decisive.add((claim.evidence.layer, claim.evidence.rule))
-    for kind, rules in (("rule", catalog.rules), ("correction", catalog.corrections)):
+    for kind, rules in (
+        ("rule", catalog.rulebook.rules),
+        ("correction", catalog.rulebook.corrections),
+    ):
         for rule in rules:
             key = (kind, rule.name)
             if key not in matched:
@@ -100,7 +103,7 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
 
 def _everything(catalog: Catalog) -> Iterable[tuple[str, str]]:
     for provider in catalog.models.providers:
-        for model in catalog.models.table(provider):
+        for model in catalog.models.names(provider):
             yield provider, model
     for one in catalog.providers.listed:
         if one.kind != "cloud":

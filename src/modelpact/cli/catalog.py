@@ -44,9 +44,9 @@ def build_command(
         "bytes": len(data),
         "models": catalog.index.size,
         "providers": len(catalog.providers),
-        "rules": len(catalog.rules.rules),
-        "corrections": len(catalog.corrections.rules),
-        "constraints": len(catalog.constraints.rules),
+        "rules": len(catalog.rulebook.rules),
+        "corrections": len(catalog.rulebook.corrections),
+        "constraints": len(catalog.rulebook.constraints),
         "lineages": [f"{one.name} {one.version} of {one.date}" for one in catalog.lineages],
     }
     if as_json:

@@ -60,7 +60,7 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
         return sorted(
             f"{one.id}/" for one in catalog.providers.listed if one.id.startswith(provider)
         )
-    names = catalog.models.table(provider)
+    names = catalog.models.names(provider)
     return [f"{provider}/{name}" for name in sorted(names) if name.startswith(start)][:200]
 
 

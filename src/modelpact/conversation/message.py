@@ -89,11 +89,12 @@ class Conversation(msgspec.Struct, omit_defaults=True):
 
 
 _FIELDS: Final[Mapping[str, Mapping[str, type | tuple[type, ...]]]] = {
-    "text": {"text": str},
-    "image": {"url": str, "data": str, "media_type": str},
-    "tool_use": {"id": str, "name": str, "input": object},
-    "tool_result": {"tool_use_id": str, "content": (str, list), "is_error": bool},
-    "thinking": {"thinking": str, "signature": str},
+    "text": {"text": str, "extra": dict},
+    "image": {"url": str, "data": str, "media_type": str, "extra": dict},
+    "tool_use": {"id": str, "name": str, "input": object, "raw": str, "extra": dict},
+    "tool_result": {"tool_use_id": str, "content": (str, list), "is_error": bool, "extra": dict},
+    "thinking": {"thinking": str, "signature": str, "extra": dict},
+    "other": {"api": str, "content": dict},
 }
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "text": ("text",),
@@ -101,13 +102,16 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id",),
     "thinking": ("thinking",),
+    "other": ("api", "content"),
 }
+_DEEPEST: Final = 100
 
 
 def read_conversation(data: Any) -> Conversation:
     """Read `{"messages":[{"role","content":[blocks]}]}`; errors name the place."""
     if not isinstance(data, Mapping):
         raise InputError(f"conversation: expected an object, not {type(data).__name__}")
+    check_values(data, "conversation")
     for field in data:
         if field not in ("messages", "metadata"):
             raise InputError(f"conversation: no field {field!r:.60}; there are messages, metadata")
@@ -117,6 +121,28 @@ def read_conversation(data: Any) -> Conversation:
     metadata = _metadata(data, "conversation")
     messages = [_message(one, f"messages[{number}]") for number, one in enumerate(listed)]
     return Conversation(messages, metadata)
+
+
+def check_values(data: Any, where: str) -> None:
+    """Refuse what cannot be written again: endless nesting, and halves of characters."""
+    level, depth = [data], 0
+    while level:
+        if depth > _DEEPEST:
+            raise InputError(f"{where}: nested more than {_DEEPEST} deep")
+        depth += 1
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, str):
+                try:
+                    one.encode()
+                except UnicodeEncodeError:
+                    raise InputError(f"{where}: a text is not valid Unicode: {one!r:.60}") from None
+            elif isinstance(one, Mapping):
+                inner += one.keys()
+                inner += one.values()
+            elif isinstance(one, (list, tuple)):
+                inner += one
+        level = inner
 
 
 def _metadata(data: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -181,19 +207,17 @@ def _block(kind: str, values: dict[str, Any], where: str) -> Block:
         return ToolUseBlock(**values)
     if kind == "thinking":
         return ThinkingBlock(**values)
+    if kind == "other":
+        return OtherBlock(**values)
     content = values.get("content", [])
     if isinstance(content, str):
         inner: list[Block] = [TextBlock(content)]
     else:
         inner = [read_block(one, f"{where}.content[{n}]") for n, one in enumerate(content)]
     for one in inner:
-        if not isinstance(one, (TextBlock, ImageBlock)):
+        if not isinstance(one, (TextBlock, ImageBlock, OtherBlock)):
             raise InputError(f"{where}.content: a tool's result is made of text and images")
-    return ToolResultBlock(
-        values["tool_use_id"],
-        tuple(inner),  # type: ignore[arg-type]
-        values.get("is_error", False),
-    )
+    return ToolResultBlock(**{**values, "content": tuple(inner)})
 
 
 def write_conversation(conversation: Conversation) -> dict[str, Any]:
@@ -203,20 +227,23 @@ def write_conversation(conversation: Conversation) -> dict[str, Any]:
             {
                 "role": message.role,
                 "content": [_write_block(block) for block in message.content],
-                **({"metadata": message.metadata} if message.metadata else {}),
+                **({"metadata": _plain(message.metadata)} if message.metadata else {}),
             }
             for message in conversation.messages
         ]
     }
     if conversation.metadata:
-        data["metadata"] = conversation.metadata
+        data["metadata"] = _plain(conversation.metadata)
     return data
+
+
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(metadata)
+    return found
 
 
 def _write_block(block: Block) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(block)
     if isinstance(block, ToolResultBlock):
         data["content"] = [_write_block(one) for one in block.content]
-    data.pop("extra", None)
-    data.pop("raw", None)
     return data

@@ -63,6 +63,14 @@ def spelled(extra: Mapping[str, Any], api: str) -> Any:
     return extra.get(f"{api} spelling") or {}
 
 
+def said_by(metadata: Mapping[str, Any], api: str) -> Mapping[str, Any]:
+    """Return how an API spelled a message; metadata of the caller's own making is left alone."""
+    said = metadata.get(api)
+    if not isinstance(said, Mapping) or not isinstance(said.get("extra", {}), Mapping):
+        return {}
+    return said
+
+
 def from_data_url(url: str) -> tuple[str, str] | None:
     """Split `data:TYPE;base64,DATA` into type and data, or return None."""
     if not url.startswith("data:"):

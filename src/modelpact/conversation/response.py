@@ -1,5 +1,7 @@
 """Responses: what a model answers, whole or as a stream of events."""
 
+import itertools
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -83,26 +85,19 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 StreamEvent = TextDelta | ThinkingDelta | ToolCall | Finish
 
 
-def collect(events: "list[StreamEvent] | tuple[StreamEvent, ...]") -> Response | None:
+def collect(events: Iterable[StreamEvent]) -> Response | None:
     """Put a whole stream together, or return None where its end is missing."""
     content: list[Block] = []
     finish: Finish | None = None
-    for event in events:
-        last = content[-1] if content else None
-        if isinstance(event, TextDelta):
-            if isinstance(last, TextBlock):
-                content[-1] = TextBlock(last.text + event.text)
-            else:
-                content.append(TextBlock(event.text))
-        elif isinstance(event, ThinkingDelta):
-            if isinstance(last, ThinkingBlock):
-                content[-1] = ThinkingBlock(last.thinking + event.thinking)
-            else:
-                content.append(ThinkingBlock(event.thinking))
-        elif isinstance(event, ToolCall):
-            content.append(event.call)
+    for kind, run in itertools.groupby(events, type):
+        if kind is TextDelta:
+            content.append(TextBlock("".join(one.text for one in run)))  # type: ignore[union-attr]
+        elif kind is ThinkingDelta:
+            content.append(ThinkingBlock("".join(one.thinking for one in run)))  # type: ignore[union-attr]
+        elif kind is ToolCall:
+            content += [one.call for one in run]  # type: ignore[union-attr]
         else:
-            finish = event
+            *_, finish = run  # type: ignore[assignment]
     if finish is None:
         return None
     return Response(

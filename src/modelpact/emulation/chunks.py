@@ -13,29 +13,29 @@ _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 def chunks(text: str) -> Iterator[str]:
     """Yield pieces that together are the text; long runs without spaces are cut too."""
     for match in _PIECE.finditer(text):
-        piece = match[0]
-        while len(piece) > _LONGEST:
-            cut = _safe_cut(piece, _LONGEST)
-            yield piece[:cut]
-            piece = piece[cut:]
-        if piece:
-            yield piece
+        start, end = match.span()
+        while end - start > _LONGEST:
+            cut = _safe_cut(text, start + _LONGEST, end)
+            yield text[start:cut]
+            start = cut
+        if start < end:
+            yield text[start:end]
 
 
-def _safe_cut(piece: str, near: int) -> int:
-    """Return a place near which no character that belongs to the one before it is cut off."""
+def _safe_cut(text: str, near: int, end: int) -> int:
+    """Return a place from `near` on where no character is parted from those that belong to it."""
     cut = near
-    while cut < len(piece) and _continues(piece, cut):
+    while cut < end and _continues(text[cut], text[cut - 1]):
         cut += 1
     return cut
 
 
-def _continues(piece: str, place: int) -> bool:
-    character, before = piece[place], piece[place - 1]
-    if character in _JOINERS or before == "\u200d":
+def _continues(character: str, before: str) -> bool:
+    if character in _JOINERS or before == "\u200d" or (before, character) == ("\r", "\n"):
         return True
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Mc", "Me"):
+    if unicodedata.category(character) in ("Mn", "Mc", "Me"):
         return True
-    if 0x1F3FB <= ord(character) <= 0x1F3FF:
-        return True
-    return 0x1F1E6 <= ord(character) <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF
+    code = ord(character)
+    if 0x1F3FB <= code <= 0x1F3FF or 0xE0020 <= code <= 0xE007F or 0x1160 <= code <= 0x11FF:
+        return True  # skin tones, the letters of flags, the ends of Hangul syllables
+    return 0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF

@@ -4,6 +4,7 @@ A provider stops as soon as a stop sequence is complete, so the one that ends fi
 that end at the same place, the longest.
 """
 
+import re
 from collections.abc import Iterable
 
 from modelpact.vocabulary.errors import InputError
@@ -34,7 +35,8 @@ class StopScanner:
         if not all(isinstance(stop, str) and stop for stop in self._stops):
             raise InputError("stop: a stop sequence is a text that is not empty")
         self._longest = max(map(len, self._stops), default=0)
-        self._starts = frozenset(stop[0] for stop in self._stops)
+        firsts = sorted({stop[0] for stop in self._stops})
+        self._starts = re.compile(f"[{''.join(map(re.escape, firsts))}]" if firsts else r"(?!)")
         self._held = ""
         self.stopped_by = ""
 
@@ -42,6 +44,8 @@ class StopScanner:
         """Take a chunk and return the text that is certain."""
         if self.stopped_by or not chunk:
             return ""
+        if not self._held and self._starts.search(chunk) is None:
+            return chunk
         text = self._held + chunk
         cut = first_stop(text, self._stops)
         if cut is not None:
@@ -53,11 +57,10 @@ class StopScanner:
 
     def _overlap(self, text: str) -> int:
         """Return where the longest end of the text begins that could become a stop sequence."""
-        for start in range(max(0, len(text) - self._longest + 1), len(text)):
-            if text[start] in self._starts:
-                end = text[start:]
-                if any(stop.startswith(end) for stop in self._stops):
-                    return start
+        for match in self._starts.finditer(text, max(0, len(text) - self._longest + 1)):
+            start = match.start()
+            if any(stop.startswith(text[start:]) for stop in self._stops):
+                return start
         return len(text)
 
     def finish(self) -> str:

@@ -5,27 +5,29 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.message import Conversation, Message, TextBlock
+from modelpact.conversation.message import Conversation, Message, TextBlock, check_values
 from modelpact.negotiation.negotiate import Strategies
 from modelpact.vocabulary.dialects import ABP, pascal_case
 from modelpact.vocabulary.errors import InputError
 
 
-class SystemPromptInjection(
-    msgspec.Struct, frozen=True, tag_field="type", tag="system_prompt_injection"
-):
+class _Strategy(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """What the three have in common."""
+
+
+class SystemPromptInjection(_Strategy, frozen=True, tag="system_prompt_injection"):
     """Text added to the system prompt. Changes the conversation."""
 
     prompt: str
 
 
-class PostProcessing(msgspec.Struct, frozen=True, tag_field="type", tag="post_processing"):
+class PostProcessing(_Strategy, frozen=True, tag="post_processing"):
     """Work on the response after it has arrived. Changes nothing before."""
 
     detail: str
 
 
-class Disabled(msgspec.Struct, frozen=True, tag_field="type", tag="disabled"):
+class Disabled(_Strategy, frozen=True, tag="disabled"):
     """Cannot be emulated: a warning, and nothing is changed."""
 
     reason: str
@@ -103,6 +105,7 @@ def read_config(data: Any) -> EmulationConfig:
     given = data.get("strategies", {})
     if not isinstance(given, Mapping):
         raise InputError("config.strategies: expected an object")
+    check_values(data, "config")
     config = EmulationConfig()
     for capability, strategy in given.items():
         ABP.read(capability)

@@ -17,13 +17,14 @@ from modelpact.conversation.message import (
     ToolUseBlock,
 )
 from modelpact.conversation.request import Tool, ToolChoice
-from modelpact.emulation.json_text import NoJson, find_json, parse_strict
+from modelpact.emulation.json_text import NoJson, find_json, json_at
 from modelpact.emulation.validation import Schema
+from modelpact.vocabulary.errors import InputError
 
 _OPEN: Final = "<tool_call>"
 _CLOSE: Final = re.compile(r"\s*</tool_call>")
-_DECODER: Final = json.JSONDecoder()
 _MOST_CALLS: Final = 128
+_MOST_FINDINGS: Final = 10
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -44,12 +45,20 @@ class Calls(msgspec.Struct, frozen=True):
     findings: tuple[str, ...] = ()
 
 
-def tool_schemas(tools: tuple[Tool, ...]) -> dict[str, Schema]:
-    """Compile every tool's schema; a schema that is none is an error that names the tool."""
-    return {
-        tool.name: Schema(tool.parameters or {"type": "object"}, f"tools.{tool.name}.parameters")
-        for tool in tools
-    }
+def tool_schemas(spec: ToolSpec) -> dict[str, Schema]:
+    """Compile every tool's schema; what cannot be asked for is an error that names the tool."""
+    schemas: dict[str, Schema] = {}
+    for tool in spec.tools:
+        if tool.name in schemas:
+            raise InputError(f"tools: {tool.name!r:.80} stands there twice")
+        where = f"tools.{tool.name:.80}.parameters"
+        schemas[tool.name] = Schema(tool.parameters or {"type": "object"}, where)
+    choice = spec.choice
+    if choice is not None and choice.mode == "required" and not schemas:
+        raise InputError("tool_choice: a tool must be called, but there are none")
+    if choice is not None and choice.mode == "tool" and choice.name not in schemas:
+        raise InputError(f"tool_choice: there is no tool {choice.name!r:.80}")
+    return schemas
 
 
 def tools_prompt(spec: ToolSpec) -> str:
@@ -84,13 +93,27 @@ def tools_prompt(spec: ToolSpec) -> str:
     return "\n".join(lines)
 
 
+def spoken(text: str) -> str:
+    """Return the text of an answer before its first tool call."""
+    start = text.find(_OPEN)
+    return text if start < 0 else text[:start].rstrip()
+
+
 def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Calls:
-    """Read the calls from an answer, each checked against its tool's schema."""
+    """Read the calls from an answer, each checked against its tool's schema.
+
+    Text after the first call is not the answer's: a model that writes on makes up the result.
+    """
     start = text.find(_OPEN)
     findings: list[str] = []
     calls: list[ToolUseBlock] = []
-    said = text if start < 0 else text[:start].rstrip()
-    while start >= 0 and len(calls) < _MOST_CALLS:
+    while start >= 0:
+        if len(calls) == _MOST_CALLS:
+            findings.append(f"there are more than {_MOST_CALLS} tool calls")
+            break
+        if len(findings) >= _MOST_FINDINGS:
+            findings.append("and more")
+            break
         value, end, problem = _one_call(text, start + len(_OPEN))
         if problem:
             findings.append(problem)
@@ -102,7 +125,7 @@ def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Call
                 calls.append(call)
         start = text.find(_OPEN, end)
     findings.extend(_choice_findings(spec, calls, bool(findings)))
-    return Calls(said, tuple(calls), tuple(findings))
+    return Calls(spoken(text), tuple(calls), tuple(findings))
 
 
 def _one_call(text: str, place: int) -> tuple[Any, int, str]:
@@ -110,15 +133,14 @@ def _one_call(text: str, place: int) -> tuple[Any, int, str]:
     while place < len(text) and text[place].isspace():
         place += 1
     try:
-        _, end = _DECODER.raw_decode(text, place)
-        value = parse_strict(text[place:end])
-    except (ValueError, RecursionError, NoJson):
+        value, end = json_at(text, place)
+    except NoJson as first:
         close = text.find("</tool_call>", place)
         stop = len(text) if close < 0 else close
         try:
             return find_json(text[place:stop]).value, stop, ""
-        except NoJson as error:
-            return None, stop, f"a tool call cannot be read: {error}"
+        except NoJson:
+            return None, stop, f"a tool call cannot be read: {first}"
     closing = _CLOSE.match(text, end)
     return value, closing.end() if closing else end, ""
 
@@ -130,8 +152,11 @@ def _checked(
         return None, ['a tool call is {"name": …, "arguments": {…}}']
     name = value["name"]
     if name not in schemas:
-        return None, [f"there is no tool {name!r:.80}; there are {', '.join(schemas)}"]
+        known = ", ".join(schemas)
+        return None, [f"there is no tool {name!r:.80}; there are {known:.300}"]
     arguments = value.get("arguments", {})
+    if not isinstance(arguments, dict):
+        return None, [f"the arguments of {name} are not an object"]
     wrong = schemas[name].findings(arguments)
     if wrong:
         return None, [f"the arguments of {name} are not valid: {one}" for one in wrong]
@@ -170,15 +195,15 @@ def _plain(message: Message, names: Mapping[str, str]) -> Message:
     content: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolUseBlock):
-            call = _json({"name": block.name, "arguments": block.input})
+            arguments = block.raw if block.raw and block.input is None else block.input
+            call = _json({"name": block.name, "arguments": arguments})
             content.append(TextBlock(f"<tool_call>{call}</tool_call>"))
         elif isinstance(block, ToolResultBlock):
             content.extend(_result(block, names))
         else:
             content.append(block)
     role = "user" if message.role == "tool" else message.role
-    kept = {key: value for key, value in message.metadata.items() if key == "modelpact"}
-    return Message(role, tuple(content), kept)
+    return Message(role, tuple(content), message.metadata)
 
 
 def _result(block: ToolResultBlock, names: Mapping[str, str]) -> list[Block]:
@@ -193,5 +218,8 @@ def _result(block: ToolResultBlock, names: Mapping[str, str]) -> list[Block]:
 
 def _json(value: Any) -> str:
     """Write JSON in which no tag of ours can appear."""
-    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"tools: a value cannot be written as JSON: {error}") from None
     return text.replace("</", "<\\/")

@@ -29,6 +29,13 @@ class Schema:
         ) as error:
             raise InputError(f"{where}: not a JSON Schema: {_first_line(error)}") from None
 
+    def accepts(self, value: Any) -> bool:
+        """Tell whether a value is valid."""
+        try:
+            return bool(self._validator.is_valid(value))
+        except (ValueError, RecursionError):
+            return False
+
     def findings(self, value: Any) -> list[str]:
         """Return what is wrong with a value, each with its place; nothing when it is valid."""
         found: list[str] = []

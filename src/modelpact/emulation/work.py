@@ -5,7 +5,13 @@ from typing import Final
 
 import msgspec
 
-from modelpact.conversation.message import Block, Message, TextBlock, ThinkingBlock
+from modelpact.conversation.message import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import (
     Finish,
@@ -21,7 +27,7 @@ from modelpact.emulation.chunks import chunks
 from modelpact.emulation.json_text import LARGEST_ANSWER, NoJson, find_json
 from modelpact.emulation.report import AskAgain, EmulationFailed, StreamCutOff, WorkReport
 from modelpact.emulation.stops import StopScanner, first_stop
-from modelpact.emulation.tools import ToolSpec, read_calls
+from modelpact.emulation.tools import ToolSpec, read_calls, spoken
 from modelpact.emulation.validation import Schema
 
 _ASK_AGAIN: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
@@ -56,45 +62,46 @@ class Work(msgspec.Struct, frozen=True):
         size = sum(len(one.text) for one in response.content if isinstance(one, TextBlock))
         if size > LARGEST_ANSWER and self.checks_the_whole:
             found = f"the answer has {size:,} characters; more than {LARGEST_ANSWER:,}"
-            raise EmulationFailed(self._whole_capability(), (found,), attempt)
+            raise EmulationFailed(self.whole_capability, (found,), attempt)
         thought, text = (
             thinking.split(response.text) if self.split_thinking else ("", response.text)
         )
-        content: list[Block] = [one for one in response.content if not isinstance(one, TextBlock)]
-        if thought:
-            content.append(ThinkingBlock(thought))
         reason, stopped_by = response.stop_reason, response.stop_sequence
-        calls = None
-        if self.tools is not None:
-            calls = read_calls(text, self.tools, self.tool_schemas)
-            if calls.findings:
-                return self._again("tool-calling", response, calls.findings, attempt)
-            text = calls.text
-        cut = first_stop(text, self.stops) if self.stops else None
+        cut = first_stop(spoken(text) if self.tools else text, self.stops)
         if cut is not None:
             text, reason, stopped_by = text[: cut[0]], "stop_sequence", cut[1]
-        if self.output is not None and not (calls and calls.calls):
+        calls: tuple[Block, ...] = () if cut is not None else response.tool_calls
+        if self.tools is not None:
+            read = read_calls(text, self.tools, self.tool_schemas)
+            if read.findings:
+                return self._again("tool-calling", response, read.findings, attempt)
+            text, calls = read.text, read.calls or calls
+            reason = "tool_use" if read.calls else reason
+        if self.output is not None and not calls:
             findings, text = self._checked_output(text)
             if findings:
                 return self._again(self._output_capability(), response, findings, attempt)
-        if text:
-            content.append(TextBlock(text))
-        if calls and calls.calls:
-            content.extend(calls.calls)
-            reason = "tool_use"
+        native = [one for one in response.content if not isinstance(one, (TextBlock, ToolUseBlock))]
+        content: list[Block] = [*native, *([ThinkingBlock(thought)] if thought else [])]
+        content += [TextBlock(text)] if text else []
         return msgspec.structs.replace(
-            response, content=tuple(content), stop_reason=reason, stop_sequence=stopped_by
+            response,
+            content=(*content, *calls),
+            stop_reason=reason,
+            stop_sequence=stopped_by,
         )
 
     def _output_capability(self) -> str:
         return "structured-output" if isinstance(self.output, JsonSchema) else "json-object"
 
-    def _whole_capability(self) -> str:
+    @property
+    def whole_capability(self) -> str:
+        """The capability for whose sake the whole answer is checked."""
         return self._output_capability() if self.output is not None else "tool-calling"
 
     def _checked_output(self, text: str) -> tuple[tuple[str, ...], str]:
         try:
-            found = find_json(text)
+            found = find_json(text, self._accepts)
         except NoJson as error:
             return (str(error),), text
         if isinstance(self.output, JsonObject) and not isinstance(found.value, dict):
@@ -104,6 +111,11 @@ class Work(msgspec.Struct, frozen=True):
             if wrong:
                 return tuple(wrong), text
         return (), found.text
+
+    def _accepts(self, value: object) -> bool:
+        if self.output_schema is not None:
+            return self.output_schema.accepts(value)
+        return isinstance(value, dict)
 
     def _again(
         self, capability: str, response: Response, findings: tuple[str, ...], attempt: int
@@ -142,7 +154,7 @@ class StreamProcessor:
     """Turns a provider's events into the caller's, as they arrive.
 
     Where only a whole answer can be checked, events are held until the end; then `finish` gives
-    them all, or says what to ask again.
+    them all, or says what to ask again. Tool calls of the model's own wait for the text to end.
     """
 
     __slots__ = ("_attempt", "_finish", "_held", "_size", "_splitter", "_stops", "_work")
@@ -170,14 +182,17 @@ class StreamProcessor:
                 self._size += len(event.text)
                 if self._size > LARGEST_ANSWER:
                     found = f"the answer has more than {LARGEST_ANSWER:,} characters"
-                    raise EmulationFailed("streaming", (found,), self._attempt)
+                    raise EmulationFailed(self._work.whole_capability, (found,), self._attempt)
             self._held.append(event)
             return []
-        if isinstance(event, Finish):
+        if isinstance(event, Finish) or self.stopped:
             return []
-        if not isinstance(event, TextDelta):
-            return [event]
-        return self._pass_on(event.text)
+        if isinstance(event, TextDelta):
+            return self._pass_on(event.text)
+        if isinstance(event, ToolCall) and (self._stops or self._splitter):
+            self._held.append(event)
+            return []
+        return [event]
 
     def _pass_on(self, text: str) -> list[StreamEvent]:
         if self._splitter is None:
@@ -213,4 +228,5 @@ class StreamProcessor:
                 end = msgspec.structs.replace(
                     end, stop_reason="stop_sequence", stop_sequence=self._stops.stopped_by
                 )
-        return [*out, end]
+                self._held.clear()
+        return [*out, *self._held, end]

@@ -15,7 +15,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from modelpact.catalog.statement import LARGEST_LIMIT
-from modelpact.vocabulary.capability import CAPABILITIES, Capability, capability
+from modelpact.vocabulary.capability import (
+    CAPABILITIES,
+    Capability,
+    Ladder,
+    SameAs,
+    capability,
+)
 from modelpact.vocabulary.errors import InvalidNeed, brief
 from modelpact.vocabulary.support import MIN_SUPPORTS, MinSupport
 
@@ -29,7 +35,7 @@ _SCALE: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _LONGEST: Final = 512
 
 
-class Need(msgspec.Struct, frozen=True, omit_defaults=True):
+class Need(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What work requires of one capability; `need(...)` and `Need.parse` make checked ones."""
 
     capability: str
@@ -48,7 +54,7 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
         body, colon, level = text.partition(":")
         end = re.search(r">=|≥|=", body)
         name = body[: end.start()] if end else body
-        min_support: str = "emulated"
+        min_support = sign = ""
         minimum: str | None = None
         place = len(name)
         while place < len(body):
@@ -57,18 +63,22 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
             if part is None or not value:
                 raise InvalidNeed(f"cannot read {text!r}: expected >=VALUE after the name")
             if value in MIN_SUPPORTS:
+                if min_support:
+                    raise InvalidNeed(f"cannot read {text!r}: two minimum supports")
                 min_support = value
             elif minimum is None:
-                minimum = value
+                minimum, sign = value, part[1]
             else:
                 raise InvalidNeed(f"cannot read {text!r}: two minimum values")
             place = part.end()
         if not name.strip():
             raise InvalidNeed(f"cannot read {text!r}: a need begins with a capability's name")
+        if minimum is not None:
+            _check_sign(capability(name.strip()), sign, text)
         return need(
             name.strip(),
             level=level.strip() if colon else "hard",
-            min_support=min_support,
+            min_support=min_support or "emulated",
             minimum=minimum,
             required_by=required_by,
         )
@@ -86,6 +96,39 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True):
     def capability_info(self) -> Capability:
         """The capability's entry in the vocabulary."""
         return CAPABILITIES.get(self.capability) or capability(self.capability)
+
+
+def _check_sign(info: Capability, sign: str, text: str) -> None:
+    """Refuse `=` where more will do, and `>=` where there is no order."""
+    ordered = info.kind == "limit" or info.ordered
+    if ordered and sign == "=":
+        raise InvalidNeed(f"cannot read {text!r}: more than that will do, so write >=")
+    if info.kind == "choice" and not ordered and sign != "=":
+        raise InvalidNeed(f"cannot read {text!r}: {info.id} has no order, so write =")
+
+
+def stands_on(need: Need) -> tuple[str, ...]:
+    """Return the capability and the one it follows from, so that constraints see through both."""
+    formula = need.capability_info.formula
+    if isinstance(formula, SameAs):
+        return need.capability, formula.base
+    if isinstance(formula, Ladder):
+        steps = ladder_steps(formula, need)
+        if len(steps) == 1:
+            return need.capability, steps[0][1]
+    return (need.capability,)
+
+
+def ladder_steps(formula: Ladder, need: Need) -> tuple[tuple[str, str], ...]:
+    """Return the steps of a choice any of which meets the need; none where its floor does."""
+    if need.minimum is None:
+        return formula.steps
+    values = [value for value, _ in formula.steps]
+    if need.minimum not in values:
+        return ()
+    place = values.index(str(need.minimum))
+    start = 0 if need.capability_info.ordered else place
+    return formula.steps[start : place + 1]
 
 
 def need(
@@ -176,7 +219,7 @@ def _by(one: Need) -> str:
 class Needs:
     """A set of needs: merged, each capability once, in the order in which they were first named."""
 
-    __slots__ = ("_hash", "_needs")
+    __slots__ = ("_hash", "_needs", "bases")
 
     def __init__(self, needs: Iterable[Need | str] | str = ()) -> None:
         merged: dict[str, Need] = {}
@@ -193,6 +236,8 @@ class Needs:
             merged[one.capability] = one if before is None else stricter(before, one)
         self._needs = tuple(merged.values())
         self._hash = hash(self._needs)
+        self.bases = frozenset(name for one in self._needs for name in stands_on(one))
+        """The capabilities needed, and those that they follow from."""
 
     def __iter__(self) -> Iterator[Need]:
         return iter(self._needs)

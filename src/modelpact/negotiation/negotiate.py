@@ -6,10 +6,10 @@ from typing import Final
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
-from modelpact.needs.need import Need, Needs
+from modelpact.needs.need import Need, Needs, ladder_steps, stands_on
 from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
-from modelpact.vocabulary.capability import CAPABILITIES, Ladder, SameAs
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.capability import CAPABILITIES, Ladder
+from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.support import satisfies
 
 DEFAULT_POLICY: Final = Policy()
@@ -46,6 +46,8 @@ def negotiate(
     """
     if not isinstance(needs, Needs):
         needs = Needs(needs)
+    if not isinstance(policy, Policy):
+        raise InputError(f"policy is a Policy, not {brief(policy)}")
     if isinstance(target, str):
         catalog = catalog or default_catalog()
         target = catalog.resolve(*catalog.split(target))
@@ -69,8 +71,9 @@ def decide(
     if not hasattr(claims, "claim"):
         raise InputError(f"cannot negotiate against a {type(claims).__name__}")
     findings = [_finding(need, _claim(need, claims), policy, strategies.labels) for need in needs]
-    if claims.constraints:
-        findings = _constrained(findings, claims.constraints)
+    clashing = [one for one in claims.constraints if needs.bases.issuperset(one.excludes)]
+    if clashing:
+        findings = _constrained(findings, clashing)
     ok = True
     for one in findings:
         if one.outcome == "missing":
@@ -90,7 +93,7 @@ def _claim(need: Need, claims: ClaimSource) -> Claim:
     if formula is None or need.minimum == formula.floor or _stands_alone(claim):
         return claim
     unsure: Claim | None = None
-    for value, base_id in _steps(formula, need):
+    for value, base_id in ladder_steps(formula, need):
         base = claims.claim(base_id)
         if satisfies(base.support, need.min_support):
             return Claim(need.capability, base.support, value, base.reason, evidence=claim.evidence)
@@ -103,15 +106,6 @@ def _stands_alone(claim: Claim) -> bool:
     """Tell whether a choice was stated as such, not made of flags."""
     derived = claim.evidence is not None and claim.evidence.layer == "derived"
     return claim.support != "unknown" and not derived
-
-
-def _steps(formula: Ladder, need: Need) -> tuple[tuple[str, str], ...]:
-    if need.minimum is None:
-        return formula.steps
-    place = next(n for n, (value, _) in enumerate(formula.steps) if value == need.minimum)
-    if need.capability_info.ordered:
-        return formula.steps[: place + 1]
-    return formula.steps[place : place + 1]
 
 
 def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]) -> Finding:
@@ -182,7 +176,7 @@ def _provider_label(claim: Claim) -> str:
     return "emulated by the provider" if claim.support == "emulated" else ""
 
 
-def _constrained(findings: list[Finding], constraints: tuple[Constraint, ...]) -> list[Finding]:
+def _constrained(findings: list[Finding], constraints: list[Constraint]) -> list[Finding]:
     """Turn needs that are each met but exclude each other into misses that name one another.
 
     Hard needs that exclude each other are all missed; preferred ones give way to hard ones.
@@ -224,15 +218,3 @@ def _clash(
         for place in engaged[name]:
             if fatal or not is_hard(place):
                 clashes.setdefault(place, set()).update(others - {findings[place].capability})
-
-
-def stands_on(need: Need) -> tuple[str, ...]:
-    """Return the capability and the one it follows from, so that constraints see through both."""
-    formula = need.capability_info.formula
-    if isinstance(formula, SameAs):
-        return need.capability, formula.base
-    if isinstance(formula, Ladder) and need.minimum is not None:
-        steps = _steps(formula, need) if need.minimum != formula.floor else ()
-        if len(steps) == 1:
-            return need.capability, steps[0][1]
-    return (need.capability,)

@@ -42,6 +42,7 @@ _CAPABILITY_OF: Final[Mapping[str, str]] = {
     "reasoning.effort": "reasoning-effort",
     "output_config.effort": "reasoning-effort",
     "thinking.budget_tokens": "thinking-budget",
+    "thinking.type": "reasoning",
     "thinkingBudget": "thinking-budget",
     "include_reasoning": "include-reasoning",
     "prediction": "predicted-outputs",
@@ -71,6 +72,9 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "tool_choice": ("auto", "none"),
     "parallel_tool_calls": (False,),
     "include_reasoning": (False,),
+    "reasoning_effort": ("none",),
+    "effort": ("none",),
+    "type": ("disabled",),
 }
 """Values that ask for nothing beyond what every model does anyway."""
 
@@ -95,6 +99,17 @@ def negotiate_parameters(params: Mapping[str, Any], target: Resolution) -> tuple
     return tuple(_finding(path, value, target) for path, value in _flat(params))
 
 
+def check_layers(layers: Any) -> None:
+    """Check parameters by layer: `defaultParams`, `launch`, `/params`."""
+    if not isinstance(layers, Mapping):
+        raise InputError(f"params: expected layers of parameters, not {type(layers).__name__}")
+    for name, held in layers.items():
+        if name not in SOURCE_LAYERS:
+            raise InputError(f"unknown layer {brief(name)}: {', '.join(SOURCE_LAYERS)}")
+        if not isinstance(held, Mapping):
+            raise InputError(f"{name}: parameters are an object, not {type(held).__name__}")
+
+
 def params_affected(
     layers: Mapping[str, Mapping[str, Any]], target: Resolution
 ) -> tuple[ParamAffected, ...]:
@@ -102,17 +117,10 @@ def params_affected(
 
     Later layers win: `/params` over `launch` over `defaultParams`.
     """
-    if not isinstance(layers, Mapping):
-        raise InputError(f"params: expected layers of parameters, not {type(layers).__name__}")
+    check_layers(layers)
     effective: dict[tuple[str, ...], tuple[Any, SourceLayer]] = {}
-    for name in layers:
-        if name not in SOURCE_LAYERS:
-            raise InputError(f"unknown layer {brief(name)}: {', '.join(SOURCE_LAYERS)}")
     for layer in SOURCE_LAYERS:
-        held = layers.get(layer, {})
-        if not isinstance(held, Mapping):
-            raise InputError(f"{layer}: parameters are an object, not {type(held).__name__}")
-        for path, value in _flat(held):
+        for path, value in _flat(layers.get(layer, {})):
             effective[path] = (value, layer)
     affected: list[ParamAffected] = []
     for path, (value, layer) in effective.items():
@@ -193,6 +201,8 @@ def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> Param
     spelled = _TOKEN_LIMITS[path[-1]]
     if claim.known and claim.value != spelled:
         right = str(claim.value).replace("-", "_")
+        if target.api == "gemini":
+            right = "maxOutputTokens"
         reason = f"{target.target} calls it {right}"
         return ParamFinding(path, "rename", value, reason, wanted, rename_to=right)
     return ParamFinding(path, "applies", value, capability=wanted)

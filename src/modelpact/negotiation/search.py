@@ -8,9 +8,10 @@ from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.facts import sorting_price
 from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
-from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate, stands_on
+from modelpact.needs.need import Need, Needs, stands_on
+from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
 from modelpact.negotiation.verdict import Policy, Verdict
+from modelpact.vocabulary.errors import InputError, brief
 
 Order = Literal["name", "price"]
 
@@ -29,6 +30,10 @@ def find_models(
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
+    if provider is not None and not isinstance(provider, str):
+        raise InputError(f"provider is a name, not {brief(provider)}")
+    if sort not in ("name", "price"):
+        raise InputError(f"sort is name or price, not {brief(sort)}")
     hits = _matching(catalog, needs, provider, retired)
     if sort == "name":
         found = [target for _, target in _named(catalog, hits)]
@@ -125,7 +130,7 @@ def _conflicting(catalog: Catalog, needs: Needs) -> int:
     """Return the models on which the hard needs exclude each other."""
     wanted = {name for need in needs if need.level == "hard" for name in stands_on(need)}
     models = 0
-    for rule in catalog.constraints:
+    for rule in catalog.rulebook.constraints:
         if wanted.issuperset(rule.excludes):
             models |= catalog.index.constrained_by(rule.name)
     return models
@@ -148,7 +153,7 @@ def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
     current = ""
     for place, provider, within in catalog.index.locate(catalog.index.places(hits)):
         if provider != current:
-            current, names = provider, list(catalog.models.table(provider))
+            current, names = provider, catalog.models.names(provider)
         name = names[within]
         if not spoken_of or (provider, name) not in spoken_of:
             yield place, f"{provider}/{name}"

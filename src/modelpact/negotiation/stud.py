@@ -13,6 +13,7 @@ from modelpact.needs.need import LEVELS
 from modelpact.needs.readers import read_stud
 from modelpact.negotiation.diagnose import diagnose
 from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide
+from modelpact.negotiation.parameters import check_layers
 from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
@@ -91,13 +92,16 @@ def negotiate_json(
     claims: Claims | Resolution
     resolution: Resolution | None = None
     if "target" in request:
-        claims = resolution = catalog.resolve(*catalog.split(request["target"]))
+        resolution = catalog.resolve(*catalog.split(request["target"]))
+        claims = resolution if is_known_pair(resolution) else Claims((), target=resolution.target)
     else:
         claims = read_claims(request["claims"])
     verdict = decide(needs, claims, policy)
     previous = request.get("previous")
-    if previous is not None and not isinstance(previous, str):
-        raise InputError("previous: expected PROVIDER/MODEL")
+    if previous is not None:
+        catalog.split(previous)
+    if "params" in request:
+        check_layers(request["params"])
     diagnostic = diagnose(
         verdict,
         previous=previous,
@@ -107,6 +111,11 @@ def negotiate_json(
         catalog=catalog,
     )
     return verdict_json(verdict, diagnostic)
+
+
+def is_known_pair(resolution: Resolution) -> bool:
+    """Tell whether anything is registered for the pair; if not, all seven are probed."""
+    return resolution.listed or bool(resolution.records)
 
 
 def verdict_json(verdict: Verdict, diagnostic: Diagnostic | None) -> dict[str, Any]:

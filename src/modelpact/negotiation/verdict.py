@@ -22,7 +22,7 @@ class Policy(msgspec.Struct, frozen=True):
     unsupported_params: Literal["refuse", "drop"] = "refuse"
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What became of one need.
 
     `label` says how a met need is met where that is not natively, and on a miss how emulation
@@ -90,7 +90,7 @@ class Diagnostic(msgspec.Struct, frozen=True, rename="camel"):
     params_affected: tuple[ParamAffected, ...] = ()
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """The findings for every merged need, and their sum."""
 
     target: str

@@ -6,16 +6,16 @@ stands under. Ordinary words stay: `sk-learn`, `max_tokens`, `stop_token`.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
 REDACTED: Final = "[REDACTED]"
 
-_SHAPES: Final = re.compile(
-    r"""
+_SHAPES: Final = r"""
     -----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----            # PEM, whole or cut off
         (?:.*?-----END\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----|.*)
-    | \b(?i:bearer)\s+(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}
+    | \b(?i:bearer)\s+(?:(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}|[A-Za-z_~+/=]{24,}(?![-.]))
     | \b(?i:basic)\s+(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{12,}={0,2}(?![A-Za-z0-9-])
     | \beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?   # JWT
     | (?<=://)[^\s/:@]{1,256}:[^\s/@]{1,256}(?=@)            # user:password@ in a URL
@@ -32,61 +32,31 @@ _SHAPES: Final = re.compile(
       | xai-[A-Za-z0-9]{24,}
       | pypi-[A-Za-z0-9_-]{50,}
     )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
+
+
+@cache
+def _shapes() -> re.Pattern[str]:
+    """Compile the shapes when they are first needed: it takes longer than all imports."""
+    return re.compile(_SHAPES, re.VERBOSE | re.DOTALL)
+
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS: Final = frozenset(
-    [
-        "secret",
-        "secrets",
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "credential",
-        "credentials",
-        "authorization",
-        "cookie",
-        "apikey",
-        "bearer",
-        "privatekey",
-    ]
+    {"secret", "password", "passwd", "pwd", "passphrase", "credential", "authorization", "cookie"}
+    | {"apikey", "accesskey", "authkey", "privatekey", "secretkey", "bearer", "authtoken"}
+    | {"accesstoken", "refreshtoken", "sessiontoken"}
 )
-_SECRET_PAIRS: Final = frozenset(
-    (first, "key")
-    for first in [
-        "api",
-        "access",
-        "account",
-        "auth",
-        "encryption",
-        "private",
-        "secret",
-        "shared",
-        "signing",
-        "ssh",
-    ]
-) | {("api", "keys"), ("set", "cookie")}
+_KEY_OWNERS: Final = frozenset(
+    {"api", "access", "account", "auth", "encryption", "private", "secret", "shared", "signing"}
+    | {"ssh", "service"}
+)
+_TOKEN_OWNERS: Final = frozenset(
+    {"access", "api", "auth", "bearer", "csrf", "id", "refresh", "secret", "session"}
+)
 _ORDINARY_TOKENS: Final = frozenset(
-    [
-        "bos",
-        "cls",
-        "end",
-        "eos",
-        "first",
-        "last",
-        "mask",
-        "next",
-        "pad",
-        "per",
-        "sep",
-        "special",
-        "start",
-        "stop",
-        "unk",
-    ]
+    {"bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep"}
+    | {"special", "start", "stop", "unk"}
 )
 _DEEPEST: Final = 64
 
@@ -95,7 +65,7 @@ def redact_text(text: str) -> str:
     """Return the text with every secret-shaped part of it replaced."""
     found = 1
     while found:  # a secret that follows another without a gap shows only when that one is gone
-        text, found = _SHAPES.subn(REDACTED, text)
+        text, found = _shapes().subn(REDACTED, text)
     return text
 
 
@@ -106,8 +76,12 @@ def is_secret_name(name: str) -> bool:
         return False
     if words[-1] == "token":
         return len(words) == 1 or words[-2] not in _ORDINARY_TOKENS
-    return not _SECRET_WORDS.isdisjoint(words) or any(
-        pair in _SECRET_PAIRS for pair in pairwise(words)
+    single = [word.removesuffix("s") for word in words]
+    if not _SECRET_WORDS.isdisjoint((*words, *single)):
+        return True
+    return any(
+        (second == "key" and first in _KEY_OWNERS) or (second == "token" and first in _TOKEN_OWNERS)
+        for first, second in pairwise(single)
     )
 
 

@@ -14,7 +14,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.reading import rest, spelled
+from modelpact.conversation.reading import rest, said_by, spelled
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool
 
 DEFAULT_MAX_TOKENS: Final = 4096
@@ -91,7 +91,7 @@ def _split_system(
     spoken: list[tuple[str, Message]] = []
     for place, message in enumerate(request.messages):
         where = f"messages[{place}]"
-        if message.role != "system" or message.metadata.get(API, {}).get("placed"):
+        if message.role != "system" or said_by(message.metadata, API).get("placed"):
             spoken.append((where, message))
             continue
         if spoken:
@@ -106,14 +106,14 @@ def _write_messages(spoken: list[tuple[str, Message]], losses: Losses) -> list[d
     before: str | None = None
     for where, message in spoken:
         _note_foreign(message, where, losses)
-        said = message.metadata.get(API, {})
+        said = said_by(message.metadata, API)
         parts = _parts(message.content, where, losses)
         role = "user" if message.role == "tool" else message.role
         follows = message.role == "tool" and before == "tool" and not said.get("alone")
         if (follows or said.get("joined")) and written and before == "tool":
             written[-1]["content"] = [*written[-1]["content"], *parts]
         else:
-            foreign = message.metadata.get("openai-chat", {}).get("content") == "text"
+            foreign = said_by(message.metadata, "openai-chat").get("content") == "text"
             plain = len(parts) == 1 and set(parts[0]) == {"type", "text"}
             as_text = plain and (said.get("content") == "text" or foreign)
             content: Any = parts[0]["text"] if as_text else parts
@@ -123,10 +123,9 @@ def _write_messages(spoken: list[tuple[str, Message]], losses: Losses) -> list[d
 
 
 def _note_foreign(message: Message, where: str, losses: Losses) -> None:
-    for api, said in message.metadata.items():
-        if api != API and isinstance(said, Mapping) and isinstance(said.get("extra"), Mapping):
-            fields = {name: value for name, value in said["extra"].items() if value != []}
-            losses.own_fields({api: fields}, where)
+    extra = said_by(message.metadata, "openai-chat").get("extra", {})
+    said = {name: value for name, value in extra.items() if value != []}
+    losses.own_fields({"openai-chat": said}, where)
 
 
 def _parts(blocks: tuple[Block, ...], where: str, losses: Losses) -> list[dict[str, Any]]:

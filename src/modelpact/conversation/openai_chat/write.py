@@ -16,7 +16,7 @@ from modelpact.conversation.message import (
     ToolUseBlock,
 )
 from modelpact.conversation.openai_chat.read import API, CALL, read_output, read_tool
-from modelpact.conversation.reading import data_url, rest, spelled
+from modelpact.conversation.reading import data_url, rest, said_by, spelled
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool, ToolChoice
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -97,10 +97,9 @@ def _write_reasoning(request: Request, body: dict[str, Any], losses: Losses) -> 
 
 
 def _write_message(message: Message, where: str, losses: Losses) -> Iterator[dict[str, Any]]:
-    said = message.metadata.get(API, {})
-    for api, other in message.metadata.items():
-        if api != API and isinstance(other, Mapping) and isinstance(other.get("extra"), Mapping):
-            losses.own_fields({api: other["extra"]}, where)
+    said = said_by(message.metadata, API)
+    foreign = said_by(message.metadata, "anthropic").get("extra", {})
+    losses.own_fields({"anthropic": foreign}, where)
     others: list[tuple[str, Block]] = []
     results = False
     for place, block in enumerate(message.content):
