@@ -160,9 +160,13 @@ def test_a_suggestion_is_of_the_same_provider_first_then_the_cheapest() -> None:
 
 
 def test_where_the_provider_has_none_a_vendor_of_its_own_models_is_next() -> None:
-    found = suggest(Needs("tools"), avoid="vllm/whatever", catalog=small())
+    found = suggest(Needs("tools"), avoid="azure/whatever", catalog=small())
     assert found is not None
     assert found.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
+
+
+def test_what_runs_at_home_is_not_sent_elsewhere_by_a_suggestion() -> None:
+    assert suggest(Needs("tools"), avoid="vllm/whatever", catalog=small()) is None
 
 
 def test_the_model_itself_is_not_suggested() -> None:

@@ -61,7 +61,7 @@ class Catalog:
             trust="assumed",
         )
         self._index: Index | None = None
-        self._memo: dict[tuple[str, str, str | None], Resolution] = {}
+        self._memo: dict[tuple[str, str | None, str | None], Resolution] = {}
 
     def _by_own_id(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
         """Key a table by the providers' own ids, whichever of their names it was given under."""
@@ -122,14 +122,20 @@ class Catalog:
             raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL")
         return provider, model
 
-    def resolve(self, provider: str, model: str, api: str | None = None) -> Resolution:
-        """Return what is known of a model. Never raises for names that nobody knows."""
+    def resolve(
+        self, provider: str, model: str | None = None, api: str | None = None
+    ) -> Resolution:
+        """Return what is known of a model, named in two parts or as `provider/model`.
+
+        Never raises for names that nobody knows.
+        """
         try:
             found = self._memo.get((provider, model, api))
         except TypeError:
             found = None
         if found is None:
-            found = self._resolve(provider, model, api)
+            names = self.split(provider) if model is None else (provider, model)
+            found = self._resolve(*names, api)
             if len(self._memo) >= _MOST_REMEMBERED:
                 self._memo.clear()
             self._memo[provider, model, api] = found
@@ -236,8 +242,8 @@ def _newest_date(content: snapshot.Content) -> str:
     return max((one.date for one in content.lineages), default="")
 
 
-def resolve(provider: str, model: str, api: str | None = None) -> Resolution:
-    """Return what the bundled catalog knows of a model."""
+def resolve(provider: str, model: str | None = None, api: str | None = None) -> Resolution:
+    """Return what the catalog knows of a model: `resolve("openai", "gpt-5")`."""
     catalog = _default
     if catalog is None:
         catalog = default_catalog()

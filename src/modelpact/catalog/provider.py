@@ -27,6 +27,9 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
     lineages: dict[str, tuple[str, ...]] = {}
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
 
 class Providers:
     """All providers, found by id or alias whatever the case."""

@@ -1,7 +1,7 @@
 """Resolutions: what a provider's model can do, with every layer that had a say."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from modelpact.catalog.provider import Provider
 from modelpact.catalog.rules import Matched
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
+
+_FIRST_HAND: Final = ("evidence", "overlay")
+"""Layers that speak of a provider even when nobody knows it."""
 
 
 class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,11 +136,12 @@ class Resolution:
         if known.formula is not None:
             return derive(name, known.formula, self.claim)
         assumed: tuple[Layer, Stated] | None = None
+        nobody = self.provider is None and self.api is None
         for layer in reversed(self.layers):
             stated = layer.stated(name)
             if stated is None:
                 continue
-            if layer.only_assumed(name):
+            if layer.only_assumed(name) or (nobody and layer.evidence.layer not in _FIRST_HAND):
                 assumed = assumed or (layer, stated)
                 continue
             evidence = self._evidence(layer, name)
@@ -197,6 +201,11 @@ class Resolution:
         """`deprecated`, `alpha`, `beta`, or an empty string."""
         own = self._own()
         return "" if own is None else own.status
+
+    @property
+    def known(self) -> bool:
+        """Whether anyone lists the model: a catalog, its vendor, the operator or evidence."""
+        return self.listed or bool(self.records) or bool(self._over)
 
     def retired_by(self, day: str) -> bool:
         """Tell whether the model was deprecated, or taken away by that day."""

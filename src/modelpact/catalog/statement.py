@@ -102,7 +102,7 @@ def compile_statement(fields: Mapping[str, Any]) -> dict[str, Stated]:
         if field in _FLAG_FIELDS:
             cells[_FLAG_FIELDS[field]] = _flag(value)
         elif field in _LIMIT_FIELDS:
-            cells[_LIMIT_FIELDS[field]] = Stated("native", value)
+            cells[_LIMIT_FIELDS[field]] = UNKNOWN if value == "unknown" else Stated("native", value)
         elif field == "token_limit_param":
             cells["token-limit-param"] = Stated("native", value)
         elif field.startswith("x-host-"):
@@ -137,6 +137,8 @@ def _field_problem(field: str, value: Any) -> str | None:
     if field == "token_limit_param":
         return _choice_problem(value, _TOKEN_LIMIT_PARAMS)
     if field in _LIMIT_FIELDS:
+        if value == "unknown":
+            return None
         if isinstance(value, bool) or not isinstance(value, int):
             return f"expected a whole number of tokens, found {_kind(value)}"
         if not 0 < value <= LARGEST_LIMIT:

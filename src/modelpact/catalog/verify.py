@@ -48,20 +48,21 @@ def verify(
 
 def source_warnings(sources: Sources) -> Iterator[Problem]:
     """Yield warnings that the text of the rules alone gives: risky prefixes, unsorted arrays."""
-    risky: dict[str, int] = {}
+    risky: set[str] = set()
     for table in ("rules", "corrections", "constraints"):
         for rule in getattr(sources, table):
             where = f"{table.removesuffix('s')} {rule.name!r}"
-            for prefix in risky_prefixes(rule):
-                risky[prefix] = risky.get(prefix, 0) + 1
+            risky.update(risky_prefixes(rule))
             for field, value in rule.caps.items():
                 if isinstance(value, list) and not _in_order(field, value):
                     yield Problem("rules", f"{where}: caps.{field}", "the array is not sorted")
             if not rule.source:
                 yield Problem("rules", where, "no source is given")
-    for prefix, count in risky.items():
-        where = f"the prefix {prefix!r} of {count} rule{'s' if count > 1 else ''}"
-        yield Problem("rules", where, f"risky: it also takes {prefix}5…")
+    if risky:
+        listed = ", ".join(sorted(risky))
+        first = min(risky)
+        message = f"risky, as {first} also takes {first}5: {listed}"
+        yield Problem("rules", f"{len(risky)} prefixes end in a bare number", message)
 
 
 def risky_prefixes(rule: Rule) -> list[str]:

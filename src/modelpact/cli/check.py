@@ -95,6 +95,8 @@ def _write(form: str, results: list[Checked], configuration: Configuration) -> N
     elif form == "junit":
         click.echo(junit("modelpact check", [_finding(one, configuration) for one in results]))
     elif form == "markdown":
+        bad = sum(1 for one in results if one.problem)
+        click.echo(f"# modelpact check: {bad} of {len(results)} workloads have a problem\n")
         for one in results:
             click.echo(f"## {one.workload.name}\n")
             click.echo(markdown(one.verdict, one.diagnostic))
@@ -108,7 +110,8 @@ def _data(results: list[Checked]) -> list[dict[str, Any]]:
     return [
         {
             "name": one.workload.name,
-            "ok": one.ok,
+            "ok": not one.problem,
+            "runs": one.ok,
             "problem": one.problem or None,
             "verdict": verdict_data(one.verdict, one.diagnostic),
             "fallback": None if one.fallback is None else verdict_data(one.fallback),
@@ -128,9 +131,19 @@ def _finding(one: Checked, configuration: Configuration) -> dict[str, Any]:
         "problem": one.problem,
         "fatal": not one.ok,
         "details": lines,
-        "file": "modelpact.toml" if configuration.path is None else configuration.path.name,
+        "file": _relative(configuration.path),
         "line": one.workload.line or 1,
     }
+
+
+def _relative(path: Path | None) -> str:
+    """Write a path as CI systems want it: from the working directory, with slashes."""
+    if path is None:
+        return "modelpact.toml"
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
 
 
 def _print(results: list[Checked], configuration: Configuration) -> None:

@@ -2,15 +2,18 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.provider import APIS
 from modelpact.catalog.resolution import Resolution
 from modelpact.configuration import Configuration, load_configuration
+from modelpact.needs.need import Needs
+from modelpact.vocabulary.capability import ALIASES, CAPABILITIES
 from modelpact.vocabulary.errors import InputError, UnknownName
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,7 +49,9 @@ def resolve_target(catalog: Catalog, target: str, api: str | None = None) -> Res
     provider, model = catalog.split(target)
     if catalog.find_provider(provider) is None:
         names = (*catalog.configured, *catalog.providers.names)
-        raise UnknownName("provider", provider, names, "`modelpact models` lists what is known")
+        raise UnknownName("provider", provider, names, "`modelpact vocabulary providers` lists all")
+    if api is not None and api not in APIS:
+        raise UnknownName("API", api, APIS, f"there are {', '.join(APIS)}")
     return catalog.resolve(provider, model, api)
 
 
@@ -62,6 +67,21 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
         )
     names = catalog.models.names(provider)
     return [f"{provider}/{name}" for name in sorted(names) if name.startswith(start)][:200]
+
+
+def complete_needs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Complete the last of several needs in the shell."""
+    done, comma, last = incomplete.rpartition(",")
+    names = (*CAPABILITIES, *ALIASES)
+    return sorted(f"{done}{comma}{name}" for name in names if name.startswith(last.strip()))
+
+
+def read_needs(texts: Sequence[str]) -> Needs:
+    """Read needs from options; an empty one is a mistake, not a need that is met."""
+    needs = Needs([one for text in texts for one in Needs(text)])
+    if texts and not needs:
+        raise InputError('--need is empty: write needs such as "tools,context>=200k"')
+    return needs
 
 
 def print_json(data: Any) -> None:

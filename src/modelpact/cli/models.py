@@ -9,7 +9,14 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.resolution import Resolution
-from modelpact.cli.common import config_option, configured, json_option, print_json
+from modelpact.cli.common import (
+    complete_needs,
+    config_option,
+    configured,
+    json_option,
+    print_json,
+    read_needs,
+)
 from modelpact.cli.render import clip, mark, money, paint, table, tokens
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.search import find_models
@@ -27,16 +34,29 @@ COLUMNS: Final = {
 
 
 @click.command("models", short_help="Find models that meet needs.")
-@click.option("--provider", metavar="P", help="Only this provider's models.")
+@click.option("--provider", "providers", multiple=True, metavar="P", help="Only these providers'.")
 @click.option("--capability", "capabilities", multiple=True, metavar="C", help="Must have this.")
-@click.option("--need", "needs", multiple=True, metavar="NEEDS", help='"tools,context>=200k"')
-@click.option("--sort", type=click.Choice(["name", "price"]), default="name", show_default=True)
+@click.option(
+    "--need",
+    "needs",
+    multiple=True,
+    metavar="NEEDS",
+    help='"tools,context>=200k"',
+    shell_complete=complete_needs,
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["name", "price"]),
+    default="name",
+    show_default=True,
+    help="By price: input and output together; what has none by the token comes last.",
+)
 @click.option("--limit", type=click.IntRange(min=0), default=40, help="Rows shown; 0 for all.")
 @click.option("--retired", is_flag=True, help="Also models that are deprecated or retired.")
 @json_option
 @config_option
 def command(
-    provider: str | None,
+    providers: Sequence[str],
     capabilities: Sequence[str],
     needs: Sequence[str],
     sort: Literal["name", "price"],
@@ -47,22 +67,33 @@ def command(
 ) -> None:
     """List the models that are known to meet every need."""
     _, catalog = configured(config_path)
-    if provider is not None and catalog.find_provider(provider) is None:
-        names = (*catalog.configured, *catalog.providers.names)
-        raise UnknownName("provider", provider, names)
-    wanted = Needs([*capabilities, *(part for text in needs for part in Needs(text))])
-    found = find_models(wanted, provider=provider, sort=sort, retired=retired, catalog=catalog)
+    for provider in providers:
+        if catalog.find_provider(provider) is None:
+            names = (*catalog.configured, *catalog.providers.names)
+            raise UnknownName("provider", provider, names)
+    wanted = Needs([*capabilities, *read_needs(needs)])
+    found = find_models(wanted, provider=providers, sort=sort, retired=retired, catalog=catalog)
     shown = found[:limit] if limit else found
     resolved = [catalog.resolve(*catalog.split(target)) for target in shown]
     if as_json:
-        print_json({"total": len(found), "models": [_data(one, wanted) for one in resolved]})
+        unit = "pico-USD a token: 1,000,000 is one dollar per million tokens"
+        print_json(
+            {
+                "total": len(found),
+                "priceUnit": unit,
+                "models": [_data(one, wanted) for one in resolved],
+            }
+        )
     elif found:
         _print(resolved, wanted)
         rest = len(found) - len(shown)
+        plural = "s" if len(found) != 1 else ""
         more = f", {rest:,} more with --limit 0" if rest else ""
-        click.echo(paint(f"\n{len(found):,} models{more}. Prices per million tokens.", "dim"))
+        click.echo(
+            paint(f"\n{len(found):,} model{plural}{more}. Prices per million tokens.", "dim")
+        )
     else:
-        click.echo(_nothing(catalog, wanted, provider))
+        click.echo(_nothing(catalog, wanted, providers))
     if not found:
         raise SystemExit(1)
 
@@ -114,10 +145,10 @@ def _data(one: Resolution, wanted: Needs) -> dict[str, Any]:
     }
 
 
-def _nothing(catalog: Catalog, wanted: Needs, provider: str | None) -> str:
+def _nothing(catalog: Catalog, wanted: Needs, providers: Sequence[str]) -> str:
     """Say which single need rules everything out, where one does."""
     lines = ["No model is known to meet all of this."]
     for one in wanted:
-        count = len(find_models(Needs([one]), provider=provider, catalog=catalog))
+        count = len(find_models(Needs([one]), provider=providers, catalog=catalog))
         lines.append(f"  {one!s:32} {count:,} models alone")
     return "\n".join(lines)

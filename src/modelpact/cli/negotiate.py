@@ -7,17 +7,18 @@ import click
 import msgspec
 
 from modelpact.cli.common import (
+    complete_needs,
     complete_target,
     config_option,
     configured,
     json_option,
     print_json,
     read_json,
+    read_needs,
     resolve_target,
 )
 from modelpact.cli.verdicts import print_verdict
 from modelpact.emulation.strategies import default_strategies
-from modelpact.needs.need import Needs
 from modelpact.negotiation import NO_STRATEGIES, abp, diagnose, negotiate, stud, verdict_data
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError
@@ -29,7 +30,14 @@ from modelpact.vocabulary.errors import InputError
 @click.option("--report", is_flag=True, help="abp: print the CompatibilityReport.")
 @click.option("--emulate", is_flag=True, help="abp: let the default emulations count.")
 @click.option("--target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
-@click.option("--need", "needs", multiple=True, metavar="NEEDS", help='"tools,context>=200k"')
+@click.option(
+    "--need",
+    "needs",
+    multiple=True,
+    metavar="NEEDS",
+    help='"tools,context>=200k"',
+    shell_complete=complete_needs,
+)
 @click.option(
     "--unknown",
     type=click.Choice(["refuse", "probe"]),
@@ -62,7 +70,7 @@ def command(
         if target is None or not needs or file is not None or report or emulate:
             raise click.UsageError("give --target and --need, or --dialect with JSON")
         found = resolve_target(catalog, target)
-        verdict = negotiate(_needs(needs), found, policy)
+        verdict = negotiate(read_needs(needs), found, policy, catalog=catalog)
         diagnostic = diagnose(verdict, target=found, policy=policy, catalog=catalog)
         if as_json:
             print_json(verdict_data(verdict, diagnostic))
@@ -77,10 +85,6 @@ def command(
             raise click.UsageError("--report and --emulate go with --dialect abp")
         raise SystemExit(_stud(request, policy, catalog))
     raise SystemExit(_abp(request, report, emulate))
-
-
-def _needs(texts: Sequence[str]) -> Needs:
-    return Needs([one for text in texts for one in Needs(text)])
 
 
 def _stud(request: object, policy: Policy, catalog: object) -> int:

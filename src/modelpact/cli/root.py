@@ -17,7 +17,9 @@ COMMANDS: Final = {
     "check": "Negotiate every workload of a modelpact.toml.",
     "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
     "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
+    "vocabulary": "The capabilities, the dialects' names for them, the providers.",
     "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
+    "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
     "completion": "Print the shell completion script.",
 }
 

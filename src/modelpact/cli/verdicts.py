@@ -37,6 +37,8 @@ def print_verdict(verdict: Verdict, diagnostic: Diagnostic | None, title: str = 
     ]
     if rows:
         click.echo(table(rows, ("", "need", "claim", "how we know", "")))
+    for note in verdict.notes:
+        click.echo(f"  {paint('!', 'yellow')} {note}")
     if diagnostic is None:
         return
     for param in diagnostic.params_affected:
@@ -50,7 +52,7 @@ def print_verdict(verdict: Verdict, diagnostic: Diagnostic | None, title: str = 
 
 def _note(one: Finding) -> str:
     if one.outcome == "met":
-        return one.label
+        return "" if one.label.startswith("restricted") else one.label
     text = f"emulated by us: {one.label}" if one.outcome == "emulated" else one.sentence()
     if one.outcome == "missing" and one.label:
         text += f"; emulation could help: {one.label}"

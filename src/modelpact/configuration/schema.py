@@ -71,7 +71,7 @@ def _field(field: str) -> dict[str, Any]:
         return listed
     info = CAPABILITIES[field.replace("_", "-")]
     if info.kind == "limit":
-        return {"type": "integer", "minimum": 1}
+        return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "unknown"}]}
     if info.kind == "choice":
         return {"enum": list(info.choices)}
     if field == "reasoning_effort":

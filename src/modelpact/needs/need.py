@@ -71,6 +71,8 @@ class Need(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             else:
                 raise InvalidNeed(f"cannot read {text!r}: two minimum values")
             place = part.end()
+        if ">" in name or "<" in name:
+            raise InvalidNeed(f"cannot read {text!r}: a minimum is written with >=")
         if not name.strip():
             raise InvalidNeed(f"cannot read {text!r}: a need begins with a capability's name")
         if minimum is not None:

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs, ladder_steps, stands_on
 from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
 from modelpact.vocabulary.capability import CAPABILITIES, Ladder
-from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.errors import InputError, brief, nearest
 from modelpact.vocabulary.support import satisfies
 
 DEFAULT_POLICY: Final = Policy()
@@ -59,9 +61,29 @@ def negotiate(
     if verdict is None:
         if len(memo) >= _MOST_REMEMBERED:
             memo.clear()
-        verdict = memo[key] = decide(needs, target, policy, strategies)
+        verdict = decide(needs, target, policy, strategies)
+        notes = model_notes(target, catalog or default_catalog())
+        verdict = memo[key] = msgspec.structs.replace(verdict, notes=notes) if notes else verdict
     answered: Verdict = verdict
     return answered
+
+
+def model_notes(target: Resolution, catalog: Catalog) -> tuple[str, ...]:
+    """Say what a caller should know of the model itself, whatever the needs are."""
+    notes: list[str] = []
+    if target.provider is None:
+        notes.append(f"nobody knows the provider {target.provider_id}")
+    elif target.provider.kind == "cloud" and not target.known:
+        close = nearest(target.model, catalog.models.names(target.provider.id))
+        meant = f"; did you mean {close[0]}?" if close else ""
+        notes.append(f"no public catalog lists this model: it is judged by its family{meant}")
+        if target.provider.id == "azure":
+            notes.append("if it is a deployment, say in modelpact.toml whose model: same_as")
+    if target.status == "deprecated" and not target.retires:
+        notes.append("this model is deprecated")
+    elif target.retired_by(catalog.day):
+        notes.append(f"this model was to retire on {target.retires}")
+    return tuple(notes)
 
 
 def decide(
@@ -71,6 +93,8 @@ def decide(
     if not hasattr(claims, "claim"):
         raise InputError(f"cannot negotiate against a {type(claims).__name__}")
     findings = [_finding(need, _claim(need, claims), policy, strategies.labels) for need in needs]
+    if "context-window" in needs.bases:
+        findings = [_with_longest_prompt(one, claims) for one in findings]
     clashing = [one for one in claims.constraints if needs.bases.issuperset(one.excludes)]
     if clashing:
         findings = _constrained(findings, clashing)
@@ -100,6 +124,20 @@ def _claim(need: Need, claims: ClaimSource) -> Claim:
         if base.support == "unknown":
             unsure = Claim(need.capability, assumed=base.assumed, evidence=base.evidence)
     return claim if unsure is None else unsure
+
+
+def _with_longest_prompt(finding: Finding, claims: ClaimSource) -> Finding:
+    """Label a window that is wide enough only with the answer in it."""
+    need = finding.need
+    if finding.outcome != "met" or need.capability != "context-window":
+        return finding
+    longest = claims.claim("max-input")
+    if not isinstance(need.minimum, int) or not isinstance(longest.value, int):
+        return finding
+    if not longest.known or longest.value >= need.minimum:
+        return finding
+    label = f"with the answer; the prompt alone may have {longest.value:,}"
+    return msgspec.structs.replace(finding, label=label)
 
 
 def _stands_alone(claim: Claim) -> bool:

@@ -5,12 +5,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
 from modelpact.negotiation.verdict import ParamAffected, shown
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact
 
-Action = Literal["applies", "rename", "unsupported", "unknown", "invalid"]
+Action = Literal["applies", "rename", "unsupported", "unknown", "invalid", "conflict"]
 SourceLayer = Literal["defaultParams", "launch", "/params"]
 SOURCE_LAYERS: Final[tuple[SourceLayer, ...]] = ("defaultParams", "launch", "/params")
 
@@ -78,6 +79,32 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 """Values that ask for nothing beyond what every model does anyway."""
 
+_SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "stop-sequences": {
+        "openai-chat": "stop",
+        "anthropic": "stop_sequences",
+        "gemini": "stopSequences",
+    },
+    "top-p": {"openai-chat": "top_p", "anthropic": "top_p", "gemini": "topP"},
+    "top-k": {"openai-chat": "top_k", "anthropic": "top_k", "gemini": "topK"},
+}
+"""What the APIs call one setting, where they differ."""
+
+_RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
+    "temperature": {
+        "openai-chat": (0, 2),
+        "openai-responses": (0, 2),
+        "gemini": (0, 2),
+        "anthropic": (0, 1),
+    },
+    "top-p": dict.fromkeys(("openai-chat", "openai-responses", "gemini", "anthropic"), (0, 1)),
+}
+_UNCHECKED: Final = frozenset(
+    {"model", "messages", "input", "system", "instructions", "metadata", "user", "store"}
+    | {"stream_options", "service_tier", "safety_identifier", "timeout", "summary"}
+)
+"""Fields of requests that no capability stands behind."""
+
 _NESTED: Final = frozenset({"reasoning", "thinking", "output_config", "generationConfig"})
 
 
@@ -92,11 +119,40 @@ class ParamFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     rename_to: str = ""
 
 
-def negotiate_parameters(params: Mapping[str, Any], target: Resolution) -> tuple[ParamFinding, ...]:
-    """Say of every parameter whether it applies, must be renamed, or will not apply and why."""
+def negotiate_parameters(
+    params: Mapping[str, Any], target: Resolution | str, catalog: Catalog | None = None
+) -> tuple[ParamFinding, ...]:
+    """Say of every parameter whether it applies, must be renamed, or will not apply and why.
+
+    Parameters that each apply but exclude each other on the model are conflicts that name both.
+    """
     if not isinstance(params, Mapping):
         raise InputError(f"parameters are an object, not {type(params).__name__}")
-    return tuple(_finding(path, value, target) for path, value in _flat(params))
+    if isinstance(target, str):
+        catalog = catalog or default_catalog()
+        target = catalog.resolve(*catalog.split(target))
+    found = [_finding(path, value, target) for path, value in _flat(params)]
+    return tuple(_without_conflicts(found, target))
+
+
+def _without_conflicts(found: list[ParamFinding], target: Resolution) -> list[ParamFinding]:
+    """Turn parameters that exclude each other into conflicts."""
+    applying = {one.capability: one for one in found if one.action in ("applies", "rename")}
+    if "thinking-budget" in applying or "reasoning-effort" in applying:
+        setting = applying.get("thinking-budget") or applying["reasoning-effort"]
+        applying.setdefault("reasoning", setting)
+    for constraint in target.constraints:
+        involved = [applying.get(name) for name in constraint.excludes]
+        if not all(involved):
+            continue
+        for one in involved:
+            others = [".".join(other.path) for other in involved if other and other is not one]
+            if one is not None and others:
+                reason = f"cannot be set together with {' and '.join(others)} on {target.target}"
+                place = found.index(one)
+                found[place] = ParamFinding(one.path, "conflict", one.value, reason, one.capability)
+                applying = {k: found[place] if v is one else v for k, v in applying.items()}
+    return found
 
 
 def check_layers(layers: Any) -> None:
@@ -151,6 +207,8 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
         return _token_limit(path, value, target)
     dotted = ".".join(path)
     wanted = _CAPABILITY_OF.get(dotted) or _CAPABILITY_OF.get(name)
+    if wanted is None and name not in _UNCHECKED and path[0] not in _UNCHECKED:
+        return ParamFinding(path, "unknown", value, "modelpact does not know this parameter")
     if wanted is None or value in _NEUTRAL.get(name, ()):
         return ParamFinding(path, "applies", value)
     if name == "response_format":
@@ -171,6 +229,14 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
     if wanted == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
         reason = f"{target.target} accepts {shown(accepted)}, not {brief(value)}"
         return ParamFinding(path, "invalid", value, reason, wanted)
+    low, high = _RANGES.get(wanted, {}).get(target.api or "", (value, value))
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and not low <= value <= high:
+        reason = f"{target.target} takes {wanted} from {low} to {high}, not {brief(value)}"
+        return ParamFinding(path, "invalid", value, reason, wanted)
+    right = _SPELLINGS.get(wanted, {}).get(target.api or "", name)
+    if right != name:
+        reason = f"the API of {target.target} calls it {right}"
+        return ParamFinding(path, "rename", value, reason, wanted, rename_to=right)
     return ParamFinding(path, "applies", value, capability=wanted)
 
 

@@ -23,6 +23,7 @@ def one_line(verdict: Verdict) -> str:
         return f"{verdict.target}: yes, {count} of {count} needs met"
     if verdict.ok:
         parts = [f"{one.capability} {_why(one)}" for one in verdict.findings if not _plain(one)]
+        parts += verdict.notes
         return f"{verdict.target}: yes, with labels: {'; '.join(parts)}"
     parts = [f"{one.capability} {one.sentence()}{_for_whom(one)}" for one in verdict.missing]
     return f"{verdict.target}: no: {'; '.join(parts)}"
@@ -47,6 +48,7 @@ def markdown(verdict: Verdict, diagnostic: Diagnostic | None = None) -> str:
             _why(one) if not _plain(one) else "met",
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines += [part for note in verdict.notes for part in ("", f"Note: {note}.")]
     if diagnostic is not None and diagnostic.suggestion:
         lines += ["", f"Suggestion: `{diagnostic.suggestion}` meets every need."]
     if diagnostic is not None and diagnostic.params_affected:
@@ -62,6 +64,7 @@ def verdict_data(verdict: Verdict, diagnostic: Diagnostic | None = None) -> dict
         "target": verdict.target,
         "answer": verdict.answer,
         "ok": verdict.ok,
+        "notes": list(verdict.notes),
         "findings": [
             {
                 "need": str(one.need),

@@ -1,6 +1,8 @@
 """Search: which models meet a set of needs, and which one to suggest."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 from modelpact.catalog.catalog import Catalog, default_catalog
@@ -19,29 +21,31 @@ Order = Literal["name", "price"]
 def find_models(
     needs: Needs | Iterable[Need | str] | str = (),
     *,
-    provider: str | None = None,
+    provider: str | Sequence[str] | None = None,
     sort: Order = "name",
     retired: bool = False,
     catalog: Catalog | None = None,
 ) -> list[str]:
     """Return every `provider/model` that is known to meet all hard needs.
 
-    By price, what costs nothing by the token or has no known price comes last.
+    `provider` narrows the search to one provider or several. By price, what costs nothing by the
+    token or has no known price comes last.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
-    if provider is not None and not isinstance(provider, str):
-        raise InputError(f"provider is a name, not {brief(provider)}")
+    providers = (provider,) if isinstance(provider, str) else tuple(provider or ())
+    if not all(isinstance(one, str) for one in providers):
+        raise InputError(f"provider is a name or several, not {brief(provider)}")
     if sort not in ("name", "price"):
         raise InputError(f"sort is name or price, not {brief(sort)}")
-    hits = _matching(catalog, needs, provider, retired)
+    hits = _matching(catalog, needs, providers, retired)
     if sort == "name":
         found = [target for _, target in _named(catalog, hits)]
-        return sorted([*found, *_operator_models(catalog, needs, provider, retired)])
+        return sorted([*found, *_operator_models(catalog, needs, providers, retired)])
     priced = [(catalog.index.price(place), target) for place, target in _named(catalog, hits)]
     priced += [
         (sorting_price(catalog.resolve(*catalog.split(target)).price), target)
-        for target in _operator_models(catalog, needs, provider, retired)
+        for target in _operator_models(catalog, needs, providers, retired)
     ]
     return [target for _, target in sorted(priced, key=lambda one: (one[0] <= 0, *one))]
 
@@ -71,8 +75,9 @@ def suggest(
     if same:
         here = find_models(needs, provider=same, sort="price", catalog=catalog)
         found = _first_good(catalog, here, needs, policy, avoid)
-        if found is not None:
-            return found
+        provider = catalog.find_provider(same)
+        if found is not None or (provider is not None and provider.kind == "local"):
+            return found  # what runs at home is not sent elsewhere by a suggestion
     return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, avoid)
 
 
@@ -98,7 +103,7 @@ def _recommendable(one: Resolution) -> bool:
 
 
 def _of_vendors(catalog: Catalog, needs: Needs) -> list[str]:
-    hits = _matching(catalog, needs, None, retired=False)
+    hits = _matching(catalog, needs, (), retired=False)
     own = 0
     for provider in catalog.providers.listed:
         if provider.serves == "own" and provider.kind == "cloud":
@@ -107,12 +112,12 @@ def _of_vendors(catalog: Catalog, needs: Needs) -> list[str]:
     return [name for _, name in sorted(priced)]
 
 
-def _matching(catalog: Catalog, needs: Needs, provider: str | None, retired: bool) -> int:
+def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool) -> int:
     index = catalog.index
     hits = index.everything if retired else index.everything & ~index.retired
-    if provider is not None:
-        known = catalog.find_provider(provider)
-        hits &= 0 if known is None else index.of_provider(known.id)
+    if providers:
+        known = [one for name in providers if (one := catalog.find_provider(name)) is not None]
+        hits &= reduce(or_, (index.of_provider(one.id) for one in known), 0)
     for need in needs:
         if need.level != "hard":
             continue
@@ -160,12 +165,12 @@ def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
 
 
 def _operator_models(
-    catalog: Catalog, needs: Needs, provider: str | None, retired: bool
+    catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool
 ) -> Iterator[str]:
     """Yield the models that the index cannot answer for: an operator or evidence speaks of them."""
-    wanted = None if provider is None else catalog.find_provider(provider)
+    wanted = {catalog.find_provider(name) for name in providers} - {None}
     for name, model in sorted({*catalog.overlay, *catalog.evidence}):
-        if provider in (None, name) or (wanted and wanted == catalog.find_provider(name)):
+        if not providers or name in providers or catalog.find_provider(name) in wanted:
             one = catalog.resolve(name, model)
             if (retired or not one.retired_by(catalog.day)) and surely_meets(needs, one):
                 yield one.target

@@ -6,6 +6,7 @@ import msgspec
 
 from modelpact.catalog.claim import Claim
 from modelpact.needs.need import Need
+from modelpact.vocabulary.errors import InputError
 
 Outcome = Literal["met", "emulated", "missing", "preferred-unmet", "probe-pending"]
 Reason = Literal[
@@ -20,6 +21,17 @@ class Policy(msgspec.Struct, frozen=True):
     unknown: Literal["refuse", "probe"] = "refuse"
     emulate: bool = False
     unsupported_params: Literal["refuse", "drop"] = "refuse"
+
+    def __post_init__(self) -> None:
+        if (
+            self.unknown not in ("refuse", "probe")
+            or not isinstance(self.emulate, bool)
+            or self.unsupported_params not in ("refuse", "drop")
+        ):
+            raise InputError(
+                "policy: unknown is refuse or probe, emulate true or false, "
+                "unsupported_params refuse or drop"
+            )
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -54,8 +66,10 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.reason == "unsupported":
             return "is not supported" + (f" ({claim.reason})" if claim.reason else "")
         if self.reason == "unknown":
-            assumed = f"; defaults assume {claim.assumed}" if claim.assumed else ""
-            return f"is not known of this model{assumed}"
+            if claim.assumed is None:
+                return "is not known of this model"
+            what = shown(claim.value) if claim.value is not None else claim.assumed
+            return f"is not known of this model; {what} is only assumed"
         if self.reason == "probed":
             return "is checked when it is used"
         return self.label or "is met"
@@ -96,6 +110,11 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     target: str
     findings: tuple[Finding, ...]
     ok: bool
+    notes: tuple[str, ...] = ()
+    """What else there is to know of the model: that nobody lists it, that it is retired."""
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     @property
     def answer(self) -> Answer:
@@ -103,7 +122,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         if not self.ok:
             return "no"
         plain = all(one.outcome == "met" and not one.label for one in self.findings)
-        return "yes" if plain else "labelled"
+        return "yes" if plain and not self.notes else "labelled"
 
     @property
     def missing(self) -> tuple[Finding, ...]:

@@ -171,12 +171,15 @@ def _read_call(call: Mapping[str, Any], where: str) -> Block:
     fields = rest(call, {"id", "type", "function"})
     if set(function) - {"name", "arguments"}:
         fields["function"] = rest(function, {"name", "arguments"})
+    said = {} if "type" in call else {"type": "absent"}
+    if not raw:
+        said["arguments"] = "empty"
     return ToolUseBlock(
         text_field(call, "id", where),
         text_field(function, "name", f"{where}.function"),
-        _arguments(raw),
+        _arguments(raw) if raw else {},
         raw,
-        kept(API, fields, {} if "type" in call else {"type": "absent"}),
+        kept(API, fields, said),
     )
 
 

@@ -18,6 +18,7 @@ from modelpact.conversation.message import (
 from modelpact.conversation.openai_chat.read import API, CALL, read_output, read_tool
 from modelpact.conversation.reading import data_url, rest, said_by, spelled
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool, ToolChoice
+from modelpact.vocabulary.errors import InputError
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _UNSUPPORTED: Final = {
@@ -183,10 +184,16 @@ def _write_part(block: Block, path: str, losses: Losses) -> dict[str, Any] | Non
 
 
 def _write_call(block: ToolUseBlock, path: str, losses: Losses) -> dict[str, Any]:
-    arguments = block.raw or json.dumps(block.input, ensure_ascii=False, separators=(",", ":"))
+    said = spelled(block.extra, API)
+    arguments = block.raw
+    if not arguments and "arguments" not in said:
+        try:
+            arguments = json.dumps(block.input, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None
     fields = losses.own_fields(block.extra, path)
     inner = fields.pop("function", {})
-    kind = {} if spelled(block.extra, API).get("type") == "absent" else {"type": "function"}
+    kind = {} if said.get("type") == "absent" else {"type": "function"}
     function = {"name": block.name, "arguments": arguments, **inner}
     return {"id": block.id, **kind, "function": function, **fields}
 

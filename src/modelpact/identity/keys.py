@@ -1,0 +1,271 @@
+"""Ed25519 keys and signatures: what is signed, by which key, and lists of keys to verify with."""
+
+import hashlib
+import re
+from itertools import pairwise
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from modelpact.identity.errors import IdentityError, UntrustedKeys
+from modelpact.vocabulary.errors import InputError, brief
+
+Purpose = Literal["data", "handover", "response"]
+
+FORMAT: Final = "modelpact-public-keys/1"
+_SIGNATURE: Final = re.compile(r"([0-9a-f]{16}):([0-9a-f]{128})")
+_RAW: Final = re.compile(r"[0-9a-f]{64}")
+_HANDOVER: Final = re.compile(r"[0-9a-f]{128}")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+def key_id_of(raw: bytes) -> str:
+    """Return the short name of a public key."""
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def message(purpose: Purpose, data: bytes) -> bytes:
+    """Return what is signed: the purpose goes first, so that no signature serves for another."""
+    return b"modelpact/%s/v1\n%s" % (purpose.encode(), data)
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """An Ed25519 signature and the key that made it; its text is `KEY_ID:HEX`."""
+
+    key_id: str
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"{self.key_id}:{self.value.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Signature":
+        """Read `KEY_ID:HEX`; there is one spelling of each signature."""
+        found = _SIGNATURE.fullmatch(text)
+        if not found:
+            raise InputError(f"{brief(text)} is not a signature: expected KEY_ID:HEX")
+        return cls(found[1], bytes.fromhex(found[2]))
+
+
+class Signer(Protocol):
+    """Whoever can sign: a key, or a keyring with its current key."""
+
+    @property
+    def key_id(self) -> str:
+        """The key that signs."""
+
+    def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
+        """Sign bytes for a purpose."""
+
+
+class SigningKey:
+    """A private key; it never shows itself in a text."""
+
+    __slots__ = ("_private", "key_id", "raw_public")
+
+    def __init__(self, private: Any) -> None:
+        self._private = private
+        self.raw_public: bytes = private.public_key().public_bytes_raw()
+        self.key_id = key_id_of(self.raw_public)
+
+    def __repr__(self) -> str:
+        return f"<SigningKey {self.key_id}>"
+
+    @classmethod
+    def generate(cls) -> "SigningKey":
+        """Make a new key."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_pem(cls, pem: bytes, where: object) -> "SigningKey":
+        """Read a PKCS8 PEM; `where` is named in the error."""
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            private = load_pem_private_key(pem, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise IdentityError(f"{where} is not an unencrypted private key in PEM") from None
+        if not isinstance(private, Ed25519PrivateKey):
+            raise IdentityError(f"{where} is not an Ed25519 key")
+        return cls(private)
+
+    def to_pem(self) -> bytes:
+        """Return the private key as PKCS8 PEM, for a private file only."""
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+
+        pem: bytes = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return pem
+
+    def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
+        """Sign bytes for a purpose."""
+        return Signature(self.key_id, self._private.sign(message(purpose, data)))
+
+
+class PublicKey(msgspec.Struct, frozen=True):
+    """A public key, when it was made, and its predecessor's signature that hands over to it."""
+
+    raw: bytes
+    created: str
+    handover: bytes | None = None
+
+    @property
+    def key_id(self) -> str:
+        """The key's short name."""
+        return key_id_of(self.raw)
+
+    def statement(self, predecessor: str) -> bytes:
+        """Return what the predecessor signs to hand over to this key."""
+        return f"{predecessor}\n{self.raw.hex()}\n{self.created}\n".encode()
+
+
+class _KeyOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    key_id: str
+    algorithm: Literal["ed25519"]
+    public_key: str
+    created: str
+    handover: str | None
+
+
+class _KeysOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: Literal["modelpact-public-keys/1"]
+    keys: tuple[_KeyOnWire, ...]
+
+
+class PublicKeys:
+    """One signer's public keys, oldest first; each but the first was handed over to by the last."""
+
+    __slots__ = ("_by_id", "keys")
+
+    def __init__(self, keys: tuple[PublicKey, ...]) -> None:
+        if not keys:
+            raise InputError("there is no public key in the list")
+        self.keys = keys
+        self._by_id = {key.key_id: key for key in keys}
+        if len(self._by_id) != len(keys):
+            raise InputError("a public key stands twice in the list")
+        for older, newer in pairwise(keys):
+            statement = message("handover", newer.statement(older.key_id))
+            if not _holds(older.raw, statement, newer.handover):
+                raise InputError(
+                    f"key {newer.key_id} follows {older.key_id} without its signature: "
+                    f"get the list from its owner again"
+                )
+
+    def __repr__(self) -> str:
+        return f"<PublicKeys {' '.join(self._by_id)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicKeys) and self.keys == other.keys
+
+    def __hash__(self) -> int:
+        return hash(self.keys)
+
+    @property
+    def current(self) -> PublicKey:
+        """The key that signs now."""
+        return self.keys[-1]
+
+    def find(self, key_id: str) -> PublicKey | None:
+        """Return the key of this name."""
+        return self._by_id.get(key_id)
+
+    @classmethod
+    def parse(cls, data: bytes | str, where: object = "the list of public keys") -> "PublicKeys":
+        """Read an export; every handover in it is verified."""
+        try:
+            wire = msgspec.json.decode(data, type=_KeysOnWire)
+            return cls(tuple(_read_key(one) for one in wire.keys))
+        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+            raise InputError(f"{where} cannot be used: {error}") from None
+
+    def to_json(self) -> bytes:
+        """Return the export, for verification elsewhere; `parse` reads it."""
+        wire = _KeysOnWire(
+            FORMAT,
+            tuple(
+                _KeyOnWire(
+                    key.key_id,
+                    "ed25519",
+                    key.raw.hex(),
+                    key.created,
+                    None if key.handover is None else key.handover.hex(),
+                )
+                for key in self.keys
+            ),
+        )
+        return msgspec.json.format(msgspec.json.encode(wire), indent=2) + b"\n"
+
+    def carried_over(self, offered: "PublicKeys") -> "PublicKeys":
+        """Return the longer of this trusted list and an offered one that tells the same history.
+
+        A list that shares no key is a stranger's. One that parts from the trusted history was made
+        with a stolen or restored key: a retired key can no longer name a successor.
+        """
+        raws = [key.raw for key in offered.keys]
+        start = next((at for at, key in enumerate(self.keys) if key.raw in raws), None)
+        if start is None:
+            raise UntrustedKeys(
+                f"none of the offered keys is trusted (trusted is {self.current.key_id}, "
+                f"offered {offered.current.key_id}): compare them with their owner"
+            )
+        mine = self.keys[start:]
+        theirs = offered.keys[raws.index(mine[0].raw) :]
+        for known, claimed in zip(mine, theirs, strict=False):
+            if known.raw != claimed.raw:
+                raise UntrustedKeys(
+                    f"key {claimed.key_id} is offered where {known.key_id} is trusted: "
+                    f"a retired key was used again; compare the keys with their owner"
+                )
+        return PublicKeys((*self.keys, *theirs[len(mine) :]))
+
+
+def _read_key(wire: _KeyOnWire) -> PublicKey:
+    handover = wire.handover
+    if (
+        not _RAW.fullmatch(wire.public_key)
+        or not _TIME.fullmatch(wire.created)
+        or (handover is not None and not _HANDOVER.fullmatch(handover))
+    ):
+        raise InputError(f"key {brief(wire.key_id)} does not have the form of a key")
+    key = PublicKey(
+        bytes.fromhex(wire.public_key),
+        wire.created,
+        None if handover is None else bytes.fromhex(handover),
+    )
+    if key.key_id != wire.key_id:
+        raise InputError(f"key {brief(wire.key_id)} has the public key of {key.key_id}")
+    return key
+
+
+def verify(
+    public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data"
+) -> bool:
+    """Tell whether one of the keys signed these bytes for this purpose; rubbish is just not signed.
+
+    Nothing here is secret, so that time tells nobody anything.
+    """
+    if not isinstance(signature, Signature) or not isinstance(data, bytes | bytearray | memoryview):
+        return False
+    key = public_keys.find(signature.key_id) if isinstance(signature.key_id, str) else None
+    return key is not None and _holds(key.raw, message(purpose, bytes(data)), signature.value)
+
+
+def _holds(raw: bytes, signed: bytes, value: object) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if not isinstance(value, bytes) or len(value) != 64:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(raw).verify(value, signed)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""What a handler gets and what it gives back: one request, one response."""
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable
+from http import HTTPStatus
+from typing import Final, Protocol
+from urllib.parse import unquote_to_bytes
+
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire.errors import Refused
+from modelpact.wire.headers import HeaderPairs, Headers, date_line, header_lines, latin
+from modelpact.wire.message import Message, Source
+
+
+class Peer(Source, Protocol):
+    """The connection a request came by."""
+
+    peer: tuple[str, int]
+    peer_certificate: bytes | None
+
+
+class Incoming(Message):
+    """A request: its head is there, its body may still be arriving."""
+
+    __slots__ = (
+        "_body_limit",
+        "_connection",
+        "_gone",
+        "_whole",
+        "authority",
+        "chunked_ok",
+        "keep_alive",
+        "method",
+        "path",
+        "query",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: tuple[str, str, str],
+        headers: Headers,
+        connection: Peer,
+        *,
+        body_limit: int,
+        keep_alive: bool,
+        chunked_ok: bool,
+    ) -> None:
+        super().__init__(headers, connection)
+        self.method = method
+        self.authority, self.path, self.query = target
+        self.keep_alive = keep_alive
+        self.chunked_ok = chunked_ok
+        self._body_limit = body_limit
+        self._connection = connection
+        self._gone: asyncio.Event | None = None
+        self._whole: bytes | None = None
+
+    @property
+    def decoded_path(self) -> str:
+        """The path without percent-encoding; refuses with 400 what is not UTF-8 or holds a NUL."""
+        if "%" not in self.path:
+            return self.path
+        try:
+            decoded = unquote_to_bytes(self.path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Refused(400, "the path is not UTF-8") from error
+        if "\0" in decoded:
+            raise Refused(400, "the path holds a NUL")
+        return decoded
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """The address and port of the client."""
+        return self._connection.peer
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The client's verified certificate (DER), or None."""
+        return self._connection.peer_certificate
+
+    @property
+    def disconnected(self) -> asyncio.Event:
+        """Is set when the client leaves before its answer is complete.
+
+        The handler itself is cancelled then; this is for work that outlives it.
+        """
+        if self._gone is None:
+            self._gone = asyncio.Event()
+        return self._gone
+
+    async def body(self) -> bytes:
+        """Return the whole body; one longer than the server's limit is refused with 413."""
+        if self._whole is None:
+            if self._ended and not self._chunks:
+                self._whole = b""
+            else:
+                whole = await self.gather(self._body_limit)
+                if whole is None:
+                    raise Refused(413, f"the body is longer than {self._body_limit} bytes")
+                self._whole = whole
+        return self._whole
+
+    def left(self) -> None:
+        """Tell whoever listens that the client is gone; called by the connection."""
+        self.disconnected.set()
+
+    def __repr__(self) -> str:
+        return f"<Incoming {self.method} {self.path}>"
+
+
+class Outgoing:
+    """A response: bytes at once, or an async iterable of bytes, each sent as it is produced."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self,
+        status: int = 200,
+        headers: HeaderPairs = (),
+        body: bytes | AsyncIterable[bytes] = b"",
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    def __repr__(self) -> str:
+        return f"<Outgoing {self.status}>"
+
+
+Handler = Callable[[Incoming], Awaitable[Outgoing]]
+
+_BODILESS: Final = (204, 304)
+_START_LINES: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
+
+
+def refusal(status: int, reason: str) -> Outgoing:
+    """Return the response to a request that is not taken."""
+    return Outgoing(status, _PLAIN, f"{reason}\n".encode())
+
+
+def bodiless(outgoing: Outgoing) -> bool:
+    """Tell whether the status forbids a body."""
+    return outgoing.status in _BODILESS
+
+
+def response_head(outgoing: Outgoing, framing: str) -> bytes:
+    """Write the head of a response; `framing` are the lines about its length and connection."""
+    status = outgoing.status
+    start = _START_LINES.get(status)
+    if start is None or status < 200:
+        if not 200 <= status <= 599:
+            raise InputError(f"status {status}: expected 200 to 599")
+        start = f"HTTP/1.1 {status} \r\n"
+    if status in _BODILESS and outgoing.body != b"":
+        raise InputError(f"status {status} has no body; leave it out")
+    return latin(f"{start}{date_line()}{header_lines(outgoing.headers)}{framing}\r\n")

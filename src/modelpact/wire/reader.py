@@ -1,0 +1,256 @@
+"""Bytes to requests, strictly: whatever two readers could understand differently is refused."""
+
+import re
+from typing import Final, NoReturn, Protocol
+
+import httptools
+
+from modelpact.wire.errors import Refused
+from modelpact.wire.exchange import Incoming, Peer
+from modelpact.wire.headers import Headers
+from modelpact.wire.limits import Limits
+
+FREE_OVERHEAD: Final = 16_384
+"""Bytes of chunk extensions and trailers that no one minds."""
+OVERHEAD_RATE: Final = 8
+"""Bytes of chunked framing for each byte of body; single-byte chunks take six."""
+
+_TARGET: Final = re.compile(r"[!$-;=?-\[\]_a-z|~^{}`]+")
+_ABSOLUTE: Final = re.compile(r"https?://([^/?#@]+)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*", re.ASCII)
+_BODY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
+_SPECIAL: Final = frozenset(
+    (b"content-length", b"expect", b"host", b"transfer-encoding", b"upgrade", b"connection")
+)
+
+
+class Sink(Peer, Protocol):
+    """Takes requests as soon as their heads are complete."""
+
+    def arrived(self, request: Incoming, expects: bool) -> None:
+        """Take a request; `expects` says that its client waits for `100 Continue`."""
+
+
+class RequestReader:
+    """Parses one connection's requests. What it refuses ends the connection's input."""
+
+    __slots__ = (
+        "_began",
+        "_body_room",
+        "_chunked",
+        "_fed",
+        "_fields",
+        "_limits",
+        "_parser",
+        "_refused",
+        "_resuming",
+        "_sink",
+        "_size",
+        "_special",
+        "_url",
+        "arriving",
+        "body_left",
+        "in_head",
+    )
+
+    def __init__(self, limits: Limits, sink: Sink) -> None:
+        self._limits = limits
+        self._sink = sink
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self.arriving: Incoming | None = None
+        """The request whose body is not complete."""
+        self.body_left = 0
+        """Bytes that are certainly of that body."""
+        self.in_head = False
+        self._began = False
+        self._resuming = False
+        self._refused: Refused | None = None
+        self._url = b""
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._special: dict[bytes, bytes] = {}
+        self._size = self._fed = self._body_room = 0
+        self._chunked = False
+
+    def close(self) -> None:
+        """Let go of the parser, which refers back to this reader."""
+        self._parser = None
+
+    def feed(self, data: memoryview) -> None:
+        """Parse some bytes, or raise `Refused`."""
+        rest = data
+        while self._parser is not None:
+            try:
+                self._parser.feed_data(rest)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                self._ignore_upgrade()
+                rest = rest[upgrade.args[0] :]
+            except httptools.HttpParserError as error:
+                self.in_head = False
+                raise (self._refused or Refused(400, f"malformed request: {error}")) from None
+        if self.in_head:
+            self._bound_head(len(data))
+        elif self._chunked and self.arriving is not None:
+            self._bound_overhead(len(data))
+
+    def _bound_head(self, fed: int) -> None:
+        """Bound a head of which the parser has not told its parts yet."""
+        if self._began:
+            self._began = False
+            return
+        self._fed += fed
+        if self._fed > self._limits.head + self._limits.target:
+            raise Refused(431, f"the head is longer than {self._limits.head} bytes")
+
+    def _bound_overhead(self, fed: int) -> None:
+        self._fed += fed
+        body = self._limits.body - self._body_room
+        if self._fed > OVERHEAD_RATE * body + FREE_OVERHEAD:
+            raise Refused(400, "far more chunk framing than body")
+
+    def _ignore_upgrade(self) -> None:
+        """Go on as if no upgrade had been asked for, as a server may (RFC 9110, 7.8).
+
+        The parser leaves the body of such a request unparsed, so a new one is told of its length.
+        """
+        self._resuming = True
+        self._parser = httptools.HttpRequestParser(self)
+        length = self._special.get(b"content-length")
+        if length is not None:
+            framing = b"content-length: " + length
+        elif self._chunked:
+            framing = b"transfer-encoding: chunked"
+        else:
+            framing = b"content-length: 0"
+        self._parser.feed_data(_BODY % framing)
+
+    # What the parser calls; errors pass through it and are raised again by `feed`.
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        if not self._resuming:
+            self.in_head = self._began = True
+            self._url = b""
+            self._fields = []
+            self._special = {}
+            self._size = self._fed = 0
+
+    def on_url(self, part: bytes) -> None:
+        """Collect the target."""
+        if not self._resuming:
+            self._url = self._url + part if self._url else part
+            if len(self._url) > self._limits.target:
+                self._refuse(414, f"the target is longer than {self._limits.target} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect a header; trailers are checked by the parser and dropped."""
+        if not self.in_head or self._resuming:
+            return
+        name = name.lower()
+        self._size += len(name) + len(value)
+        self._fields.append((name, value))
+        if name in _SPECIAL:
+            if name == b"host" and name in self._special:
+                self._refuse(400, "more than one Host")
+            if name == b"transfer-encoding" and name in self._special:
+                self._refuse(501, "the only transfer encoding taken is `chunked`")
+            self._special[name] = value
+        if self._size > self._limits.head:
+            self._refuse(431, f"the headers are longer than {self._limits.head} bytes")
+        if len(self._fields) > self._limits.headers:
+            self._refuse(431, f"more than {self._limits.headers} headers")
+
+    def on_headers_complete(self) -> None:
+        """Check the head and hand the request on."""
+        if self._resuming:
+            return
+        self.in_head = False
+        parser = self._parser
+        if parser is None:
+            return
+        method = parser.get_method().decode("ascii")
+        version = parser.get_http_version()
+        special = self._special
+        self._check(method, version, special)
+        self.body_left = int(special.get(b"content-length", 0))
+        if self.body_left > self._limits.body:
+            self._refuse(413, f"the body is longer than {self._limits.body} bytes")
+        self._chunked = b"transfer-encoding" in special
+        self._body_room = self._limits.body
+        self._fed = 0
+        request = Incoming(
+            method,
+            self._target(method),
+            Headers(self._fields),
+            self._sink,
+            body_limit=self._limits.body,
+            keep_alive=self._keeps_alive(parser, version),
+            chunked_ok=version == "1.1",
+        )
+        self.arriving = request
+        self._sink.arrived(request, b"expect" in special and version == "1.1")
+
+    def on_body(self, chunk: bytes) -> None:
+        """Pass on a part of the body."""
+        if self.arriving is not None:
+            self.body_left -= len(chunk)
+            self._body_room -= len(chunk)
+            if self._body_room < 0:
+                self._refuse(413, f"the body is longer than {self._limits.body} bytes")
+            self.arriving.put(chunk)
+
+    def on_message_complete(self) -> None:
+        """The body is complete, unless the parser stepped aside for an upgrade."""
+        if self._parser is not None and self._parser.should_upgrade() and not self._resuming:
+            return
+        self._resuming = False
+        if self.arriving is not None:
+            self.body_left = 0
+            self.arriving.end()
+            self.arriving = None
+
+    def _keeps_alive(self, parser: httptools.HttpRequestParser, version: str) -> bool:
+        return parser.should_keep_alive() and (
+            version == "1.1" or b"connection" in self._special
+        )
+
+    def _check(self, method: str, version: str, special: dict[bytes, bytes]) -> None:
+        if version not in ("1.1", "1.0"):
+            self._refuse(505, "the versions taken are HTTP/1.1 and HTTP/1.0")
+        if method == "CONNECT":
+            self._refuse(501, "CONNECT: this is no proxy")
+        host = special.get(b"host")
+        if host is None:
+            if version == "1.1":
+                self._refuse(400, "HTTP/1.1 without Host")
+        elif not _HOST.fullmatch(host.rstrip(b" \t")):
+            self._refuse(400, "Host is not a host")
+        encoding = special.get(b"transfer-encoding")
+        if encoding is not None:
+            if version == "1.0":
+                self._refuse(400, "HTTP/1.0 with Transfer-Encoding")
+            if encoding.rstrip(b" \t").lower() != b"chunked":
+                self._refuse(501, "the only transfer encoding taken is `chunked`")
+        expected = special.get(b"expect")
+        if expected is not None and expected.rstrip(b" \t").lower() != b"100-continue":
+            self._refuse(417, "the only expectation met is `100-continue`")
+
+    def _target(self, method: str) -> tuple[str, str, str]:
+        """Return authority, path and query."""
+        target = self._url.decode("ascii", "replace")
+        if not _TARGET.fullmatch(target):
+            self._refuse(400, "the target has characters that belong in percent-encoding")
+        if target[0] == "/":
+            path, _, query = target.partition("?")
+            authority = self._special.get(b"host", b"").decode("latin-1").rstrip(" \t")
+            return authority, path, query
+        if target == "*" and method == "OPTIONS":
+            return self._special.get(b"host", b"").decode("latin-1").rstrip(" \t"), "*", ""
+        absolute = _ABSOLUTE.fullmatch(target)
+        if absolute is None:
+            self._refuse(400, "the target is neither a path nor an http URL")
+        return absolute[1], absolute[2] or "/", absolute[3] or ""
+
+    def _refuse(self, status: int, reason: str) -> NoReturn:
+        self._refused = Refused(status, reason)
+        raise self._refused

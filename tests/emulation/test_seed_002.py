@@ -1,0 +1,271 @@
+"""Seed 002, the emulation half: strategies, the default table, the engine, the report."""
+
+import json
+
+import msgspec
+import pytest
+
+from modelpact.conversation import Conversation, Message, TextBlock
+from modelpact.emulation import (
+    Disabled,
+    EmulationConfig,
+    EmulationEngine,
+    EmulationEntry,
+    EmulationReport,
+    EmulationStrategy,
+    PostProcessing,
+    SystemPromptInjection,
+    apply_emulation,
+    can_emulate,
+    default_strategies,
+    default_strategy,
+)
+from modelpact.emulation.strategies import read_config
+from modelpact.vocabulary import InputError, UnknownName
+from modelpact.vocabulary.dialects import ABP
+
+THINK = "Think step by step before answering."
+
+
+def conversation(*messages: Message) -> Conversation:
+    return Conversation(list(messages or [Message("user", (TextBlock("Hi"),))]))
+
+
+def texts(one: Conversation) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in one.messages]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wire"),
+    [
+        (SystemPromptInjection("p"), {"type": "system_prompt_injection", "prompt": "p"}),
+        (PostProcessing("d"), {"type": "post_processing", "detail": "d"}),
+        (Disabled("r"), {"type": "disabled", "reason": "r"}),
+    ],
+)
+def test_tagged_json(strategy: EmulationStrategy, wire: dict[str, str]) -> None:
+    """`#[serde(tag = "type", rename_all = "snake_case")]`."""
+    assert msgspec.to_builtins(strategy) == wire
+    assert msgspec.convert(wire, EmulationStrategy) == strategy
+
+
+@pytest.mark.parametrize(
+    ("capability", "strategy"),
+    [
+        ("extended_thinking", SystemPromptInjection(THINK)),
+        (
+            "structured_output_json_schema",
+            PostProcessing("Parse and validate JSON from text response"),
+        ),
+        ("code_execution", Disabled("Cannot safely emulate sandboxed code execution")),
+        ("tool_read", Disabled("No emulation available for ToolRead")),
+        ("streaming", Disabled("No emulation available for Streaming")),
+        ("hooks_pre_tool_use", Disabled("No emulation available for HooksPreToolUse")),
+    ],
+)
+def test_default_strategy_table(capability: str, strategy: EmulationStrategy) -> None:
+    """Default Strategy Table; "All other capabilities: No emulation available for …"."""
+    assert default_strategy(capability) == strategy
+
+
+def test_all_other_capabilities_are_disabled() -> None:
+    """ "All other capabilities | `Disabled`"."""
+    rest = set(ABP.ids) - {"extended_thinking", "structured_output_json_schema"}
+    assert all(isinstance(default_strategy(name), Disabled) for name in rest)
+
+
+@pytest.mark.parametrize("capability", list(ABP.ids))
+def test_can_emulate(capability: str) -> None:
+    """ "`can_emulate(capability)` … has a non-Disabled default strategy"."""
+    strategy = default_strategy(capability)
+    assert can_emulate(capability) is not isinstance(strategy, Disabled)
+
+
+def test_what_the_defaults_offer_to_negotiation() -> None:
+    assert default_strategies().labels == {
+        "reasoning": f"system_prompt_injection: {THINK}",
+        "structured-output": "post_processing: Parse and validate JSON from text response",
+    }
+
+
+def test_injection_prepends_a_system_message() -> None:
+    """ "otherwise prepends a new one"."""
+    one = conversation()
+    EmulationEngine.with_defaults().apply(["extended_thinking"], one)
+    assert texts(one) == [("system", THINK), ("user", "Hi")]
+
+
+def test_injection_appends_to_the_system_message() -> None:
+    """ "If a system message exists, appends to it"; DESIGN: a text block of a newline and it."""
+    one = conversation(
+        Message("user", (TextBlock("Hi"),)), Message("system", (TextBlock("Be brief."),), {"a": 1})
+    )
+    EmulationEngine.with_defaults().apply(["extended_thinking"], one)
+    content = (TextBlock("Be brief."), TextBlock(f"\n{THINK}"))
+    assert one.messages[1] == Message("system", content, {"a": 1})
+    assert len(one.messages) == 2
+
+
+@pytest.mark.parametrize(
+    "capability", ["structured_output_json_schema", "code_execution", "tool_bash"]
+)
+def test_post_processing_and_disabled_change_nothing(capability: str) -> None:
+    """Table "Mutates conversation?": PostProcessing No, Disabled No."""
+    one = conversation()
+    EmulationEngine.with_defaults().apply([capability], one)
+    assert one == conversation()
+
+
+def test_the_example_of_the_engine() -> None:
+    """ "assert_eq!(report.applied.len(), 1); assert!(report.warnings.is_empty())"."""
+    report = EmulationEngine.with_defaults().apply(["extended_thinking"], conversation())
+    assert len(report.applied) == 1
+    assert report.warnings == ()
+
+
+def test_config_overrides_come_before_defaults() -> None:
+    """ "checking config overrides first, then falling back to `default_strategy()`"."""
+    config = EmulationConfig()
+    config.set("code_execution", SystemPromptInjection("Simulate code execution step by step."))
+    config.set("extended_thinking", Disabled("not here"))
+    one = conversation()
+    report = EmulationEngine(config).apply(
+        ["code_execution", "extended_thinking", "structured_output_json_schema"], one
+    )
+    assert texts(one)[0] == ("system", "Simulate code execution step by step.")
+    assert [entry.capability for entry in report.applied] == [
+        "code_execution",
+        "structured_output_json_schema",
+    ]
+    assert report.warnings == ("Capability ExtendedThinking not emulated: not here",)
+    assert apply_emulation(config, ["code_execution"], conversation()).applied == (
+        EmulationEntry(
+            "code_execution", SystemPromptInjection("Simulate code execution step by step.")
+        ),
+    )
+
+
+def test_emulation_report_example() -> None:
+    """JSON Examples, EmulationReport: exactly."""
+    example = json.loads("""
+{
+  "applied": [
+    {
+      "capability": "extended_thinking",
+      "strategy": {
+        "type": "system_prompt_injection",
+        "prompt": "Think step by step before answering."
+      }
+    }
+  ],
+  "warnings": [
+    "Capability CodeExecution not emulated: Cannot safely emulate sandboxed code execution"
+  ]
+}
+""")
+    engine = EmulationEngine.with_defaults()
+    report = engine.apply(["extended_thinking", "code_execution"], conversation())
+    assert json.loads(msgspec.json.encode(report)) == example
+    assert msgspec.convert(example, EmulationReport) == report
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "empty", "unemulatable"),
+    [
+        ([], True, False),
+        (["extended_thinking"], False, False),
+        (["code_execution"], False, True),
+        (["extended_thinking", "tool_grep"], False, True),
+    ],
+)
+def test_report_methods(capabilities: list[str], empty: bool, unemulatable: bool) -> None:
+    """ "`report.is_empty()` …", "`report.has_unemulatable()` …"."""
+    report = EmulationEngine.with_defaults().apply(capabilities, conversation())
+    assert (report.is_empty(), report.has_unemulatable()) == (empty, unemulatable)
+
+
+def test_applying_twice_changes_nothing_more_and_reports_the_same() -> None:
+    """Issue: "Applying twice changes nothing more and reports the same"."""
+    for start in (conversation(), conversation(Message("system", (TextBlock("Be brief."),)))):
+        engine = EmulationEngine.with_defaults()
+        first = engine.apply(list(ABP.ids), start)
+        once = start.copy()
+        assert engine.apply(list(ABP.ids), start) == first
+        assert start == once
+
+
+def test_a_capability_asked_for_twice_counts_once() -> None:
+    one = conversation()
+    report = EmulationEngine.with_defaults().apply(["extended_thinking"] * 3, one)
+    assert len(report.applied) == 1
+    assert len(one.messages[0].content) == 1
+
+
+def test_two_prompts_are_both_injected() -> None:
+    config = EmulationConfig({"tool_bash": SystemPromptInjection("No shell.")})
+    one = conversation()
+    EmulationEngine(config).apply(["extended_thinking", "tool_bash"], one)
+    assert list(one.messages[0].content) == [
+        TextBlock(THINK),
+        TextBlock("\nNo shell."),
+    ]
+
+
+def test_a_plan_reports_the_same_and_changes_nothing() -> None:
+    """Issue: "A dry `plan` that changes nothing"."""
+    engine = EmulationEngine.with_defaults()
+    one = conversation()
+    plan = engine.plan(list(ABP.ids))
+    assert one == conversation()
+    assert plan == engine.apply(list(ABP.ids), one)
+
+
+@pytest.mark.parametrize("bad", ["telepathy", "ExtendedThinking", "reasoning", "", 5, None, ["x"]])
+def test_an_unknown_capability_leaves_the_conversation_untouched(bad: object) -> None:
+    """Issue: "Bad input gets a clear error and the conversation is left untouched"."""
+    one = conversation()
+    with pytest.raises(UnknownName, match="abp capability"):
+        EmulationEngine.with_defaults().apply(["extended_thinking", bad], one)  # type: ignore[list-item]
+    assert one == conversation()
+
+
+def test_a_text_is_no_list_of_capabilities() -> None:
+    with pytest.raises(InputError, match="expected a list"):
+        EmulationEngine.with_defaults().apply("extended_thinking", conversation())
+
+
+def test_an_unknown_capability_has_no_strategy() -> None:
+    for call in (default_strategy, can_emulate):
+        with pytest.raises(UnknownName, match="did you mean extended_thinking"):
+            call("extended_thinkin")
+    with pytest.raises(UnknownName):
+        EmulationConfig().set("telepathy", Disabled("no"))
+    with pytest.raises(InputError, match="is not a str"):
+        EmulationConfig().set("streaming", "no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {"other": {}},
+        {"strategies": []},
+        {"strategies": {"telepathy": {"type": "disabled", "reason": "x"}}},
+        {"strategies": {"streaming": "disabled"}},
+        {"strategies": {"streaming": {"type": "magic"}}},
+        {"strategies": {"streaming": {"type": "disabled"}}},
+        {"strategies": {"streaming": {"type": "disabled", "reason": 5}}},
+        {"strategies": {"streaming": {"type": "disabled", "reason": "x", "prompt": "y"}}},
+        {"strategies": {"streaming": {"type": "disabled", "reason": "\ud800"}}},
+    ],
+    ids=str,
+)
+def test_a_config_that_is_none(data: object) -> None:
+    with pytest.raises(InputError):
+        read_config(data)
+
+
+def test_a_config_is_read() -> None:
+    config = read_config({"strategies": {"streaming": {"type": "post_processing", "detail": "d"}}})
+    assert config.strategies == {"streaming": PostProcessing("d")}
+    assert read_config({}).strategies == {}
