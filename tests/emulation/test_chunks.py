@@ -1,6 +1,7 @@
 """Chunks: pieces of words in any script that together are the text."""
 
 import unicodedata
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import pytest
@@ -49,9 +50,7 @@ def test_long_runs_are_cut_between_characters(text: str) -> None:
     for piece in pieces[1:]:
         assert not unicodedata.combining(piece[0])
         assert piece[0] not in "\u200d\ufe0f\U0001f3fd\U000e0067\U000e007f"
-    assert all(
-        not (a[-1] == "\r" and b[0] == "\n") for a, b in zip(pieces, pieces[1:], strict=False)
-    )
+    assert all(not (a[-1] == "\r" and b[0] == "\n") for a, b in pairwise(pieces))
 
 
 def test_a_flag_is_never_halved() -> None:

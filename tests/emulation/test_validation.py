@@ -62,7 +62,7 @@ def test_references_to_other_documents_are_never_fetched(
         raise AssertionError("the network was used")
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    with pytest.raises(InputError, match="not followed|not a JSON Schema"):
+    with pytest.raises(InputError, match=r"not followed|not a JSON Schema"):
         Schema({"properties": {"a": {"$ref": reference}}}, "here")
 
 
@@ -111,7 +111,7 @@ def test_patterns_that_would_take_forever_end(pattern: str) -> None:
     assert Schema({"pattern": pattern}, "here").findings("a" * 40 + "!") != []
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {1, 2}, object(), float("nan"), {"a": b"x"}], ids=repr)
+@pytest.mark.parametrize("value", [{1: 2}, {1, 2}, object(), float("nan"), {"a": b"x"}])
 def test_a_value_that_is_not_json_is_a_finding(value: Any) -> None:
     schema = Schema({"type": "string"}, "here")
     assert schema.findings(value) != []

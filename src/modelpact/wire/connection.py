@@ -4,21 +4,23 @@ import asyncio
 import logging
 from collections import deque
 from math import inf
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from modelpact.wire.errors import ClientLeft, Refused
-from modelpact.wire.exchange import Handler, Incoming, Outgoing, refusal, response_head
+from modelpact.wire.exchange import Handler, Incoming, Outgoing, refusal
 from modelpact.wire.limits import Limits
 from modelpact.wire.reader import RequestReader
 from modelpact.wire.watch import Watch
 from modelpact.wire.writer import Writer
 
 _log: Final = logging.getLogger("modelpact.wire")
-READ_SIZE: Final = 65_536
+_READ_SIZE: Final = 65_536
 _SLICE: Final = 16_384
 """What is parsed at once, so that a burst of pipelined requests cannot pile up."""
 _WAITING: Final = 8
 """Pipelined requests that may wait while reading goes on."""
+_PROGRESS: Final = 16_384
+"""Bytes that a slow client must have read within the time for writing."""
 _LINGER_SECONDS: Final = 2.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -34,12 +36,12 @@ class Service:
         self.loop = loop
         self.watch = watch
         self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.leaving: set[asyncio.Task[None]] = set()
         """Handlers whose clients have left, until they have cleaned up."""
         self.draining = False
         self.emptied = asyncio.Event()
         # Filled and parsed within one callback of the loop, so one serves all connections.
-        self.buffer = memoryview(bytearray(READ_SIZE))
+        self.buffer = memoryview(bytearray(_READ_SIZE))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,10 +56,12 @@ class Connection(asyncio.BufferedProtocol):
         self._current: Incoming | None = None
         self._task: asyncio.Task[None] | None = None
         self._refused: Refused | None = None
-        self._expecting: Incoming | None = None
+        self._expecting = False
         self._unparsed: memoryview | None = None
         self._deaf = False
         self._held = False
+        self._unsent = 0
+        self._timed: Literal["idle", "head", "body", ""] = "idle"
         self.read_by = inf
         self.write_by = inf
         self.peer = ("", 0)
@@ -68,24 +72,22 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or turn it away if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
-        self._writer = Writer(self._transport, self._loop, self._write_deadline)
+        self._writer = Writer(self._transport, self._loop)
         service = self._service
         if service.draining or len(service.connections) >= self._limits.connections:
-            self._deaf = True
-            outgoing = refusal(503, "too many connections; try again shortly")
-            outgoing.headers = [*outgoing.headers, ("retry-after", "1")]
-            self._writer.whole(outgoing, keep=False, head_only=False)
-            self._transport.close()
-            return
+            self._refuse(Refused(503, "too many connections; try again in a second"))
+        service.connections.add(self)
+        service.watch.add(self)
         address = transport.get_extra_info("peername")
         if isinstance(address, tuple):
             self.peer = (address[0], address[1])
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.peer_certificate = tls.getpeercert(binary_form=True)
-        service.connections.add(self)
-        service.watch.add(self)
-        self.read_by = self._loop.time() + self._limits.head_seconds
+        if self._refused is not None:
+            self._next()
+        else:
+            self.read_by = self._loop.time() + self._limits.head_seconds
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Lend the shared buffer."""
@@ -93,24 +95,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Parse what has come; start on the first request if none is under way."""
-        if self._deaf:
-            return
-        self._parse(self._service.buffer[:nbytes])
-        if self._current is None:
-            self._next()
+        if not self._deaf:
+            self._parse(self._service.buffer[:nbytes])
+            if self._current is None and (self._queue or self._refused is not None):
+                self._next()
 
     def eof_received(self) -> None:
-        """Take the end of the client's input for its leaving: nothing more will be answered."""
+        """Take the end of the client's input for its leaving; what was answered is still sent."""
         self._left()
-        if self._current is not None or self._writer.busy:
-            self._transport.abort()
+        self.write_by = self._loop.time() + self._limits.write_seconds
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Stop the handler and forget the connection."""
         self._left()
-        self._deaf = True
-        self._reader.close()
         self._writer.lost()
+        self._reader.close()
         service = self._service
         service.watch.discard(self)
         service.connections.discard(self)
@@ -118,11 +117,14 @@ class Connection(asyncio.BufferedProtocol):
             service.emptied.set()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is sent to."""
+        """Hear that the client does not keep up."""
         self._writer.pause()
+        self._unsent = self._transport.get_write_buffer_size()
+        self.write_by = self._loop.time() + self._limits.write_seconds
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Hear that it has caught up."""
+        self.write_by = inf
         self._writer.resume()
 
     # Requests in.
@@ -133,54 +135,79 @@ class Connection(asyncio.BufferedProtocol):
             if len(data) <= _SLICE or reader.body_left >= len(data):
                 reader.feed(data)
             else:
-                data = self._parse_slices(data)
+                self._parse_slices(data)
         except Refused as refused:
             self._refuse(refused)
             return
-        now = self._loop.time()
         if reader.arriving is not None:
-            if not self._held:
-                earned = self.read_by if self.read_by != inf else now + self._limits.body_seconds
-                earned += len(data) / self._limits.body_rate
-                self.read_by = min(earned, now + self._limits.body_seconds)
+            self._time_body(len(data))
         elif self._current is not None or self._queue:
+            self._timed = ""
             self.read_by = inf
-        elif reader.in_head and not self._head_timed:
-            self._head_timed = True
-            self.read_by = now + self._limits.head_seconds
+        elif reader.in_head and self._timed != "head":
+            self._timed = "head"
+            self.read_by = self._loop.time() + self._limits.head_seconds
 
-    _head_timed = True
-    """Whether the deadline at hand is that of a head; at first it is."""
-
-    def _parse_slices(self, data: memoryview) -> memoryview:
+    def _parse_slices(self, data: memoryview) -> None:
         """Parse until enough requests wait; keep the rest for later."""
         for start in range(0, len(data), _SLICE):
             if len(self._queue) > _WAITING:
                 self._unparsed = memoryview(bytes(data[start:]))
-                self._hold()
-                return data[:start]
+                return
             self._reader.feed(data[start : start + _SLICE])
-        return data
+
+    def _time_body(self, arrived: int) -> None:
+        """Give a body its time: a fresh allowance, and more of it for every byte."""
+        if self._held or self._expecting:
+            self._timed = ""
+            self.read_by = inf
+            return
+        most = self._loop.time() + self._limits.body_seconds
+        if self._timed == "body":
+            self.read_by = min(most, self.read_by + arrived / self._limits.body_rate)
+        else:
+            self._timed = "body"
+            self.read_by = most
 
     def arrived(self, request: Incoming, expects: bool) -> None:
         """Put a request in the queue; called by the reader."""
         self._queue.append(request)
-        if expects:
-            self._expecting = request
+        self._expecting = expects
         if len(self._queue) > _WAITING:
-            self._hold()
+            self.hold()
 
     def _refuse(self, refused: Refused) -> None:
-        """Read no more; whoever reads the unfinished body hears why, or else the client does."""
+        """Read no more; who reads the unfinished body hears why, or else the client does."""
         self._deaf = True
         self.read_by = inf
-        unfinished = self._reader.arriving
-        if unfinished is not None:
-            unfinished.fail(refused)
-        if unfinished is None or unfinished is not self._current:
-            if unfinished is not None and unfinished in self._queue:
-                self._queue.remove(unfinished)
+        if self._reader.arriving is not None:
+            self._reader.arriving.fail(refused)
+        else:
             self._refused = refused
+
+    def hold(self) -> None:
+        """Stop reading until what has come is used."""
+        self._held = True
+        self.read_by = inf
+        self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read again, unless requests still wait."""
+        if not self._held or self._unparsed is not None or len(self._queue) > _WAITING:
+            return
+        self._held = False
+        if not self._deaf:
+            self._transport.resume_reading()
+            if self._reader.arriving is not None:
+                self._timed = ""
+                self._time_body(0)
+
+    def wanted(self) -> None:
+        """Ask a client that waits to be asked for the body."""
+        if self._expecting:
+            self._expecting = False
+            self._writer.send(_CONTINUE)
+            self._time_body(0)
 
     # Responses out.
 
@@ -189,98 +216,134 @@ class Connection(asyncio.BufferedProtocol):
         while not self._queue and self._unparsed is not None and not self._deaf:
             data, self._unparsed = self._unparsed, None
             self._parse(data)
-        self._head_timed = False
         if self._queue:
             self._current = self._queue.popleft()
             self._task = self._loop.create_task(self._serve(self._current))
+            if self._held and not self._queue and not self._current.holding:
+                self.go_on()
             return
         self._current = self._task = None
         if self._refused is not None:
-            self._writer.whole(refusal(self._refused.status, self._refused.reason), keep=False)
+            outgoing, body = refusal(self._refused.status, self._refused.reason)
+            self._writer.whole(outgoing, body, keep=False, head_only=False)
             self._close()
         elif self._service.draining:
             self._close()
         elif not self._deaf:
-            if self._held:
-                self.go_on()
-            seconds = self._limits.idle_seconds
-            if self._reader.in_head:
-                self._head_timed = True
-                seconds = self._limits.head_seconds
-            self.read_by = self._loop.time() + seconds
+            self.go_on()
+            in_head = self._reader.in_head
+            self._timed = "head" if in_head else "idle"
+            self.read_by = self._loop.time() + (
+                self._limits.head_seconds if in_head else self._limits.idle_seconds
+            )
 
     async def _serve(self, request: Incoming) -> None:
-        outgoing = await self._handled(request)
-        writer = self._writer
-        keep = self._may_keep(request)
-        head_only = request.method == "HEAD"
+        keep = False
         try:
-            if isinstance(outgoing.body, bytes):
-                writer.whole(outgoing, keep=keep, head_only=head_only)
-                if writer.paused:
-                    await writer.drained()
-            else:
-                keep = keep and (request.chunked_ok or head_only)
-                await writer.stream(
-                    outgoing, keep=keep, head_only=head_only, chunked=request.chunked_ok
-                )
+            outgoing = await self._service.handler(request)
+            keep = await self._answer(request, outgoing)
+        except Refused as refused:
+            keep = await self._apologise(request, refused)
         except Exception:
-            # What has been sent cannot be taken back: an unfinished body must not look finished.
-            _log.exception("%s %s: the response failed", request.method, request.path)
-            keep = False
-            if not writer.begun:
-                writer.whole(refusal(500, "internal error"), keep=False)
-        writer.begun = False
+            _log.exception("%s %s failed", request.method, request.path)
+            keep = await self._apologise(request, Refused(500, "internal error"))
         if keep and self._may_keep(request):
             self._next()
         else:
-            self._current = self._task = None
             self._close()
 
-    async def _handled(self, request: Incoming) -> Outgoing:
-        try:
-            outgoing = await self._service.handler(request)
-            if isinstance(outgoing.body, bytes):
-                response_head(outgoing, "")
-            return outgoing
-        except Refused as refused:
-            return refusal(refused.status, refused.reason)
-        except Exception:
-            _log.exception("%s %s: the handler failed", request.method, request.path)
-            return refusal(500, "internal error")
+    async def _answer(self, request: Incoming, outgoing: Outgoing) -> bool:
+        keep = self._may_keep(request)
+        head_only = request.method == "HEAD"
+        writer = self._writer
+        body = outgoing.body
+        writer.begun = False
+        if isinstance(body, bytes):
+            writer.whole(outgoing, body, keep=keep, head_only=head_only)
+            if writer.paused:
+                await writer.drained()
+            return keep
+        chunked = request.chunked_ok
+        keep = keep and (chunked or head_only)
+        await writer.stream(outgoing, body, keep=keep, head_only=head_only, chunked=chunked)
+        return keep
+
+    async def _apologise(self, request: Incoming, refused: Refused) -> bool:
+        """Say why there is no answer, unless a part of one is sent: it must not look complete."""
+        if self._writer.begun:
+            return False
+        return await self._answer(request, refusal(refused.status, refused.reason)[0])
 
     def _may_keep(self, request: Incoming) -> bool:
         """Tell whether another request may follow: never after a body that was not all read."""
         return request.keep_alive and request.complete and not self._service.draining
 
     def _close(self) -> None:
-        """Close once all is sent; what the client still sends is read and dropped for a while.
+        """Close once all is sent; what the client still sends is dropped for a while.
 
-        Closing with unread input resets the connection, and the client may lose the response.
+        To close with unread input resets the connection, and the client may lose the response.
         """
-        self.write_by = self._loop.time() + self._limits.write_seconds
-        unread = self._reader.arriving is not None or self._deaf
-        self._deaf = True
-        if not unread:
+        self._current = self._task = None
+        now = self._loop.time()
+        self.write_by = now + self._limits.write_seconds
+        if not self._deaf and self._reader.arriving is None:
+            self._deaf = True
             self._transport.close()
             return
-        self._transport.resume_reading()
-        self.read_by = self._loop.time() + _LINGER_SECONDS
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
+        self._deaf = True
+        self.read_by = now + _LINGER_SECONDS
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
 
     def _left(self) -> None:
+        """Stop all work for a client that is gone."""
+        self._deaf = True
         self.read_by = inf
         self._queue.clear()
-        arriving = self._reader.arriving
-        if arriving is not None:
-            arriving.fail(ClientLeft("the client left before its request was complete"))
+        self._unparsed = None
+        if self._reader.arriving is not None:
+            self._reader.arriving.fail(ClientLeft("the client left before its body was complete"))
         if self._current is not None:
             self._current.left()
         if self._task is not None:
-            self._service.tasks.add(self._task)
-            self._task.add_done_callback(self._service.tasks.discard)
+            self._service.leaving.add(self._task)
+            self._task.add_done_callback(self._service.leaving.discard)
             self._task.cancel()
             self._task = None
 
-    # Deadlines and flow control.
+    # From the watch and the server.
+
+    def overdue(self, now: float) -> None:
+        """Act on a deadline that has passed."""
+        if self.write_by <= now:
+            unsent = self._transport.get_write_buffer_size()
+            if self._transport.is_closing() or unsent > self._unsent - _PROGRESS:
+                self.abort()
+                return
+            self._unsent = unsent
+            self.write_by = now + self._limits.write_seconds
+        if self.read_by > now:
+            return
+        self.read_by = inf
+        if self._deaf:
+            self.abort()
+        elif self._timed == "body":
+            self._refuse(Refused(408, "the body did not come in time"))
+        elif self._reader.in_head:
+            self._refuse(Refused(408, "the head did not come in time"))
+            self._next()
+        else:
+            self._deaf = True
+            self._transport.close()
+
+    def drain(self) -> None:
+        """Close now if nothing is under way, else after the response."""
+        if self._current is None and not self._queue:
+            self._close()
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self._left()
+        self._transport.abort()

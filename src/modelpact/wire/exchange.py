@@ -135,12 +135,13 @@ _START_LINES: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for o
 _PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
-def refusal(status: int, reason: str) -> Outgoing:
-    """Return the response to a request that is not taken."""
-    return Outgoing(status, _PLAIN, f"{reason}\n".encode())
+def refusal(status: int, reason: str) -> tuple[Outgoing, bytes]:
+    """Return the response to a request that is not taken, and its body."""
+    body = f"{reason}\n".encode()
+    return Outgoing(status, _PLAIN, body), body
 
 
-def bodiless(outgoing: Outgoing) -> bool:
+def has_no_body(outgoing: Outgoing) -> bool:
     """Tell whether the status forbids a body."""
     return outgoing.status in _BODILESS
 

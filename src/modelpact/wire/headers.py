@@ -41,23 +41,31 @@ _FRAMING: Final = frozenset(
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MOST_REMEMBERED: Final = 512
+_NONE: Final[frozenset[bytes]] = frozenset()
 
 
 class Headers:
     """The headers of a message: names in lower case, every value kept, in the order sent."""
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_fields", "index", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
+        self.index = dict(fields)
+        """The value of each name; of one that is repeated, the first."""
+        self.repeated: frozenset[bytes] = _NONE
+        if len(self.index) != len(fields):
+            self._first_of_each()
+
+    @property
+    def size(self) -> int:
+        """The length of all names and values together."""
+        return sum(len(name) + len(value) for name, value in self._fields)
 
     def get(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
-        wanted = name.lower().encode("latin-1", "replace")
-        for field, value in self._fields:
-            if field == wanted:
-                return value.decode("latin-1").rstrip(" \t")
-        return None
+        value = self.index.get(name.lower().encode("latin-1", "replace"))
+        return None if value is None else value.decode("latin-1").rstrip(" \t")
 
     def all(self, name: str) -> list[str]:
         """Return every value of a header."""
@@ -65,10 +73,20 @@ class Headers:
         return [value for field, value in self if field == wanted]
 
     def end_to_end(self) -> list[tuple[str, str]]:
-        """Return what may be passed on: not what concerns one connection, one host or the length."""
-        named = {one.strip().lower() for value in self.all("connection") for one in value.split(",")}
+        """Return what may be passed on: nothing about a connection, a host or a length."""
+        named = {one.strip().lower() for one in ",".join(self.all("connection")).split(",")}
         dropped = _HOP_BY_HOP | named | {"content-length", "date", "host"}
         return [(name, value) for name, value in self if name not in dropped]
+
+    def _first_of_each(self) -> None:
+        self.index = {}
+        repeated = set()
+        for name, value in self._fields:
+            if name in self.index:
+                repeated.add(name)
+            else:
+                self.index[name] = value
+        self.repeated = frozenset(repeated)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None

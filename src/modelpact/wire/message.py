@@ -26,7 +26,16 @@ class Source(Protocol):
 class Message:
     """Headers and an arriving body. The connection puts, one reader takes."""
 
-    __slots__ = ("_chunks", "_ended", "_error", "_held", "_holding", "_source", "_waiter", "headers")
+    __slots__ = (
+        "_chunks",
+        "_ended",
+        "_error",
+        "_held",
+        "_holding",
+        "_source",
+        "_waiter",
+        "headers",
+    )
 
     def __init__(self, headers: Headers, source: Source) -> None:
         self.headers = headers
@@ -42,6 +51,11 @@ class Message:
     def complete(self) -> bool:
         """Tell whether the whole body has arrived."""
         return self._ended
+
+    @property
+    def holding(self) -> bool:
+        """Tell whether the sender waits for what has come to be taken."""
+        return self._holding
 
     def put(self, chunk: bytes) -> None:
         """Add what has arrived; called by the connection."""

@@ -17,11 +17,9 @@ OVERHEAD_RATE: Final = 8
 
 _TARGET: Final = re.compile(r"[!$-;=?-\[\]_a-z|~^{}`]+")
 _ABSOLUTE: Final = re.compile(r"https?://([^/?#@]+)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
-_HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*", re.ASCII)
+_HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*[ \t]*", re.ASCII)
 _BODY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
-_SPECIAL: Final = frozenset(
-    (b"content-length", b"expect", b"host", b"transfer-encoding", b"upgrade", b"connection")
-)
+_SINGLE: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
 
 
 class Sink(Peer, Protocol):
@@ -40,13 +38,12 @@ class RequestReader:
         "_chunked",
         "_fed",
         "_fields",
+        "_headers",
         "_limits",
         "_parser",
         "_refused",
         "_resuming",
         "_sink",
-        "_size",
-        "_special",
         "_url",
         "arriving",
         "body_left",
@@ -67,8 +64,8 @@ class RequestReader:
         self._refused: Refused | None = None
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
-        self._special: dict[bytes, bytes] = {}
-        self._size = self._fed = self._body_room = 0
+        self._headers = Headers([])
+        self._fed = self._body_room = 0
         self._chunked = False
 
     def close(self) -> None:
@@ -115,7 +112,7 @@ class RequestReader:
         """
         self._resuming = True
         self._parser = httptools.HttpRequestParser(self)
-        length = self._special.get(b"content-length")
+        length = self._headers.index.get(b"content-length")
         if length is not None:
             framing = b"content-length: " + length
         elif self._chunked:
@@ -132,8 +129,7 @@ class RequestReader:
             self.in_head = self._began = True
             self._url = b""
             self._fields = []
-            self._special = {}
-            self._size = self._fed = 0
+            self._fed = 0
 
     def on_url(self, part: bytes) -> None:
         """Collect the target."""
@@ -144,51 +140,36 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect a header; trailers are checked by the parser and dropped."""
-        if not self.in_head or self._resuming:
-            return
-        name = name.lower()
-        self._size += len(name) + len(value)
-        self._fields.append((name, value))
-        if name in _SPECIAL:
-            if name == b"host" and name in self._special:
-                self._refuse(400, "more than one Host")
-            if name == b"transfer-encoding" and name in self._special:
-                self._refuse(501, "the only transfer encoding taken is `chunked`")
-            self._special[name] = value
-        if self._size > self._limits.head:
-            self._refuse(431, f"the headers are longer than {self._limits.head} bytes")
-        if len(self._fields) > self._limits.headers:
-            self._refuse(431, f"more than {self._limits.headers} headers")
+        if self.in_head:
+            self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Check the head and hand the request on."""
-        if self._resuming:
+        parser = self._parser
+        if self._resuming or parser is None:
             return
         self.in_head = False
-        parser = self._parser
-        if parser is None:
-            return
+        headers = Headers(self._fields)
+        self._check_size(headers)
         method = parser.get_method().decode("ascii")
         version = parser.get_http_version()
-        special = self._special
-        self._check(method, version, special)
-        self.body_left = int(special.get(b"content-length", 0))
+        self._check_framing(method, version, headers.index)
+        self.body_left = int(headers.index.get(b"content-length", 0))
         if self.body_left > self._limits.body:
             self._refuse(413, f"the body is longer than {self._limits.body} bytes")
-        self._chunked = b"transfer-encoding" in special
+        self._headers = headers
         self._body_room = self._limits.body
         self._fed = 0
-        request = Incoming(
+        self.arriving = Incoming(
             method,
-            self._target(method),
-            Headers(self._fields),
+            self._target(method, headers),
+            headers,
             self._sink,
             body_limit=self._limits.body,
-            keep_alive=self._keeps_alive(parser, version),
+            keep_alive=version == "1.1" and parser.should_keep_alive(),
             chunked_ok=version == "1.1",
         )
-        self.arriving = request
-        self._sink.arrived(request, b"expect" in special and version == "1.1")
+        self._sink.arrived(self.arriving, b"expect" in headers.index and version == "1.1")
 
     def on_body(self, chunk: bytes) -> None:
         """Pass on a part of the body."""
@@ -209,43 +190,44 @@ class RequestReader:
             self.arriving.end()
             self.arriving = None
 
-    def _keeps_alive(self, parser: httptools.HttpRequestParser, version: str) -> bool:
-        return parser.should_keep_alive() and (
-            version == "1.1" or b"connection" in self._special
-        )
+    def _check_size(self, headers: Headers) -> None:
+        if len(headers) > self._limits.headers:
+            self._refuse(431, f"more than {self._limits.headers} headers")
+        if headers.size > self._limits.head:
+            self._refuse(431, f"the headers are longer than {self._limits.head} bytes")
+        if headers.repeated & _SINGLE:
+            self._refuse(400, "a header that decides where requests go or end is there twice")
 
-    def _check(self, method: str, version: str, special: dict[bytes, bytes]) -> None:
+    def _check_framing(self, method: str, version: str, index: dict[bytes, bytes]) -> None:
         if version not in ("1.1", "1.0"):
             self._refuse(505, "the versions taken are HTTP/1.1 and HTTP/1.0")
         if method == "CONNECT":
             self._refuse(501, "CONNECT: this is no proxy")
-        host = special.get(b"host")
+        host = index.get(b"host")
         if host is None:
             if version == "1.1":
                 self._refuse(400, "HTTP/1.1 without Host")
-        elif not _HOST.fullmatch(host.rstrip(b" \t")):
+        elif not _HOST.fullmatch(host):
             self._refuse(400, "Host is not a host")
-        encoding = special.get(b"transfer-encoding")
+        encoding = index.get(b"transfer-encoding")
+        self._chunked = encoding is not None
         if encoding is not None:
             if version == "1.0":
                 self._refuse(400, "HTTP/1.0 with Transfer-Encoding")
             if encoding.rstrip(b" \t").lower() != b"chunked":
                 self._refuse(501, "the only transfer encoding taken is `chunked`")
-        expected = special.get(b"expect")
+        expected = index.get(b"expect")
         if expected is not None and expected.rstrip(b" \t").lower() != b"100-continue":
             self._refuse(417, "the only expectation met is `100-continue`")
 
-    def _target(self, method: str) -> tuple[str, str, str]:
+    def _target(self, method: str, headers: Headers) -> tuple[str, str, str]:
         """Return authority, path and query."""
         target = self._url.decode("ascii", "replace")
         if not _TARGET.fullmatch(target):
             self._refuse(400, "the target has characters that belong in percent-encoding")
-        if target[0] == "/":
+        if target[0] == "/" or (target == "*" and method == "OPTIONS"):
             path, _, query = target.partition("?")
-            authority = self._special.get(b"host", b"").decode("latin-1").rstrip(" \t")
-            return authority, path, query
-        if target == "*" and method == "OPTIONS":
-            return self._special.get(b"host", b"").decode("latin-1").rstrip(" \t"), "*", ""
+            return headers.get("host") or "", path, query
         absolute = _ABSOLUTE.fullmatch(target)
         if absolute is None:
             self._refuse(400, "the target is neither a path nor an http URL")

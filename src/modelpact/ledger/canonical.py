@@ -1,0 +1,69 @@
+"""Canonical JSON (RFC 8785), for values without fractions, so that every hash has one input."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.vocabulary.errors import InputError
+
+LARGEST: Final = 2**53 - 1
+"""The largest whole number that every JSON reader reads exactly."""
+
+_DEEPEST: Final = 64
+_FAST: Final = msgspec.json.Encoder(order="sorted")
+
+
+class NotCanonical(InputError):
+    """A value that has no canonical form here: fractions, huge numbers, lone surrogates."""
+
+
+def canonical(value: Any) -> bytes:
+    """Return the canonical JSON of a value of objects, lists, texts, whole numbers and truths."""
+    try:
+        plain = _check(value, 0)
+        return _FAST.encode(value) if plain else reference(value).encode()
+    except UnicodeEncodeError:
+        raise NotCanonical("a text has a character that UTF-8 cannot carry") from None
+
+
+def _check(value: Any, depth: int) -> bool:
+    """Tell whether the fast encoder sorts this as the standard does; raise if nothing may."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        if not -LARGEST <= value <= LARGEST:
+            raise NotCanonical("a number is larger than 2^53 - 1: write it as a text")
+        return True
+    if depth >= _DEEPEST:
+        raise NotCanonical(f"nested more than {_DEEPEST} deep")
+    if kind is dict:
+        plain = True
+        for key, one in value.items():
+            if type(key) is not str:
+                raise NotCanonical(f"a key is a {type(key).__name__}, not a text")
+            plain = _check(one, depth + 1) and key.isascii() and plain
+        return plain
+    if kind is list or kind is tuple:
+        plain = True
+        for one in value:
+            plain = _check(one, depth + 1) and plain
+        return plain
+    raise NotCanonical(f"a {kind.__name__} has no canonical form; fractions are not allowed")
+
+
+def reference(value: Any) -> str:
+    """Write canonical JSON the plain way: the standard's order is that of UTF-16 code units."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        return "{" + ",".join(f"{_text(key)}:{reference(value[key])}" for key in keys) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(reference, value)) + "]"
+    if isinstance(value, str):
+        return _text(value)
+    return json.dumps(value)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,157 @@
+"""Costs: what an invocation cost, in whole units, with who it was for.
+
+Money is in nano-units of a currency, rounded half-even once. A correction is a record of its own
+that names what it corrects; totals count it once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from modelpact.catalog.facts import Price
+from modelpact.conversation.response import Usage
+from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.event import Event
+from modelpact.vocabulary.errors import InputError, brief
+
+Unit = Literal[
+    "currency",
+    "tokens.input",
+    "tokens.output",
+    "tokens.reasoning",
+    "tokens.cache-read",
+    "tokens.cache-write",
+    "time",
+    "discrete",
+]
+UNITS: Final[tuple[Unit, ...]] = (
+    "currency",
+    "tokens.input",
+    "tokens.output",
+    "tokens.reasoning",
+    "tokens.cache-read",
+    "tokens.cache-write",
+    "time",
+    "discrete",
+)
+
+
+class CostLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """So much of one unit: nano-units of a currency, tokens, nanoseconds, or pieces."""
+
+    unit: Unit
+    amount: int
+    currency: str = ""
+
+
+class Attribution(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who and what a cost was for."""
+
+    provider: str = ""
+    model: str = ""
+    capability: str = ""
+    worker: str = ""
+    role: str = ""
+    intent: str = ""
+    function: str = ""
+    workforce: str = ""
+
+
+class CostRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The cost of one invocation. `corrects` names the event whose record this one replaces."""
+
+    lines: tuple[CostLine, ...]
+    attribution: Attribution = Attribution()
+    estimate: bool = False
+    corrects: str = ""
+    replaced: tuple[CostLine, ...] = ()
+    """The lines that a correction takes back."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as an event embeds it."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+
+def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
+    """Read cost lines that a provider reports; errors name the place."""
+    if not isinstance(lines, (list, tuple)) or not lines:
+        raise InputError(f"{where}: expected at least one line of unit and amount")
+    found: list[CostLine] = []
+    for place, line in enumerate(lines):
+        try:
+            one = msgspec.convert(line, CostLine)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{where}[{place}]: {error}") from None
+        if not 0 <= one.amount <= LARGEST:
+            raise InputError(f"{where}[{place}].amount: {brief(one.amount)} is out of range")
+        if (one.unit == "currency") != bool(one.currency):
+            raise InputError(f"{where}[{place}]: a currency goes with the unit currency")
+        found.append(one)
+    return tuple(found)
+
+
+def half_even(amount: int, divisor: int) -> int:
+    """Divide whole numbers, rounding half to even."""
+    quotient, rest = divmod(amount, divisor)
+    twice = 2 * rest
+    if twice > divisor or (twice == divisor and quotient % 2):
+        quotient += 1
+    return quotient
+
+
+def usage_lines(usage: Usage) -> tuple[CostLine, ...]:
+    """Return the tokens of a usage as cost lines, those that are not zero."""
+    counts: Mapping[Unit, int] = {
+        "tokens.input": usage.input,
+        "tokens.output": usage.output,
+        "tokens.reasoning": usage.reasoning,
+        "tokens.cache-read": usage.cache_read,
+        "tokens.cache-write": usage.cache_write,
+    }
+    return tuple(CostLine(unit, count) for unit, count in counts.items() if count)
+
+
+def price_cost(price: Price, usage: Usage) -> CostLine | None:
+    """Return what a usage costs at a price, in nano-dollars; None where the price is not known.
+
+    Cached input tokens are part of the input and have prices of their own.
+    """
+    for above, dearer in price.tiers:
+        if usage.input > above:
+            price = dearer
+    if price.input is None or price.output is None:
+        return None
+    read = min(usage.cache_read, usage.input)
+    written = min(usage.cache_write, usage.input - read)
+    plain = usage.input - read - written
+    pico = plain * price.input + usage.output * price.output
+    pico += read * (price.input if price.cache_read is None else price.cache_read)
+    pico += written * (price.input if price.cache_write is None else price.cache_write)
+    return CostLine("currency", half_even(pico, 1_000), "USD")
+
+
+def cost_rows(event: Event, record: CostRecord) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows by which totals are made: what a correction replaces is taken back."""
+    who = record.attribution
+    signed = [(line, 1) for line in record.lines] + [(line, -1) for line in record.replaced]
+    for number, (line, sign) in enumerate(signed):
+        yield (
+            event.envelope,
+            event.sequence,
+            number,
+            event.time,
+            line.unit,
+            line.currency,
+            sign * line.amount,
+            int(record.estimate and sign > 0),
+            who.provider,
+            who.model,
+            who.capability,
+            who.worker,
+            who.role,
+            who.intent,
+            who.function,
+            who.workforce,
+        )

@@ -1,0 +1,48 @@
+"""The tables: a list of migrations, each applied once, never changed afterwards.
+
+The statements are such that SQLite and PostgreSQL both take them.
+"""
+
+from typing import Final
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        """CREATE TABLE envelopes (
+            id TEXT PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL,
+            opened BIGINT NOT NULL, archived BIGINT)""",
+        """CREATE TABLE events (
+            envelope TEXT NOT NULL, sequence BIGINT NOT NULL, type TEXT NOT NULL,
+            time BIGINT NOT NULL, cause TEXT, payload TEXT NOT NULL,
+            previous TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (envelope, sequence))""",
+        "CREATE INDEX events_by_time ON events (time)",
+        """CREATE TABLE checkpoints (
+            envelope TEXT NOT NULL, sequence BIGINT NOT NULL, hash TEXT NOT NULL,
+            time BIGINT NOT NULL, key_id TEXT NOT NULL, signature TEXT NOT NULL,
+            PRIMARY KEY (envelope, sequence, key_id))""",
+        """CREATE TABLE costs (
+            envelope TEXT NOT NULL, sequence BIGINT NOT NULL, line BIGINT NOT NULL,
+            time BIGINT NOT NULL, unit TEXT NOT NULL, currency TEXT NOT NULL,
+            amount BIGINT NOT NULL, estimate SMALLINT NOT NULL, provider TEXT NOT NULL,
+            model TEXT NOT NULL, capability TEXT NOT NULL, worker TEXT NOT NULL,
+            role TEXT NOT NULL, intent TEXT NOT NULL, function TEXT NOT NULL,
+            workforce TEXT NOT NULL, PRIMARY KEY (envelope, sequence, line))""",
+        "CREATE INDEX costs_by_time ON costs (time)",
+    ),
+    (
+        """CREATE TABLE providers (
+            id TEXT PRIMARY KEY, kind TEXT NOT NULL, state TEXT NOT NULL,
+            identity TEXT NOT NULL, registration TEXT NOT NULL, event TEXT NOT NULL,
+            registered BIGINT NOT NULL, deregistered BIGINT)""",
+        """CREATE TABLE invocations (
+            id TEXT PRIMARY KEY, provider TEXT NOT NULL, capability TEXT NOT NULL,
+            semantics TEXT NOT NULL, state TEXT NOT NULL, idempotency_key TEXT,
+            envelope TEXT NOT NULL, event TEXT NOT NULL, settled_by TEXT, owner TEXT NOT NULL,
+            input TEXT NOT NULL, output TEXT, error TEXT, attribution TEXT NOT NULL,
+            partials BIGINT NOT NULL, created BIGINT NOT NULL, deadline BIGINT, settled BIGINT)""",
+        "CREATE UNIQUE INDEX invocations_once ON invocations (provider, idempotency_key)",
+        "CREATE INDEX invocations_open ON invocations (state, provider)",
+        """CREATE TABLE signals (
+            source TEXT NOT NULL, id TEXT NOT NULL, number BIGINT NOT NULL, event TEXT NOT NULL,
+            received BIGINT NOT NULL, PRIMARY KEY (source, id))""",
+    ),
+)

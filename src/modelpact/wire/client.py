@@ -1,0 +1,151 @@
+"""The client: requests over pooled connections, with a deadline for every phase."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterable
+from math import inf
+from types import TracebackType
+from typing import Final, Self
+
+from modelpact.vocabulary.errors import InputError, brief
+from modelpact.wire.answer import Answer
+from modelpact.wire.errors import ConnectionLost, WireError
+from modelpact.wire.headers import HeaderPairs, header_lines, latin
+from modelpact.wire.limits import PoolLimits, Timeouts
+from modelpact.wire.line import ClientLine
+from modelpact.wire.origin import Origin, Place
+from modelpact.wire.pool import Pool
+from modelpact.wire.watch import Watch
+
+DEFAULT_TIMEOUTS: Final = Timeouts()
+DEFAULT_LIMITS: Final = PoolLimits()
+_METHOD: Final = re.compile(r"[A-Z][A-Z-]*")
+_HOST_GIVEN: Final = re.compile(r"^host:", re.IGNORECASE | re.MULTILINE)
+_WITH_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
+_MOST_REMEMBERED: Final = 1_024
+_READ_SIZE: Final = 65_536
+_LOOK_SECONDS: Final = 0.1
+
+
+class Client:
+    """Sends requests. One client is for one event loop; it never follows redirects."""
+
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        limits: PoolLimits = DEFAULT_LIMITS,
+        proxy: str | None = None,
+    ) -> None:
+        """`tls` holds what is trusted and the client's certificate; by default the system's trust."""
+        if proxy is not None:
+            raise InputError("proxies are not supported: connect directly, or leave `proxy` out")
+        self._tls = tls
+        self._limits = limits
+        self._pools: dict[Origin, Pool] = {}
+        self._places: dict[str, Place] = {}
+        self._watch: Watch | None = None
+        self._buffer = memoryview(bytearray(_READ_SIZE))
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: HeaderPairs = (),
+        body: bytes | AsyncIterable[bytes] = b"",
+        *,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> Answer:
+        """Send a request and return the answer as soon as its head is there.
+
+        It is sent a second time, on a new connection, only if a connection that was used before
+        turns out dead before a byte of the answer has come, and only if the body is bytes.
+        """
+        place = self._places.get(url) or self._place(url)
+        head = _request_head(method, place, headers, body)
+        pool = self._pools.get(place.origin) or self._pool(place.origin)
+        total_by = inf
+        if timeouts.total != inf:
+            total_by = asyncio.get_running_loop().time() + timeouts.total
+        connect = min(timeouts.connect, timeouts.total)
+        head_only = method == "HEAD"
+        line = pool.free_line()
+        if line is None:
+            line = await pool.line(connect)
+        try:
+            return await line.exchange(head, body, timeouts, total_by, head_only=head_only)
+        except ConnectionLost:
+            if not _may_send_again(line, body):
+                raise
+        line = await self._pool(place.origin).line(connect, fresh=True)
+        return await line.exchange(head, body, timeouts, total_by, head_only=head_only)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open, in use or not."""
+        return sum(pool.open for pool in self._pools.values())
+
+    async def aclose(self) -> None:
+        """Drop every connection; requests under way fail."""
+        self._closed = True
+        for pool in list(self._pools.values()):
+            pool.close()
+        # The transports report their ends in the next turn of the event loop.
+        await asyncio.sleep(0)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _place(self, url: str) -> Place:
+        place = Place.parse(url)
+        if len(self._places) >= _MOST_REMEMBERED:
+            self._places.clear()
+        self._places[url] = place
+        return place
+
+    def _pool(self, origin: Origin) -> Pool:
+        if self._closed:
+            raise WireError("pool", "the client is closed")
+        pool = self._pools.get(origin)
+        if pool is None:
+            if self._watch is None:
+                self._watch = Watch(asyncio.get_running_loop(), _LOOK_SECONDS)
+            if origin.scheme == "https" and self._tls is None:
+                self._tls = ssl.create_default_context()
+            pool = self._pools[origin] = Pool(
+                origin, self._limits, self._tls, self._watch, self._buffer, self._forget
+            )
+        return pool
+
+    def _forget(self, origin: Origin) -> None:
+        self._pools.pop(origin, None)
+
+
+def _may_send_again(line: ClientLine, body: bytes | AsyncIterable[bytes]) -> bool:
+    return line.used and not line.answering and isinstance(body, bytes)
+
+
+def _request_head(
+    method: str, place: Place, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
+) -> bytes:
+    if not _METHOD.fullmatch(method) or method == "CONNECT":
+        raise InputError(f"method {brief(method)}: expected one such as GET or POST")
+    lines = header_lines(headers)
+    host = "" if _HOST_GIVEN.search(lines) else f"host: {place.authority}\r\n"
+    if not isinstance(body, bytes):
+        length = "transfer-encoding: chunked\r\n"
+    elif body or method in _WITH_BODY:
+        length = f"content-length: {len(body)}\r\n"
+    else:
+        length = ""
+    return latin(f"{method} {place.target} HTTP/1.1\r\n{host}{lines}{length}\r\n")

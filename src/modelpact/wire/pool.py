@@ -1,0 +1,163 @@
+"""The connections to one origin: a bounded number of them, and a bounded queue of callers."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from modelpact.wire.errors import PoolFull, WireError, WireTimeout
+from modelpact.wire.limits import PoolLimits
+from modelpact.wire.line import ClientLine
+from modelpact.wire.origin import Origin
+from modelpact.wire.watch import Watch
+
+_RETRY_AFTER: Final = 1.0
+_HAPPY_EYEBALLS_DELAY: Final = 0.25
+
+
+class Pool:
+    """Hands out connections: one that is free, a new one, or the first to become free."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        limits: PoolLimits,
+        tls: ssl.SSLContext | None,
+        watch: Watch,
+        buffer: memoryview,
+        emptied: Callable[[Origin], None],
+    ) -> None:
+        self._origin = origin
+        self._limits = limits
+        self._tls = tls
+        self._watch = watch
+        self._buffer = buffer
+        self._emptied = emptied
+        self._loop = asyncio.get_running_loop()
+        self._idle: list[ClientLine] = []
+        self._waiters: deque[asyncio.Future[ClientLine | None]] = deque()
+        self._open = 0
+        self._lines: set[ClientLine] = set()
+
+    def free_line(self) -> ClientLine | None:
+        """Return the connection that was used last, if one is free."""
+        return self._idle.pop() if self._idle else None
+
+    async def line(self, timeout: float, *, fresh: bool = False) -> ClientLine:
+        """Return a connection; a fresh one has never been used."""
+        if fresh and self._idle and self._open >= self._limits.connections:
+            self._idle[0].drop()
+        if self._open < self._limits.connections:
+            self._open += 1
+            return await self._connect(timeout)
+        if len(self._waiters) >= self._limits.waiting:
+            raise PoolFull(str(self._origin), len(self._waiters), _RETRY_AFTER)
+        line = await self._turn(timeout)
+        return line if line is not None else await self._connect(timeout)
+
+    async def _turn(self, timeout: float) -> ClientLine | None:
+        """Wait for a connection, or for the right to open one."""
+        waiter: asyncio.Future[ClientLine | None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                return await waiter
+        except BaseException as error:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            elif waiter.done() and not waiter.cancelled():
+                self._pass_on(waiter.result())
+            if isinstance(error, TimeoutError):
+                raise WireTimeout(
+                    "pool", f"{self._origin}: no connection became free in {timeout:g} s"
+                ) from error
+            raise
+
+    async def _connect(self, timeout: float) -> ClientLine:
+        """Open a connection; its place in the pool has been taken already."""
+        origin = self._origin
+        secure = origin.scheme == "https"
+        try:
+            async with asyncio.timeout(timeout):
+                _, line = await self._loop.create_connection(
+                    self._make,
+                    origin.host,
+                    origin.port,
+                    ssl=self._tls if secure else None,
+                    server_hostname=origin.host if secure else None,
+                    happy_eyeballs_delay=_HAPPY_EYEBALLS_DELAY,
+                )
+        except BaseException as error:
+            self._gone()
+            if isinstance(error, Exception):
+                raise self._explained(error, timeout) from error
+            raise
+        self._lines.add(line)
+        return line
+
+    def _make(self) -> ClientLine:
+        return ClientLine(self._loop, self._limits, self._watch, self._buffer, self._freed)
+
+    def _explained(self, error: Exception, timeout: float) -> WireError:
+        origin = self._origin
+        if isinstance(error, TimeoutError):
+            return WireTimeout("connect", f"{origin}: no connection within {timeout:g} s")
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return WireError(
+                "tls",
+                f"{origin}: its certificate was not accepted: {error.verify_message}; "
+                "trust its issuer in the SSL context, or check the host name",
+            )
+        if isinstance(error, ssl.SSLError):
+            return WireError("tls", f"{origin}: TLS failed: {error.reason or error}")
+        return WireError("connect", f"{origin}: cannot connect: {error}")
+
+    def _freed(self, line: ClientLine, fit: bool) -> None:
+        """Take a connection back, or learn that it is gone; called by the connection."""
+        if fit:
+            self._pass_on(line)
+        elif line in self._lines:
+            self._lines.remove(line)
+            if line in self._idle:
+                self._idle.remove(line)
+            self._gone()
+
+    def _pass_on(self, line: ClientLine | None) -> None:
+        """Give a connection, or the right to open one, to the caller who waits longest."""
+        if line is not None and line.dead:
+            return
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(line)
+                return
+        if line is not None:
+            self._idle.append(line)
+        else:
+            self._gone()
+
+    def _gone(self) -> None:
+        """Give the place of a connection that is gone to a caller who waits."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._open -= 1
+        if not self._open:
+            self._emptied(self._origin)
+
+    @property
+    def open(self) -> int:
+        """How many connections are open or being opened."""
+        return self._open
+
+    def close(self) -> None:
+        """Drop every connection and send every waiting caller away."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(WireError("pool", "the client was closed"))
+        self._waiters.clear()
+        for line in list(self._lines):
+            line.drop()

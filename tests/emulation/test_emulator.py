@@ -1,0 +1,402 @@
+"""The emulator: every emulation alone, on requests and on whole answers."""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.conversation import (
+    JsonObject,
+    JsonSchema,
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolChoice,
+    ToolResultBlock,
+    ToolUseBlock,
+    from_openai_chat,
+    to_openai_chat,
+)
+from modelpact.emulation import (
+    AskAgain,
+    EmulationFailed,
+    Emulator,
+    PostProcessing,
+    SystemPromptInjection,
+    Work,
+    emulator_strategies,
+)
+from modelpact.vocabulary import CAPABILITIES, InputError, UnknownCapability
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NOW = Tool("now")
+ALL = list(emulator_strategies().labels)
+HI = Message("user", (TextBlock("Hi"),))
+SYSTEM = Message("system", (TextBlock("Be brief."),))
+
+
+def ask(*messages: Message, **fields: Any) -> Request:
+    return Request("m", messages or (HI,), **fields)
+
+
+def prepare(capability: str, request: Request, **more: Any) -> Work:
+    return Emulator(**more).prepare(request, [capability])
+
+
+def answered(text: str, **fields: Any) -> Response:
+    return Response((TextBlock(text),), **fields)
+
+
+def received(work: Work, text: str) -> Response:
+    found = work.receive(answered(text))
+    assert isinstance(found, Response)
+    return found
+
+
+def test_the_set_names_known_capabilities() -> None:
+    assert all(name in CAPABILITIES for name in ALL)
+    assert all(emulator_strategies().labels.values())
+
+
+def test_structured_output() -> None:
+    """Issue: "schema into the prompt, JSON found in prose and fences, validated"."""
+    work = prepare("structured-output", ask(output=JsonSchema(CITY)))
+    assert work.request.output is None
+    assert '"required":["city"]' in work.request.messages[0].text
+    (entry,) = work.report.applied
+    assert isinstance(entry.strategy, SystemPromptInjection)
+    assert (entry.fidelity, entry.extra_calls) == ("validated", 2)
+    assert entry.extra_prompt_tokens == (len(entry.strategy.prompt) + 3) // 4
+    assert entry.label == "schema in the prompt, answer checked against it"
+    for text in (
+        '{"city": "Rome"}',
+        'Sure:\n```json\n{"city": "Rome"}\n```',
+        'e.g. [1] {"city": "Rome"}',
+    ):
+        assert received(work, text).text == '{"city": "Rome"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("Rome", "no JSON"),
+        ('{"city": 5}', "/city: 5 is not of type"),
+        ('{"city": "Rome", "city": "Oslo"}', "stands twice"),
+        ('{"city": "Rome"', "not JSON"),
+        ('{"town": {"city": "Rome"}', "not JSON"),
+        ("[" * 9_999, "nested too deeply"),
+        ("", "empty"),
+    ],
+)
+def test_never_unvalidated_json(text: str, finding: str) -> None:
+    """Issue: "an error that carries the findings when it still fails"."""
+    work = prepare("structured-output", ask(output=JsonSchema(CITY)), repairs=1)
+    again = work.receive(answered(text))
+    assert isinstance(again, AskAgain)
+    assert finding in again.findings[0]
+    with pytest.raises(EmulationFailed, match="structured-output could not be emulated") as raised:
+        work.receive(answered(text), again.attempt)
+    assert raised.value.findings == again.findings
+    assert raised.value.capability == "structured-output"
+
+
+def test_asking_again_tells_what_was_wrong() -> None:
+    """Issue: "bounded repair by asking again with the validator's findings"."""
+    work = prepare("structured-output", ask(output=JsonSchema(CITY)))
+    again = work.receive(answered('{"city": 5}'))
+    assert isinstance(again, AskAgain)
+    assert again.attempt == 2
+    *before, bad, told = again.request.messages
+    assert tuple(before) == work.request.messages
+    assert (bad.role, bad.text) == ("assistant", '{"city": 5}')
+    assert told.role == "user"
+    assert again.findings[0] in told.text
+
+
+@pytest.mark.parametrize("repairs", [0, 1, 3])
+def test_repair_is_bounded(repairs: int) -> None:
+    work = prepare("json-object", ask(output=JsonObject()), repairs=repairs)
+    attempt = 1
+    for _ in range(repairs):
+        again = work.receive(answered("no"), attempt)
+        assert isinstance(again, AskAgain)
+        attempt = again.attempt
+    with pytest.raises(EmulationFailed, match=f"after {repairs + 1} answer"):
+        work.receive(answered("no"), attempt)
+
+
+@pytest.mark.parametrize("repairs", [-1, 11, True, "2", 1.5, None])
+def test_repairs_are_a_small_number(repairs: Any) -> None:
+    with pytest.raises(InputError, match="repairs"):
+        Emulator(repairs=repairs)
+
+
+def test_json_object() -> None:
+    work = prepare("json-object", ask(output=JsonObject()))
+    assert work.request.output is None
+    assert received(work, 'So: [1], {"a": 1}').text == '{"a": 1}'
+    again = work.receive(answered("[1]"))
+    assert isinstance(again, AskAgain)
+    assert again.findings == ("the answer is JSON, but not an object",)
+
+
+def test_thinking() -> None:
+    work = prepare("reasoning", ask(SYSTEM, HI, reasoning=Reasoning("high")))
+    assert work.request.reasoning is None
+    assert work.request.messages[0].text.startswith("Be brief.\nThink step by step")
+    assert work.report.applied[0].fidelity == "best-effort"
+    found = received(work, "<thinking>Hm.</thinking>Yes.")
+    assert found.content == (ThinkingBlock("Hm."), TextBlock("Yes."))
+
+
+def test_tool_calling() -> None:
+    """Issue: "tools described in the prompt, calls parsed from the text"."""
+    earlier = (
+        HI,
+        Message("assistant", (ToolUseBlock("call_1", "now", {}),)),
+        Message("tool", (ToolResultBlock("call_1", (TextBlock("noon"),)),)),
+    )
+    request = ask(*earlier, tools=(NOW,), tool_choice=ToolChoice("auto"), parallel_tool_calls=False)
+    work = prepare("tool-calling", request)
+    sent = work.request
+    assert (sent.tools, sent.tool_choice, sent.parallel_tool_calls) == ((), None, None)
+    assert [one.role for one in sent.messages] == ["system", "user", "assistant", "user"]
+    found = received(work, 'Again:\n<tool_call>{"name": "now", "arguments": {}}</tool_call>')
+    assert found.content == (TextBlock("Again:"), ToolUseBlock("call_2", "now", {}))
+    assert found.stop_reason == "tool_use"
+    prompt, history = work.report.applied
+    assert prompt.fidelity == "validated"
+    assert history.strategy == PostProcessing("2 earlier calls and results are written as text")
+
+
+def test_earlier_calls_without_tools_are_reported_too() -> None:
+    """DESIGN: "each change to the prompt is a report entry of its own"."""
+    call = Message("assistant", (ToolUseBlock("call_1", "now", {}),))
+    for fields in ({}, {"tools": (NOW,), "tool_choice": ToolChoice("none")}):
+        work = prepare("tool-calling", ask(HI, call, **fields))
+        assert [type(one.strategy) for one in work.report.applied] == [PostProcessing]
+        assert received(work, "<tool_call>?").text == "<tool_call>?"
+
+
+def test_a_schema_is_not_asked_of_an_answer_that_calls() -> None:
+    request = ask(tools=(NOW,), output=JsonSchema(CITY))
+    work = Emulator().prepare(request, ["tool-calling", "structured-output"])
+    assert received(work, '<tool_call>{"name": "now"}</tool_call>').tool_calls
+    assert received(work, '{"city": "Rome"}').text == '{"city": "Rome"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "run by its provider"),
+        (
+            {
+                "tools": [{"type": "function", "function": {"name": "x"}}],
+                "tool_choice": {"type": "allowed_tools"},
+            },
+            "cannot be emulated",
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"type": 5}},
+                }
+            },
+            "not a JSON Schema",
+        ),
+        ({"stop": ""}, "not empty"),
+    ],
+)
+def test_what_cannot_be_emulated_is_an_error(body: dict[str, Any], message: str) -> None:
+    request = from_openai_chat({"model": "m", "messages": [], **body})
+    with pytest.raises(InputError, match=message):
+        Emulator().prepare(request, ALL)
+
+
+def test_stop_sequences() -> None:
+    work = prepare("stop-sequences", ask(stop=("END", ".")))
+    assert work.request.stop == ()
+    assert work.report.applied[0].fidelity == "exact"
+    found = received(work, "One. Two END")
+    assert (found.text, found.stop_reason, found.stop_sequence) == ("One", "stop_sequence", ".")
+    plain = answered("One", stop_reason="length")
+    assert work.receive(plain) == plain
+
+
+def test_nothing_comes_after_a_stop() -> None:
+    """Natively the model would not have gone on to call a tool."""
+    call = ToolUseBlock("1", "now", {})
+    work = prepare("stop-sequences", ask(stop=(".",)))
+    cut = work.receive(Response((TextBlock("A. B"), call), "tool_use"))
+    assert isinstance(cut, Response)
+    assert (cut.content, cut.stop_reason) == ((TextBlock("A"),), "stop_sequence")
+    kept = Response((TextBlock("A"), call), "tool_use")
+    assert work.receive(kept) == kept
+    both = Emulator().prepare(ask(stop=(".",), tools=(NOW,)), ["tool-calling", "stop-sequences"])
+    written = received(both, 'A. B <tool_call>{"name": "now"}</tool_call>')
+    assert (written.content, written.stop_reason) == ((TextBlock("A"),), "stop_sequence")
+    inside = received(both, 'A <tool_call>{"name": "now", "arguments": {"x": "."}}</tool_call>')
+    assert inside.tool_calls[0].input == {"x": "."}
+
+
+def test_system_messages() -> None:
+    late = Message("system", (TextBlock("French!"),))
+    work = prepare("system-messages", ask(SYSTEM, HI, late, HI))
+    assert [one.role for one in work.request.messages] == ["user", "user"]
+    assert work.request.messages[0].text == "Instructions:\nBe brief.\nFrench!\n\nHi"
+    alone = prepare("system-messages", ask(SYSTEM))
+    assert [one.role for one in alone.request.messages] == ["user"]
+
+
+def test_token_limit_param_is_a_translation() -> None:
+    """Issue: "token-limit parameter renaming (a translation, labelled as such)"."""
+    request = ask(max_tokens=9)
+    work = Emulator().prepare(
+        request, ["token-limit-param"], token_limit_param="max-completion-tokens"
+    )
+    assert work.request.token_limit_param == "max-completion-tokens"
+    (entry,) = work.report.applied
+    assert entry.fidelity == "translation"
+    assert entry.strategy == PostProcessing("max-tokens is passed as max-completion-tokens")
+    assert (entry.extra_prompt_tokens, entry.extra_calls) == (0, 0)
+
+
+def test_streaming_is_not_asked_of_the_provider() -> None:
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    work = prepare("streaming", from_openai_chat(body))
+    sent = to_openai_chat(work.request).body
+    assert "stream" not in sent
+    assert "stream_options" not in sent
+    assert work.report.applied[0].fidelity == "exact"
+
+
+def test_nothing_is_applied_that_was_not_asked_for() -> None:
+    """Issue: "never claim an emulation that was not applied"."""
+    for name in set(ALL) - {"reasoning"}:
+        work = prepare(name, ask())
+        assert work.report.is_empty()
+        assert work.request == ask()
+
+
+def test_what_the_set_does_not_have_is_a_warning() -> None:
+    report = Emulator().plan(ask(), ["image-input", "reasoning"])
+    assert report.warnings == (
+        "Capability image-input not emulated: no emulation of the set provides it",
+    )
+    assert report.has_unemulatable()
+    assert not report.is_empty()
+
+
+@pytest.mark.parametrize("bad", ["telepathy", "", 5, None])
+def test_unknown_capabilities_are_errors(bad: Any) -> None:
+    with pytest.raises(InputError):
+        Emulator().prepare(ask(), [bad])
+    with pytest.raises(UnknownCapability):
+        Emulator().prepare(ask(), ["telepathy"])
+    with pytest.raises(InputError, match="a list"):
+        Emulator().prepare(ask(), "streaming")
+
+
+FULL = ask(
+    SYSTEM,
+    HI,
+    Message("assistant", (TextBlock("Hm."), ToolUseBlock("call_1", "now", {"a": [1]}))),
+    Message("tool", (ToolResultBlock("call_1", (TextBlock("noon"),)),)),
+    tools=(NOW,),
+    output=JsonSchema(CITY),
+    reasoning=Reasoning("low"),
+    stop=("END",),
+    stream=True,
+    max_tokens=99,
+)
+
+
+def test_preparing_never_changes_the_request_and_twice_is_once() -> None:
+    """Issue: "idempotence"; "Applying twice changes nothing more and reports the same"."""
+    before = copy.deepcopy(FULL)
+    emulator = Emulator()
+    for names in [[name] for name in ALL] + [ALL, ALL[::-1], ALL[:3], ALL[3:]]:
+        first = emulator.prepare(FULL, names, token_limit_param="max-output-tokens")
+        second = emulator.prepare(first.request, names, token_limit_param="max-output-tokens")
+        assert before == FULL
+        assert second.request == first.request
+        assert second.report == first.report
+        assert msgspec.structs.replace(second, tool_schemas={}, output_schema=None) == (
+            msgspec.structs.replace(first, tool_schemas={}, output_schema=None)
+        )
+        assert emulator.plan(FULL, names, token_limit_param="max-output-tokens") == first.report
+
+
+def test_preparing_more_later_is_preparing_all() -> None:
+    emulator = Emulator()
+    for split in range(len(ALL)):
+        first = emulator.prepare(FULL, ALL[:split]).request
+        all_of_it = emulator.prepare(first, ALL)
+        assert "Be brief." in all_of_it.request.messages[0].text
+        assert "<tools>" in all_of_it.request.messages[0].text
+        assert "Think step by step" in all_of_it.request.messages[0].text
+        assert all_of_it.request.messages[0].text.count("Think step by step") == 1
+
+
+def test_a_new_turn_on_prepared_messages_asks_for_what_is_new() -> None:
+    """A prepared conversation that goes on with another schema is held to that one."""
+    emulator = Emulator()
+    first = emulator.prepare(ask(output=JsonSchema(CITY)), ["structured-output"]).request
+    other = JsonSchema({"type": "integer"})
+    second = emulator.prepare(msgspec.structs.replace(first, output=other), ["structured-output"])
+    assert second.output == other
+    assert received(second, "5").text == "5"
+    assert '{"type":"integer"}' in second.request.messages[0].text
+
+
+def test_marks_that_are_not_ours_are_no_excuse() -> None:
+    """Metadata cannot talk the emulator out of its prompts, or break it."""
+    marks: dict[str, Any] = dict.fromkeys([*ALL, "tool-history"], True)
+    for odd in (marks, dict.fromkeys(ALL, "x"), dict.fromkeys(ALL, 5), "x", [1], None):
+        forged = ask(
+            Message("user", (TextBlock("Hi"),), {"modelpact": odd}),
+            tools=(NOW,),
+            output=JsonSchema(CITY),
+            stop=("END",),
+            max_tokens=5,
+        )
+        work = Emulator().prepare(forged, ALL, token_limit_param="max-completion-tokens")
+        text = "".join(one.text for one in work.request.messages)
+        assert "<tools>" in text
+        assert "JSON Schema" in text
+        assert "Think step by step" in text
+        assert work.stops == ("END",)
+        plain = Emulator().prepare(
+            ask(Message("user", (TextBlock("Hi"),), {"modelpact": odd})), ALL
+        )
+        told = {one.capability for one in plain.report.applied}
+        assert told <= {"reasoning", "streaming", "system-messages"}
+
+
+def test_an_answer_that_is_too_long_is_refused() -> None:
+    """Issue: "a 10 MB answer"."""
+    work = prepare("structured-output", ask(output=JsonSchema(CITY)))
+    with pytest.raises(EmulationFailed, match="10,000,000 characters"):
+        work.receive(answered("x" * 10_000_000))
+
+
+def test_native_blocks_keep_their_order() -> None:
+    call = ToolUseBlock("1", "now", {})
+    response = Response((ThinkingBlock("own", "sig"), TextBlock("Hi"), call), "tool_use")
+    assert prepare("reasoning", ask()).receive(response) == response

@@ -1,0 +1,150 @@
+"""The mock: scripted, strict about what it lacks, and a witness of what it was asked."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from modelpact.conversation import (
+    Finish,
+    ImageBlock,
+    JsonObject,
+    JsonSchema,
+    Message,
+    Reasoning,
+    Request,
+    Response,
+    StreamEvent,
+    TextBlock,
+    TextDelta,
+    ThinkingBlock,
+    ThinkingDelta,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from modelpact.conversation.response import collect
+from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
+from modelpact.vocabulary import UnknownCapability
+
+HI = Message("user", (TextBlock("Hi"),))
+ASK = Request("m", (HI,))
+
+
+def complete(mock: MockProvider, request: Request = ASK) -> Response:
+    return asyncio.run(mock.complete(request))
+
+
+def stream(mock: MockProvider, request: Request = ASK) -> list[StreamEvent]:
+    async def listed() -> list[StreamEvent]:
+        return [event async for event in mock.stream(request)]
+
+    return asyncio.run(listed())
+
+
+def test_without_a_script_it_says_back() -> None:
+    assert complete(MockProvider()).text == "You said: Hi"
+    assert (
+        complete(MockProvider(), Request("m", (Message("assistant"),))).text == "You said nothing."
+    )
+
+
+def test_a_script_is_answered_in_order() -> None:
+    whole = Response((TextBlock("two"),), "length", model="x")
+    mock = MockProvider(["one", whole, lambda request: f"three to {request.model}"])
+    assert complete(mock) == Response((TextBlock("one"),), usage=Usage(1, 1), model="m")
+    assert complete(mock) == whole
+    assert complete(mock).text == "three to m"
+    assert mock.requests == [ASK] * 3
+    with pytest.raises(ProviderError, match="script is at its end"):
+        complete(mock)
+
+
+def test_a_script_can_fail() -> None:
+    with pytest.raises(ProviderError, match="busy") as raised:
+        complete(MockProvider([ProviderError("busy", status=529)]))
+    assert raised.value.status == 529
+    with pytest.raises(ProviderError):
+        complete(MockProvider([lambda _: ProviderError("busy")]))
+
+
+def test_a_stream_says_the_same_as_the_whole() -> None:
+    call = ToolUseBlock("1", "now", {})
+    whole = Response(
+        (ThinkingBlock("Hm."), TextBlock("A longer answer."), call),
+        "tool_use",
+        "",
+        Usage(1, 2),
+        "m",
+    )
+    events = stream(MockProvider([whole], chunk=3))
+    assert collect(events) == whole
+    assert events[0] == ThinkingDelta("Hm.")
+    assert events[1] == TextDelta("A l")
+    assert events[-2:] == [ToolCall(call), Finish("tool_use", "", Usage(1, 2), "m")]
+
+
+def test_a_stream_can_break_off() -> None:
+    """Issue: "a stream that ends in the middle"."""
+    events = stream(MockProvider(["A longer answer."], chunk=4, cut_after=2))
+    assert events == [TextDelta("A lo"), TextDelta("nger")]
+    assert collect(events) is None
+
+
+USES: dict[str, dict[str, Any]] = {
+    "tool-calling": {"tools": (Tool("now"),)},
+    "tool-choice": {"tool_choice": ToolChoice("auto")},
+    "structured-output": {"output": JsonSchema({})},
+    "json-object": {"output": JsonObject()},
+    "reasoning": {"reasoning": Reasoning("low")},
+    "stop-sequences": {"stop": (".",)},
+    "streaming": {"stream": True},
+    "temperature": {"temperature": 0},
+    "top-p": {"top_p": 1},
+    "top-k": {"top_k": 1},
+    "system-messages": {"messages": (Message("system"), HI)},
+    "image-input": {"messages": (Message("user", (ImageBlock(url="u"),)),)},
+}
+
+
+@pytest.mark.parametrize(("name", "fields"), USES.items(), ids=USES)
+def test_what_it_lacks_is_refused(name: str, fields: dict[str, Any]) -> None:
+    request = Request(**{"model": "m", "messages": (HI,), **fields})
+    mock = MockProvider(supports=[])
+    with pytest.raises(UnsupportedByProvider, match=name) as raised:
+        complete(mock, request)
+    assert (raised.value.capability, raised.value.status) == (name, 400)
+    assert mock.requests == []
+    assert complete(MockProvider(supports=[name]), request)
+    assert complete(MockProvider(), request)
+
+
+@pytest.mark.parametrize("block", [ToolUseBlock("1", "f", {}), ToolResultBlock("1")])
+def test_blocks_of_tools_need_tools(block: Any) -> None:
+    with pytest.raises(UnsupportedByProvider, match="tool-calling"):
+        complete(MockProvider(supports=[]), Request("m", (HI, Message("assistant", (block,)))))
+
+
+def test_streaming_is_refused_by_who_cannot() -> None:
+    with pytest.raises(UnsupportedByProvider, match="streaming"):
+        stream(MockProvider(supports=[]))
+
+
+def test_the_limit_must_have_the_right_name() -> None:
+    mock = MockProvider(token_limit_param="max-completion-tokens")
+    with pytest.raises(ProviderError, match="use max-completion-tokens"):
+        complete(mock, Request("m", (HI,), max_tokens=5))
+    assert complete(
+        mock, Request("m", (HI,), max_tokens=5, token_limit_param="max-completion-tokens")
+    )
+    assert complete(mock)
+
+
+def test_no_messages_and_unknown_capabilities_are_errors() -> None:
+    with pytest.raises(ProviderError, match="messages"):
+        complete(MockProvider(), Request("m", ()))
+    with pytest.raises(UnknownCapability):
+        MockProvider(supports=["telepathy"])
