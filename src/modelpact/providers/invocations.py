@@ -1,0 +1,70 @@
+"""Invocations in the store: their rows, and the cost that stands for them."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.ledger.canonical import NotCanonical, canonical
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord
+from modelpact.ledger.event import Event
+from modelpact.ledger.ledger import Transaction
+from modelpact.providers.contract import Invocation
+
+COLUMNS: Final = (
+    "id, provider, capability, semantics, state, input, envelope, event, created, deadline, "
+    "output, error, settled_by, partials, attribution"
+)
+
+
+def load(tx: Transaction, invocation_id: str) -> Invocation:
+    """Return an invocation as a transaction sees it."""
+    rows = tx.execute(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
+    return read_row(rows[0])
+
+
+def read_row(row: tuple[Any, ...]) -> Invocation:
+    """Make an invocation of its row."""
+    return Invocation(
+        id=row[0],
+        provider=row[1],
+        capability=row[2],
+        semantics=row[3],
+        state=row[4],
+        input=msgspec.json.decode(row[5]),
+        envelope=row[6],
+        event=row[7],
+        created=row[8],
+        deadline=row[9],
+        output=None if row[10] is None else msgspec.json.decode(row[10]),
+        error=row[11],
+        settled_by=row[12],
+        partials=row[13],
+        attribution=msgspec.json.decode(row[14], type=Attribution),
+    )
+
+
+def latest_cost(tx: Transaction, settled: Event) -> CostRecord:
+    """Return the record that stands for an event now: its own, or its last correction's."""
+    rows = tx.execute(
+        "SELECT payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ? "
+        "ORDER BY sequence DESC LIMIT 1",
+        (settled.envelope, settled.id),
+    )
+    cost = msgspec.json.decode(rows[0][0])["cost"] if rows else settled.payload["cost"]
+    return msgspec.convert(cost, CostRecord)
+
+
+def check_json(value: Any) -> None:
+    """Refuse values that JSON cannot carry; fractions may stand in inputs and outputs."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotCanonical(f"not JSON: {error}") from None
+    if isinstance(value, str):
+        canonical(value)
+
+
+def elapsed(tx: Transaction, invocation: Invocation) -> CostRecord:
+    """Return the cost of an invocation whose provider reported none: the time it took, estimated."""
+    line = CostLine("time", max(0, tx.now - invocation.created))
+    return CostRecord((line,), invocation.attribution, estimate=True)
