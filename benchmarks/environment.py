@@ -87,7 +87,14 @@ def clean() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Return the versions that are measured."""
-    names = ["modelpact", "msgspec", "litellm", "pydantic-ai-slim", "langchain-openai"]
+    names = [
+        "modelpact",
+        "msgspec",
+        "litellm",
+        "pydantic-ai-slim",
+        "langchain-openai",
+        "json-repair",
+    ]
     code = f"from importlib.metadata import version\nfor n in {names!r}: print(n, version(n))"
     listed = subprocess.run(
         [str(PYTHON), "-c", code], capture_output=True, text=True, check=True, env=clean()

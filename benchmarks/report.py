@@ -14,6 +14,7 @@ HEADINGS = {
     "negotiate": "Negotiate",
     "search": "Search",
     "show": "The command line",
+    "emulation": "Emulation",
     "memory": "Memory",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")

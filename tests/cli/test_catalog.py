@@ -61,7 +61,8 @@ def test_update_merges_a_newer_file_for_one_user(run: Run, tmp_path: Path) -> No
     newer = tmp_path / "litellm.jsonl"
     rows = [header, *map(json.loads, lines[1:200]), fact]
     newer.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    assert run("catalog", "update", "--from", str(newer)).returncode == 0
+    assert run("catalog", "update", "--from", str(newer)).returncode == 2, "far fewer models"
+    assert run("catalog", "update", "--from", str(newer), "--force").returncode == 0
     shown = json.loads(run("show", "openai/brand-new-model", "--json").stdout)
     assert shown["listed"] is True
     assert shown["claims"]["context-window"]["value"] == 777_000

@@ -48,7 +48,7 @@ def test_an_existing_system_message(run: Run) -> None:
     first = json.loads(done.stdout)["conversation"]["messages"][0]
     assert first == {
         "role": "system",
-        "content": [*SYSTEM["content"], {"type": "text", "text": f"\n{THINK}"}],  # type: ignore[list-item]
+        "content": [*SYSTEM["content"], {"type": "text", "text": f"\n{THINK}"}],
     }
 
 

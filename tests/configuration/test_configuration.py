@@ -12,7 +12,7 @@ from modelpact.configuration import (
     load_configuration,
     read_configuration,
 )
-from modelpact.configuration.lines import line_of
+from modelpact.configuration.lines import Lines
 from modelpact.configuration.schema import configuration_schema
 from modelpact.vocabulary import ConfigurationError
 
@@ -149,11 +149,39 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_lines_of_dotted_and_quoted_keys() -> None:
     text = 'a.b = 1\n\n["x.y".z]\nk = 2 # c\n"q r" = 3\n'
-    assert line_of(text, ["a", "b"]) == 1
-    assert line_of(text, ["x.y", "z", "k"]) == 4
-    assert line_of(text, ["x.y", "z", "q r"]) == 5
-    assert line_of(text, ["x.y", "z", "missing"]) == 3
-    assert line_of(text, ["nothing"]) is None
+    lines = Lines(text)
+    assert lines.of(["a", "b"]) == 1
+    assert lines.of(["x.y", "z", "k"]) == 4
+    assert lines.of(["x.y", "z", "q r"]) == 5
+    assert lines.of(["x.y", "z", "missing"]) == 3
+    assert lines.of(["nothing"]) is None
+
+
+def test_a_key_in_the_wrong_place_is_never_shown() -> None:
+    secret = "s" + "k-" + "a1" * 16
+    for text in (
+        f'[providers.openai]\nkind = "{secret}"',
+        f'[providers."{secret}"]',
+        f'[models."openai/x"]\njson_mode = "{secret}"',
+        f'[workloads.w]\nmodel = "{secret}"',
+        f'[providers.openai]\napi_key = {{ env = "{secret}" }}',
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read_configuration(text)
+        assert secret not in str(caught.value)
+
+
+def test_numbers_and_nesting_that_no_reader_takes() -> None:
+    for text in ("a = " + "9" * 5000, "a = " + "[" * 5000):
+        with pytest.raises(ConfigurationError):
+            read_configuration(text)
+
+
+def test_an_alias_in_the_file_is_the_provider_it_names() -> None:
+    text = '[providers.google]\napi_key = { env = "K" }\n[models."google/gemini-2.5-pro"]\n'
+    catalog = read_configuration(text + "tool_calling = false\n").catalog()
+    for provider, model in (("google", "gemini-2.5-pro"), ("gemini", "Gemini-2.5-Pro")):
+        assert catalog.resolve(provider, model).claim("tool-calling").support == "unsupported"
 
 
 def test_the_schema_is_json() -> None:

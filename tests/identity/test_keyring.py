@@ -146,6 +146,16 @@ def test_init_never_overwrites(keyring: Keyring) -> None:
     assert contents(keyring.folder) == before
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    for at in (path, path / "below"):
+        with pytest.raises(IdentityError, match="Not a directory"):
+            Keyring.init(at)
+        with pytest.raises(IdentityError, match="modelpact identity init"):
+            Keyring.open(at)
+
+
 def test_no_keyring_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="modelpact identity init"):
         Keyring.open(tmp_path)

@@ -1,5 +1,6 @@
 """Building: the sources and the lineages' facts become one snapshot, always the same bytes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +19,12 @@ from modelpact.catalog.facts import (
     vote_row,
 )
 from modelpact.catalog.index import INDEXED, LIMITS, IndexContent, limit_value, pack
-from modelpact.catalog.matching import Clause, matches
+from modelpact.catalog.matching import Clause, is_clause, matches
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.snapshot import FORMAT, Content, encode, pack_table
 from modelpact.catalog.sources import SOURCES, Sources
 from modelpact.catalog.statement import statement_problems
-from modelpact.vocabulary.errors import CatalogError, Problem
+from modelpact.vocabulary.errors import CatalogError, Problem, brief
 from modelpact.vocabulary.support import satisfies
 
 LINEAGES: Final = SOURCES / "lineages"
@@ -58,6 +59,8 @@ class _Header(msgspec.Struct, frozen=True):
     url: str
 
 
+_DATE: Final = re.compile(r"20\d\d-[01]\d-[0-3]\d")
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _FACT: Final = msgspec.json.Decoder(Fact)
 _HEADER: Final = msgspec.json.Decoder(_Header)
 
@@ -86,12 +89,19 @@ def read_lineage(data: bytes, file: str) -> LineageFacts:
         except msgspec.MsgspecError as error:
             problems.append(Problem(file, "", str(error), number))
             continue
+        if fact.match is not None and not is_clause(fact.match):
+            where = f"{fact.provider}/{fact.model}: match"
+            problems.append(Problem(file, where, "not a clause", number))
         for field, message in statement_problems(fact.caps):
             where = f"{fact.provider}/{fact.model}: caps.{field}"
             problems.append(Problem(file, where, message, number))
         facts.append(fact)
     if header is None and not problems:
         problems.append(Problem(file, "", "empty: the first line must be the header", 1))
+    if header is not None and not _DATE.fullmatch(header.date):
+        problems.append(Problem(file, "date", f"{brief(header.date)} is not YYYY-MM-DD", 1))
+    if header is not None and not _NAME.fullmatch(header.lineage):
+        problems.append(Problem(file, "lineage", f"{brief(header.lineage)} is not a name", 1))
     if problems or header is None:
         raise CatalogError(problems)
     lineage = Lineage(header.lineage, header.version, header.date, header.licence, header.url)
@@ -101,6 +111,11 @@ def read_lineage(data: bytes, file: str) -> LineageFacts:
 def build(sources: Sources, lineages: Iterable[LineageFacts]) -> bytes:
     """Return the snapshot's bytes: a pure function of the sources and the lineages."""
     ordered = sorted(lineages, key=lambda one: one.lineage.name)
+    known = {provider.id for provider in sources.providers}
+    strangers = {fact.provider for one in ordered for fact in one.facts} - known
+    if strangers:
+        problems = [Problem("lineages", name, "unknown provider") for name in sorted(strangers)]
+        raise CatalogError(problems)
     records = merge(ordered)
     return assemble(sources, [one.lineage for one in ordered], records)
 
@@ -132,13 +147,18 @@ def merge(lineages: list[LineageFacts]) -> dict[str, dict[str, Record]]:
     """Put the lineages' facts together by provider and model, each as a vote of its own."""
     together: dict[str, dict[str, list[tuple[int, Fact]]]] = {}
     by_clause: dict[str, list[tuple[int, Fact]]] = {}
+    spelled: dict[str, dict[str, str]] = {}
     for number, source in enumerate(lineages):
         for fact in source.facts:
             if fact.match is not None:
                 by_clause.setdefault(fact.provider, []).append((number, fact))
             else:
                 table = together.setdefault(fact.provider, {})
-                table.setdefault(fact.model, []).append((number, fact))
+                twins = spelled.setdefault(fact.provider, {})
+                name = twins.setdefault(fact.model.lower(), fact.model)
+                facts = table.setdefault(name, [])
+                if not any(at == number for at, _ in facts):
+                    facts.append((number, fact))
     _join_by_clause(together, by_clause)
     return {
         provider: {model: _record(facts) for model, facts in table.items()}

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,11 +17,12 @@ from modelpact.catalog.layer import Layer, Trust
 from modelpact.catalog.names import Spelling, spellings
 from modelpact.catalog.provider import Provider, Providers
 from modelpact.catalog.resolution import Resolution
-from modelpact.catalog.rules import RuleBook
+from modelpact.catalog.rules import RuleBook, ascii_lower
 from modelpact.catalog.statement import compile_statement
 from modelpact.catalog.user import user_folder
 from modelpact.vocabulary.errors import CatalogError, InputError, brief
 
+_LONGEST_REMEMBERED: Final = 512
 T = TypeVar("T")
 
 _MOST_REMEMBERED: Final = 65_536
@@ -50,6 +52,10 @@ class Catalog:
         self.providers = Providers(content.providers)
         self.models = snapshot.Models(content.models)
         self.configured = dict(configured or {})
+        written = (*(overlay or {}), *(evidence or {}))
+        self._spellings = {
+            (self._shown_id(name), ascii_lower(model)): model for name, model in written
+        }
         self.overlay = self._by_own_id(overlay or {})
         self.evidence = self._by_own_id(evidence or {})
         self.rulebook = RuleBook(content.rules, content.corrections, content.constraints)
@@ -65,7 +71,10 @@ class Catalog:
 
     def _by_own_id(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
         """Key a table by the providers' own ids, whichever of their names it was given under."""
-        return {(self._shown_id(name), model): value for (name, model), value in table.items()}
+        return {
+            (self._shown_id(name), ascii_lower(model)): value
+            for (name, model), value in table.items()
+        }
 
     def _shown_id(self, name: str) -> str:
         known = None if name in self.configured else self.providers.find(name)
@@ -86,10 +95,13 @@ class Catalog:
         """Return this catalog with an operator's overlay, providers and evidence over it."""
         return Catalog(
             self._content,
-            overlay={**self.overlay, **(overlay or {})},
+            overlay={**self._as_written(self.overlay), **(overlay or {})},
             configured={**self.configured, **(configured or {})},
-            evidence={**self.evidence, **(evidence or {})},
+            evidence={**self._as_written(self.evidence), **(evidence or {})},
         )
+
+    def _as_written(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
+        return {(name, self.spelled(name, model)): one for (name, model), one in table.items()}
 
     @property
     def lineages(self) -> tuple[Lineage, ...]:
@@ -102,6 +114,11 @@ class Catalog:
         return _newest_date(self._content)
 
     @property
+    def today(self) -> str:
+        """Today, or the day of the newest facts where the clock is behind it."""
+        return max(self.day, date.today().isoformat())
+
+    @property
     def index(self) -> Index:
         """The index over all models of the snapshot."""
         if self._index is None:
@@ -112,6 +129,10 @@ class Catalog:
     def find_provider(self, name: str) -> Provider | None:
         """Return the provider of that id, alias or configured name, or None."""
         return self.providers.find(self.configured.get(name, name))
+
+    def spelled(self, provider: str, model: str) -> str:
+        """Return a model's name as it was written in the overlay, or by its catalogs."""
+        return self._spellings.get((provider, model), model)
 
     def split(self, target: str) -> tuple[str, str]:
         """Split `provider/model`; the model may have slashes of its own."""
@@ -138,7 +159,8 @@ class Catalog:
             found = self._resolve(*names, api)
             if len(self._memo) >= _MOST_REMEMBERED:
                 self._memo.clear()
-            self._memo[provider, model, api] = found
+            if len(found.target) <= _LONGEST_REMEMBERED:
+                self._memo[provider, model, api] = found
         return found
 
     def _resolve(self, provider: str, model: str, api: str | None) -> Resolution:
@@ -151,7 +173,7 @@ class Catalog:
         shown_id = self._shown_id(provider)
         if api is None and known is not None:
             api = known.apis[0]
-        said = self.overlay.get((shown_id, model)) if self.overlay else None
+        said = self.overlay.get((shown_id, ascii_lower(model))) if self.overlay else None
         named = self.spelling.family(model)
         vendor, own_name = named.vendor, named.name
         if said is not None and said.same_as:
@@ -174,7 +196,7 @@ class Catalog:
     def _operators_layers(
         self, provider: str, model: str, said: Overlay | None
     ) -> tuple[Layer, ...]:
-        found = self.evidence.get((provider, model), ()) if self.evidence else ()
+        found = self.evidence.get((provider, ascii_lower(model)), ()) if self.evidence else ()
         if said is None:
             return found
         rule = f'[models."{provider}/{model}"]'
@@ -227,15 +249,20 @@ def default_catalog() -> Catalog:
 def _read_newest() -> Catalog:
     bundled = snapshot.read()
     updated = user_folder() / snapshot.BUNDLED.name
-    if updated.is_file():
-        try:
-            theirs = snapshot.read(updated)
-        except CatalogError as error:
-            warnings.warn(f"the bundled catalog is used instead: {error}", stacklevel=3)
-        else:
-            if _newest_date(theirs) >= _newest_date(bundled):
-                return Catalog(theirs)
-    return Catalog(bundled)
+    try:
+        if not updated.is_file():
+            return Catalog(bundled)
+        theirs = snapshot.read(updated)
+    except (CatalogError, OSError) as error:
+        warnings.warn(f"the bundled catalog is used instead of yours: {error}", stacklevel=3)
+        return Catalog(bundled)
+    if _newest_date(theirs) < _newest_date(bundled):
+        return Catalog(bundled)
+    if not snapshot.same_rules(theirs, bundled):
+        told = "your catalog was made with other rules; run `modelpact catalog update` again"
+        warnings.warn(told, stacklevel=3)
+        return Catalog(bundled)
+    return Catalog(theirs)
 
 
 def _newest_date(content: snapshot.Content) -> str:

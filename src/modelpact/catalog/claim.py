@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from modelpact.vocabulary.capability import capability
+from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.support import Support
 
 LayerKind = Literal[
@@ -103,8 +104,10 @@ class Claims:
         absent: Support = "unknown",
         constraints: tuple[Constraint, ...] = (),
     ) -> None:
-        listed = claims.values() if isinstance(claims, Mapping) else claims
-        self._claims = {capability(one.capability).id: one for one in listed}
+        listed = list(claims.values() if isinstance(claims, Mapping) else claims)
+        if not all(isinstance(one, Claim) for one in listed):
+            raise InputError("claims are Claim values")
+        self._claims: dict[str, Claim] = {capability(one.capability).id: one for one in listed}
         self._absent = absent
         self.target = target
         self.constraints = constraints

@@ -17,15 +17,20 @@ def derive(name: str, formula: Formula, claim: Lookup) -> Claim:
     if isinstance(formula, SameAs):
         base = claim(formula.base)
         return Claim(
-            name, base.support, reason=base.reason, assumed=base.assumed, evidence=_by(formula)
+            name,
+            base.support,
+            reason=base.reason,
+            assumed=base.assumed,
+            evidence=_by(formula, base),
         )
     if isinstance(formula, AnyOf):
         return _any_of(name, formula, claim)
     return _ladder(name, formula, claim)
 
 
-def _by(formula: Formula) -> Evidence:
-    return Evidence("derived", rule=str(formula))
+def _by(formula: Formula, base: Claim | None = None) -> Evidence:
+    votes = base.evidence.votes if base is not None and base.evidence is not None else ()
+    return Evidence("derived", rule=str(formula), votes=votes)
 
 
 def _at_least(name: str, formula: AtLeast, base: Claim) -> Claim:
@@ -33,8 +38,8 @@ def _at_least(name: str, formula: AtLeast, base: Claim) -> Claim:
         return Claim(name, base.support if base.support == "unsupported" else "unknown")
     verdict: Support = "native" if base.value >= formula.minimum else "unsupported"
     if base.support == "unknown":
-        return Claim(name, assumed=verdict, evidence=_by(formula))
-    return Claim(name, verdict, evidence=_by(formula))
+        return Claim(name, assumed=verdict, evidence=_by(formula, base))
+    return Claim(name, verdict, evidence=_by(formula, base))
 
 
 def _any_of(name: str, formula: AnyOf, claim: Lookup) -> Claim:
@@ -55,7 +60,7 @@ def _ladder(name: str, formula: Ladder, claim: Lookup) -> Claim:
     for value, base_id in formula.steps:
         base = claim(base_id)
         if base.support in _HAVE:
-            return Claim(name, base.support, value, base.reason, evidence=_by(formula))
+            return Claim(name, base.support, value, base.reason, evidence=_by(formula, base))
         unsure = unsure or base.support == "unknown"
     if unsure:
         return Claim(name)

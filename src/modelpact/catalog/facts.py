@@ -69,7 +69,7 @@ class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defau
     lineage: int
     yes: int = 0
     no: int = 0
-    others: dict[int, Any] = {}
+    others: tuple[tuple[int, int | str | tuple[str, ...]], ...] = ()
     price: Price | None = None
     more: dict[str, Stated] = {}
     """What is neither a plain yes or no nor in the tables above."""
@@ -81,15 +81,21 @@ class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defau
         bit = _BITS.get(name)
         if bit is None:
             number = _NUMBERS.get(name)
-            value = None if number is None else self.others.get(number)
+            value = None if number is None else self._other(number)
             return None if value is None else Stated("native", value)
         if self.yes & bit:
             if name == "reasoning-effort":
-                levels = self.others.get(_EFFORT_NUMBER)
+                levels = self._other(_EFFORT_NUMBER)
                 if levels:
-                    return Stated("native", tuple(levels))
+                    return Stated("native", levels)
             return NATIVE
         return UNSUPPORTED if self.no & bit else None
+
+    def _other(self, number: int) -> int | str | tuple[str, ...] | None:
+        for known, value in self.others:
+            if known == number:
+                return value
+        return None
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
@@ -129,7 +135,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaul
         numbers: set[int] = set()
         for row in self.votes:
             mask |= row.yes | row.no
-            numbers.update(row.others)
+            numbers.update(number for number, _ in row.others)
             yield from row.more
         yield from (name for name, bit in _BITS.items() if mask & bit)
         yield from (name for name, number in _NUMBERS.items() if number in numbers)
@@ -160,7 +166,7 @@ def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> Vote
             others[_NUMBERS[name]] = stated.value
         else:
             more[name] = stated
-    return VoteRow(lineage, yes, no, dict(sorted(others.items())), price, more)
+    return VoteRow(lineage, yes, no, tuple(sorted(others.items())), price, more)
 
 
 def most_cautious(said: Sequence[Stated]) -> Stated:

@@ -19,6 +19,9 @@ INDEXED: Final = tuple(
 LIMITS: Final = tuple(one.id for one in CAPABILITIES.values() if one.kind == "limit")
 
 
+_MOST_REMEMBERED: Final = 1_024
+
+
 class IndexContent(msgspec.Struct, frozen=True):
     """What the snapshot keeps of the index. Places count through the providers in order."""
 
@@ -59,7 +62,9 @@ class Index:
         if found is None:
             values = self._content.limits[name]
             digits = "".join("1" if value >= minimum else "0" for value in reversed(values))
-            found = self._memo[key] = int(digits or "0", 2) if minimum > 0 else self.everything
+            found = int(digits or "0", 2) if minimum > 0 else self.everything
+            if len(self._memo) < _MOST_REMEMBERED:
+                self._memo[key] = found
         return found
 
     @property

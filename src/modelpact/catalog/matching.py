@@ -16,6 +16,23 @@ _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
 }
 
 
+def is_clause(clause: object) -> bool:
+    """Tell whether a value has the form of a clause."""
+    if not isinstance(clause, dict) or len(clause) != 1:
+        return False
+    ((kind, content),) = clause.items()
+    if kind in ("or", "and"):
+        return isinstance(content, list) and all(map(is_clause, content))
+    if kind not in _TESTS or not isinstance(content, str):
+        return False
+    if kind == "regex":
+        try:
+            re.compile(content)
+        except (re.error, RecursionError):
+            return False
+    return True
+
+
 def matches(clause: Clause, model: str) -> bool:
     """Tell whether a clause takes a model in; the case of letters does not count."""
     return _matches(clause, model.lower())

@@ -21,6 +21,8 @@ class Names(msgspec.Struct, frozen=True):
     vendors: dict[str, str] = {}
     families: dict[str, str] = {}
     regions: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Path segments that say nothing of whose model it is."""
 
 
 class Family(msgspec.Struct, frozen=True, gc=False):
@@ -44,8 +46,11 @@ class Spelling:
         names = self._names
         path, _, name = ascii_lower(model).rpartition("/")
         vendor = None
-        for segment in path.split("/"):
-            vendor = names.vendors.get(segment, vendor)
+        for segment in path.split("/") if path else ():
+            if segment in names.vendors:
+                vendor = names.vendors[segment]
+            elif segment not in names.paths and segment not in names.regions:
+                return Family(None, ascii_lower(model))  # somebody else's, whatever it is called
         name, colon, _ = name.partition(":")
         head, dot, rest = name.partition(".")
         if dot and head in names.regions:

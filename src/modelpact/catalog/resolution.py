@@ -14,6 +14,7 @@ from modelpact.catalog.rules import Matched
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
 
+_MOST_CLAIMS: Final = 512
 _FIRST_HAND: Final = ("evidence", "overlay")
 """Layers that speak of a provider even when nobody knows it."""
 
@@ -124,13 +125,18 @@ class Resolution:
 
     def claim(self, name: str) -> Claim:
         """Return the claim for a capability by its canonical id, alias or dialect name."""
-        found = self._claims.get(name)
+        try:
+            found = self._claims.get(name)
+        except TypeError:
+            found = None
         if found is None:
-            found = self._claims[name] = self._make(name)
+            found = self._make(name)
+            if len(self._claims) < _MOST_CLAIMS:
+                self._claims[name] = found
         return found
 
     def _make(self, name: str) -> Claim:
-        known = CAPABILITIES.get(name) or capability(name)
+        known = capability(name)
         if known.id != name:
             return self.claim(known.id)
         if known.formula is not None:
@@ -217,7 +223,7 @@ class Resolution:
         return tuple(self._trace_entry(layer) for layer in self.layers)
 
     def _trace_entry(self, layer: Layer) -> TraceEntry:
-        fields = dict(layer.fields)
+        fields: dict[str, Any] = msgspec.to_builtins(dict(layer.fields))
         if layer.record is not None:
             for name in layer.record.spoken_of():
                 votes = layer.record.votes_on(name, self._lineages)

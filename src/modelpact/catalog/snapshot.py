@@ -4,6 +4,8 @@ It is read in one piece and decoded as far as it is used: a provider's models wh
 them is asked for, a model's record when it is resolved.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,7 +104,8 @@ class Models:
     def _table(self, provider: str) -> Table | None:
         table = self._tables.get(provider)
         if table is None and provider in self._packed:
-            table = self._tables[provider] = _TABLE.decode(self._packed[provider])
+            with _whole():
+                table = self._tables[provider] = _TABLE.decode(self._packed[provider])
         return table
 
     def packed(self, provider: str, model: str) -> msgspec.Raw | None:
@@ -112,8 +115,9 @@ class Models:
             table = self._table(provider)
             records = {}
             if table is not None:
-                raws = _RECORDS.decode(table.records)
-                records = dict(zip(table.names, raws, strict=True))
+                with _whole():
+                    raws = _RECORDS.decode(table.records)
+                    records = dict(zip(table.names, raws, strict=True))
             self._records[provider] = records
         raw = records.get(model)
         if raw is None and records:
@@ -139,4 +143,21 @@ def pack_table(records: dict[str, Record]) -> msgspec.Raw:
 
 def unpack(raw: msgspec.Raw) -> Record:
     """Decode one record."""
-    return _RECORD.decode(raw)
+    with _whole():
+        return _RECORD.decode(raw)
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Say so where a snapshot is broken inside."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError) as error:
+        problem = Problem("the snapshot", "", f"broken: {error}; run `modelpact catalog build`")
+        raise CatalogError([problem]) from None
+
+
+def same_rules(one: Content, other: Content) -> bool:
+    """Tell whether two snapshots were made with the same rules, names and providers."""
+    parts = ("providers", "names", "defaults", "rules", "corrections", "constraints")
+    return all(getattr(one, part) == getattr(other, part) for part in parts)

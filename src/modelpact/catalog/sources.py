@@ -44,6 +44,8 @@ def read_sources(directory: Path = SOURCES) -> Sources:
     known = {provider.id for provider in providers}
     sources = Sources(tuple(providers))
     sources.names = _names(_toml(directory / "names.toml", problems), known, problems)
+    if not (directory / "rules").is_dir():
+        problems.append(Problem("rules", "", "the folder is missing"))
     for path in sorted((directory / "rules").glob("*.toml")):
         _read_into(sources, _toml(path, problems), path.name, known, problems)
     _check_unique(sources, problems)
@@ -59,7 +61,7 @@ def read_rules(text: str, providers: Iterable[Provider], file: str = "rules.toml
     known = {provider.id for provider in sources.providers}
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise CatalogError([Problem(file, "", f"not TOML: {error}")]) from None
     _read_into(sources, content, file, known, problems)
     _check_unique(sources, problems)
@@ -75,13 +77,15 @@ def _toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
         problems.append(Problem(path.name, "", f"cannot be read: {error.strerror or error}"))
     except UnicodeDecodeError:
         problems.append(Problem(path.name, "", "not UTF-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         problems.append(Problem(path.name, "", f"not TOML: {error}"))
     return {}
 
 
 def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[Provider]:
     seen: dict[str, str] = {}
+    for table in sorted(set(content) - {"providers"}):
+        problems.append(Problem("providers.toml", table, "no such table; there is providers"))
     listed = content.get("providers", [])
     if not isinstance(listed, list):
         problems.append(Problem("providers.toml", "providers", "expected [[providers]]"))
@@ -106,27 +110,34 @@ def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[
         if not provider.apis:
             wrong("apis", "must name at least one API")
         for name in (provider.id, *provider.aliases):
-            if name in seen:
-                wrong("aliases", f"{name!r} is already a name of {seen[name]}")
-            seen[name] = provider.id
+            if name.lower() in seen:
+                wrong("aliases", f"{name!r} is already a name of {seen[name.lower()]}")
+            seen[name.lower()] = provider.id
         yield provider
 
 
 def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> Names:
-    for table in ("vendors", "families", "regions"):
+    for table in sorted(set(content) - {"vendors", "families", "regions", "paths"}):
+        problems.append(Problem("names.toml", table, "no such table"))
+    for table in ("vendors", "families", "regions", "paths"):
         if not isinstance(content.get(table, {}), dict):
             problems.append(Problem("names.toml", table, f"expected a table [{table}]"))
             return Names()
     for table in ("vendors", "families"):
         for spelled, provider in content.get(table, {}).items():
-            if provider not in known:
+            if not isinstance(provider, str) or provider not in known:
                 problems.append(
                     Problem("names.toml", f"{table}.{spelled}", _unknown_provider(provider, known))
                 )
+    for table, field in (("regions", "prefixes"), ("paths", "neutral")):
+        if not _strings(content.get(table, {}).get(field, [])):
+            problems.append(Problem("names.toml", f"{table}.{field}", "expected a list of strings"))
+            return Names()
     return Names(
         vendors=dict(content.get("vendors", {})),
         families=dict(content.get("families", {})),
         regions=tuple(content.get("regions", {}).get("prefixes", ())),
+        paths=tuple(content.get("paths", {}).get("neutral", ())),
     )
 
 

@@ -142,7 +142,7 @@ def _field_problem(field: str, value: Any) -> str | None:
         if isinstance(value, bool) or not isinstance(value, int):
             return f"expected a whole number of tokens, found {_kind(value)}"
         if not 0 < value <= LARGEST_LIMIT:
-            return f"expected a number from 1 to {LARGEST_LIMIT:,}, found {value}"
+            return f"expected a number from 1 to {LARGEST_LIMIT:,}, found {brief(value)}"
         return None
     if field in _FLAG_FIELDS or (field.startswith("x-host-") and is_host_extension(field)):
         return _flag_problem(field, value)
@@ -157,8 +157,8 @@ def _list_problem(field: str, value: Any) -> str | None:
         return f"expected a list, found {_kind(value)}"
     for one in value:
         if one not in known:
-            close = nearest(str(one), known)
-            return f"unknown {what} {one!r}{f'; did you mean {close[0]!r}?' if close else ''}"
+            close = nearest(one, known) if isinstance(one, str) else ()
+            return f"unknown {what} {brief(one)}{f'; did you mean {close[0]!r}?' if close else ''}"
     if len(set(value)) != len(value):
         return f"a {what} is listed twice"
     if field == "input_modalities" and "text" not in value:
@@ -167,9 +167,9 @@ def _list_problem(field: str, value: Any) -> str | None:
 
 
 def _choice_problem(value: Any, known: tuple[str, ...]) -> str | None:
-    if value in known:
+    if isinstance(value, str) and value in known:
         return None
-    return f"expected one of {', '.join(known)}, found {value!r}"
+    return f"expected one of {', '.join(known)}, found {brief(value)}"
 
 
 def _flag_problem(field: str, value: Any) -> str | None:

@@ -1,10 +1,13 @@
 """Updating: newer public facts, merged for one user beside the bundled ones."""
 
+import http.client
 import os
 import tempfile
+import urllib.request
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,7 +18,8 @@ from modelpact.catalog.lineages import genai_prices, litellm, models_dev
 from modelpact.catalog.lineages.rows import Extraction, encode, provider_names
 from modelpact.catalog.sources import SOURCES, read_sources
 from modelpact.catalog.user import user_folder
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.redaction import redact_text
 
 READERS: Final[Mapping[str, Callable[[Path, Mapping[str, str]], Extraction]]] = {
     "genai-prices": genai_prices.extract,
@@ -42,11 +46,15 @@ def extract(name: str, source: Path) -> Extraction:
     if not source.exists():
         raise InputError(f"{source} does not exist")
     try:
-        return READERS[name](source, provider_names(SOURCES / "providers.toml", name))
-    except (ValueError, KeyError, OSError, SyntaxError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{source} cannot be read as {name}: {error}") from None
+        found = READERS[name](source, provider_names(SOURCES / "providers.toml", name))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a file that is not what it should be brings about
+        raise InputError(f"{source} cannot be read as {name}: {brief(error)}") from None
+    if not found.header["date"]:  # a source that says nothing of its day is as old as its file
+        day = datetime.fromtimestamp(source.stat().st_mtime, UTC).date()
+        found.header["date"] = day.isoformat()
+    return found
 
 
 def guess_lineage(source: Path) -> str:
@@ -63,14 +71,26 @@ def guess_lineage(source: Path) -> str:
     raise InputError(f"cannot tell which lineage {source.name} is: name it with --lineage")
 
 
-def update(source: str, lineage: str | None = None, folder: Path | None = None) -> Updated:
-    """Merge a newer file of one lineage with the bundled others, for this user."""
+def update(
+    source: str,
+    lineage: str | None = None,
+    folder: Path | None = None,
+    *,
+    force: bool = False,
+) -> Updated:
+    """Merge a newer file of one lineage with the bundled others, for this user.
+
+    A file with far fewer models than the bundled one is refused unless forced: votes that are gone
+    are warnings that nobody hears.
+    """
     folder = folder or user_folder()
     with tempfile.TemporaryDirectory(prefix="modelpact-") as scratch:
         path = _fetched(source, Path(scratch)) if "://" in source else Path(source)
         if not path.exists():
-            raise InputError(f"{source} does not exist")
+            raise InputError(f"{redact_text(source)} does not exist")
         if path.suffix == ".jsonl":
+            if not path.is_file():
+                raise InputError(f"{source} is not a file")
             data = path.read_bytes()
             found = read_lineage(data, path.name)
             name, rows, skipped, unmapped = found.lineage.name, len(found.facts), 0, 0
@@ -80,9 +100,15 @@ def update(source: str, lineage: str | None = None, folder: Path | None = None) 
             data = encode(result.header, result.rows)
             rows, skipped = len(result.rows), len(result.skipped)
             unmapped = sum(result.unmapped.values())
-    lineages = folder / "lineages"
-    lineages.mkdir(parents=True, exist_ok=True)
+    if name not in READERS:
+        raise InputError(f"{brief(name)} is no lineage of ours: {', '.join(READERS)}")
     fresh = read_lineage(data, f"{name}.jsonl")
+    _check_size(name, len(fresh.facts), force)
+    lineages = folder / "lineages"
+    try:
+        lineages.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from None
     others = {one.stem: one for one in LINEAGES.glob("*.jsonl")}
     others |= {one.stem: one for one in lineages.glob("*.jsonl")}
     others.pop(name, None)
@@ -105,20 +131,50 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _fetched(url: str, scratch: Path) -> Path:
-    import urllib.request
+def _check_size(name: str, rows: int, force: bool) -> None:
+    bundled = LINEAGES / f"{name}.jsonl"
+    before = bundled.read_bytes().count(b"\n") - 1 if bundled.is_file() else 0
+    if not force and rows < before // 2:
+        raise InputError(
+            f"only {rows:,} models of {name}, {before:,} are bundled; --force takes it"
+        )
 
-    parts = urlsplit(url)
-    loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
-    if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
-        raise InputError(f"{url!r:.200}: only https is fetched (http from this machine only)")
-    target = scratch / (Path(parts.path).name or "download")
+
+class _SameScheme(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https only."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
+    ) -> Any:
+        if not newurl.startswith("https://"):
+            raise InputError(f"a redirect to {redact_text(newurl)!r:.200} is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetched(url: str, scratch: Path) -> Path:
+    shown = redact_text(url)[:200]
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
+        parts = urlsplit(url)
+        loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
+        allowed = parts.scheme == "https" or (parts.scheme == "http" and loopback)
+        name = Path(parts.path).name or "download"
+    except ValueError as error:
+        raise InputError(f"{shown} is not a URL: {error}") from None
+    if not allowed:
+        raise InputError(f"{shown}: only https is fetched (http from this machine only)")
+    try:
+        opener = urllib.request.build_opener(_SameScheme)
+        with opener.open(url, timeout=_TIMEOUT) as answer:
             data: bytes = answer.read(_LARGEST + 1)
-    except OSError as error:
-        raise InputError(f"{url!r:.200} cannot be fetched: {error}") from None
+            announced = answer.headers.get("Content-Length")
+    except InputError:
+        raise
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise InputError(f"{shown} cannot be fetched: {redact_text(str(error))}") from None
+    if announced is not None and announced.isdecimal() and int(announced) > len(data):
+        raise InputError(f"{shown} was cut off: {len(data):,} of {int(announced):,} bytes")
     if len(data) > _LARGEST:
-        raise InputError(f"{url!r:.200} is larger than {_LARGEST // 1024 // 1024} MiB")
+        raise InputError(f"{shown} is larger than {_LARGEST // 1024 // 1024} MiB")
+    target = scratch / name
     target.write_bytes(data)
     return target

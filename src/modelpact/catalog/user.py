@@ -10,8 +10,12 @@ def user_folder() -> Path:
     set_by_user = os.environ.get("MODELPACT_DATA")
     if set_by_user:
         return Path(set_by_user)
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without a home has no data of their own
+        return Path(os.devnull) / "modelpact"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData/Local")) / "modelpact"
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData/Local")) / "modelpact"
     if sys.platform == "darwin":
-        return Path.home() / "Library/Application Support/modelpact"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "modelpact"
+        return home / "Library/Application Support/modelpact"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "modelpact"

@@ -73,7 +73,9 @@ def risky_prefixes(rule: Rule) -> list[str]:
 
 
 def _in_order(field: str, value: list[str]) -> bool:
-    if field in ("input_modalities", "output_modalities", "reasoning_effort"):
+    if field in ("input_modalities", "output_modalities"):
+        return "text" not in value or value[0] == "text"
+    if field == "reasoning_effort":
         return True
     return value == sorted(value)
 
@@ -84,6 +86,8 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
     decisive: set[tuple[str, str]] = set()
     for provider, model in _everything(catalog):
         resolution = catalog.resolve(provider, model)
+        for constraint in resolution.constraints:
+            matched.add(("constraint", constraint.name))
         for entry in resolution.trace:
             matched.add((entry.layer, entry.rule))
         for claim in resolution:
@@ -100,6 +104,10 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
             elif key not in decisive:
                 message = "has no effect: later layers overrule all that it says"
                 yield Problem("rules", f"{kind} {rule.name!r}", message)
+    for rule in catalog.rulebook.constraints:
+        if ("constraint", rule.name) not in matched:
+            where = f"constraint {rule.name!r}"
+            yield Problem("rules", where, "matches no model of the snapshot")
 
 
 def _everything(catalog: Catalog) -> Iterable[tuple[str, str]]:

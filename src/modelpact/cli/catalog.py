@@ -11,7 +11,7 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.cli.common import json_option, print_json
 from modelpact.cli.render import clip, paint, table
 from modelpact.negotiation.reports import claim_text
-from modelpact.vocabulary.errors import CatalogError, Problem
+from modelpact.vocabulary.errors import CatalogError, InputError, Problem, UnknownName
 
 _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -37,7 +37,7 @@ def build_command(
 
     data = build(read_sources(sources or SOURCES), read_lineages(lineages or LINEAGES))
     target = out or BUNDLED
-    target.write_bytes(data)
+    _write(target, data)
     catalog = Catalog(decode(data, target.name))
     summary = {
         "file": str(target),
@@ -55,6 +55,14 @@ def build_command(
     for key, value in summary.items():
         shown = ", ".join(value) if isinstance(value, list) else value
         click.echo(f"{key:12} {shown:,}" if isinstance(shown, int) else f"{key:12} {shown}")
+
+
+def _write(target: Path, data: bytes) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
 
 
 @command.command("verify")
@@ -100,9 +108,11 @@ def conflicts_command(
     catalog = default_catalog()
     wanted = None if capability is None else named(capability).id
     known = None if provider is None else catalog.find_provider(provider)
+    if provider is not None and known is None:
+        raise UnknownName("provider", provider, catalog.providers.names)
     found = [
         one
-        for one in conflicts(catalog, provider=known.id if known else provider)
+        for one in conflicts(catalog, provider=known.id if known else None)
         if wanted is None or one.capability == wanted
     ]
     if as_json:
@@ -170,12 +180,13 @@ def diff_command(before: Path, after: Path | None, limit: int, as_json: bool) ->
 @command.command("update")
 @click.option("--from", "source", required=True, metavar="FILE|URL", help="The newer file.")
 @click.option("--lineage", help="Which lineage it is of: litellm, models-dev or genai-prices.")
+@click.option("--force", is_flag=True, help="Take it even if it has far fewer models.")
 @json_option
-def update_command(source: str, lineage: str | None, as_json: bool) -> None:
+def update_command(source: str, lineage: str | None, force: bool, as_json: bool) -> None:
     """Merge a newer file of one lineage into this user's own catalog."""
     from modelpact.catalog.update import update
 
-    done = update(source, lineage)
+    done = update(source, lineage, force=force)
     if as_json:
         print_json({**msgspec.structs.asdict(done), "path": str(done.path)})
         return
@@ -201,8 +212,7 @@ def extract_command(lineage: str, source: Path, out: Path | None, verbose: bool)
     except CatalogError as error:
         raise CatalogError(error.problems[:20]) from None
     target = out or LINEAGES / f"{lineage}.jsonl"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(data)
+    _write(target, data)
     click.echo(f"{target.name}: {len(result.rows):,} rows of {result.header['date']}")
     for name, count in result.unmapped.items():
         click.echo(f"left out {count:,}: {name} is no provider of ours")

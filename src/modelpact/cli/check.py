@@ -13,6 +13,7 @@ from modelpact.cli.render import paint
 from modelpact.cli.verdicts import print_verdict
 from modelpact.configuration import Configuration, Workload, load_configuration
 from modelpact.configuration.schema import configuration_schema
+from modelpact.emulation.emulator import emulator_strategies
 from modelpact.negotiation import diagnose, markdown, negotiate, verdict_data
 from modelpact.negotiation.verdict import Diagnostic, Verdict
 from modelpact.vocabulary.errors import InputError
@@ -79,10 +80,18 @@ def command(
 def check(workload: Workload, configuration: Configuration, catalog: Catalog) -> Checked:
     """Negotiate one workload's needs with its model and with its fallback."""
     policy = configuration.policy
-    verdict = negotiate(workload.needs, workload.model, policy, catalog=catalog)
+    verdict = negotiate(
+        workload.needs, workload.model, policy, strategies=emulator_strategies(), catalog=catalog
+    )
     fallback = None
     if workload.fallback is not None:
-        fallback = negotiate(workload.needs, workload.fallback, policy, catalog=catalog)
+        fallback = negotiate(
+            workload.needs,
+            workload.fallback,
+            policy,
+            strategies=emulator_strategies(),
+            catalog=catalog,
+        )
     diagnostic = diagnose(verdict, policy=policy, catalog=catalog)
     return Checked(workload, verdict, diagnostic, fallback)
 

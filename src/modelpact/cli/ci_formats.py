@@ -1,5 +1,6 @@
 """Formats that CI systems read: SARIF and JUnit."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
@@ -52,6 +53,9 @@ def _result(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
 def junit(suite: str, findings: Sequence[dict[str, Any]]) -> str:
     """Return a JUnit report with a test case for each workload."""
     failures = sum(1 for one in findings if one["problem"])
@@ -71,4 +75,4 @@ def junit(suite: str, findings: Sequence[dict[str, Any]]) -> str:
         else:
             lines.append(f"{case}/>")
     lines.append("</testsuite>")
-    return "\n".join(lines)
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", "\n".join(lines))

@@ -111,7 +111,8 @@ def parse_json(data: bytes, name: str) -> Any:
     def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
             raise InputError(f"{name}: the key {twice!r:.80} stands twice in one object")
         return found
 

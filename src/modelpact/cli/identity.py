@@ -13,7 +13,7 @@ from modelpact.cli.common import json_option, print_json
 from modelpact.cli.render import paint, table
 from modelpact.identity import Authority, Issued, Keyring, Record
 from modelpact.identity.authority import DAYS
-from modelpact.identity.files import utc_now
+from modelpact.identity.files import is_vacant, utc_now
 from modelpact.vocabulary.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def command() -> None:
 def init_command(folder: Path | None, name: str, as_json: bool) -> None:
     """Make a signing key and a certificate authority, whichever is not there yet."""
     signing, issuing = _keyring(folder), _authority(folder)
-    missing = [one for one in (signing, issuing) if not (one.is_dir() and any(one.iterdir()))]
+    missing = [one for one in (signing, issuing) if is_vacant(one)]
     if not missing:
         raise InputError(f"{signing.parent} has keys already: rotate them, or name another --dir")
     keyring = Keyring.init(signing) if signing in missing else Keyring.open(signing)

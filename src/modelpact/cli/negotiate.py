@@ -18,6 +18,7 @@ from modelpact.cli.common import (
     resolve_target,
 )
 from modelpact.cli.verdicts import print_verdict
+from modelpact.emulation.emulator import emulator_strategies
 from modelpact.emulation.strategies import default_strategies
 from modelpact.negotiation import NO_STRATEGIES, abp, diagnose, negotiate, stud, verdict_data
 from modelpact.negotiation.verdict import Policy
@@ -70,7 +71,9 @@ def command(
         if target is None or not needs or file is not None or report or emulate:
             raise click.UsageError("give --target and --need, or --dialect with JSON")
         found = resolve_target(catalog, target)
-        verdict = negotiate(read_needs(needs), found, policy, catalog=catalog)
+        verdict = negotiate(
+            read_needs(needs), found, policy, strategies=emulator_strategies(), catalog=catalog
+        )
         diagnostic = diagnose(verdict, target=found, policy=policy, catalog=catalog)
         if as_json:
             print_json(verdict_data(verdict, diagnostic))

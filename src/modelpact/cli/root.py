@@ -1,8 +1,11 @@
 """The root command: each subcommand is imported when it is called."""
 
+import contextlib
 import importlib
+import io
+import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -69,13 +72,39 @@ def root(ctx: click.Context) -> None:
     ctx.color = colours()
 
 
-def main(args: list[str] | None = None) -> Any:
+def main(args: list[str] | None = None) -> None:
     """Run the command line; errors that are the user's are told without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code = _run(args)
     try:
-        return root.main(args=args, prog_name="modelpact")
-    except ModelpactError as error:
-        click.echo(f"modelpact: {error}", err=True)
-        sys.exit(2)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        # Whoever read us has left: what was decided stands, the rest goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _tell(f"standard output cannot be written: {error.strerror or error}")
+        code = 2
+    sys.exit(code)
+
+
+def _run(args: list[str] | None) -> int:
+    try:
+        root.main(args=args, prog_name="modelpact")
+    except ModelpactError as error:
+        _tell(str(error))
+        return 2
+    except BrokenPipeError:
+        return 1
+    except OSError as error:
+        _tell(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return 2
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+
+
+def _tell(message: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"modelpact: {message}", err=True)

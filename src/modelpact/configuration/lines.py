@@ -1,49 +1,48 @@
-"""Lines: where in a TOML text a key stands."""
+"""Lines: where in a TOML text its keys stand."""
 
 import tomllib
 from collections.abc import Sequence
 from typing import Any
 
 
-def line_of(text: str, path: Sequence[str]) -> int | None:
-    """Return the line of a key, or of the nearest table above it that can be found."""
-    best: tuple[int, int] | None = None
-    table: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            header = _keys(stripped.split("#")[0].strip())
-            if header is None:
+class Lines:
+    """The places of all keys of a TOML text, found in one pass."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, text: str) -> None:
+        self._places: dict[tuple[str, ...], int] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(text.splitlines(), 1):
+            stripped = line.strip()
+            if stripped.startswith("["):
+                header = _keys(stripped.split("#")[0].strip())
+                if header is None:
+                    continue
+                table = here = header
+            elif "=" in stripped and not stripped.startswith("#"):
+                keys = _keys(stripped[: stripped.index("=")].strip() + " = 0")
+                if keys is None:
+                    continue
+                here = (*table, *keys)
+            else:
                 continue
-            table = header
-            here = table
-        elif "=" in stripped and not stripped.startswith("#"):
-            keys = _keys(stripped[: stripped.index("=")].strip() + " = 0")
-            if keys is None:
-                continue
-            here = [*table, *keys]
-        else:
-            continue
-        depth = _common(here, path)
-        if depth == len(here) and depth and (best is None or depth > best[0]):
-            best = (depth, number)
-    return None if best is None else best[1]
+            self._places.setdefault(here, number)
+
+    def of(self, path: Sequence[str]) -> int | None:
+        """Return the line of a key, or of the nearest table above it that can be found."""
+        for end in range(len(path), 0, -1):
+            found = self._places.get(tuple(path[:end]))
+            if found is not None:
+                return found
+        return None
 
 
-def _common(here: Sequence[str], path: Sequence[str]) -> int:
-    depth = 0
-    for one, other in zip(here, path, strict=False):
-        if one != other:
-            break
-        depth += 1
-    return depth
-
-
-def _keys(snippet: str) -> list[str] | None:
+def _keys(snippet: str) -> tuple[str, ...] | None:
     """Return the keys that a header or an assignment names, outermost first."""
     try:
         found: Any = tomllib.loads(snippet)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return None
     keys: list[str] = []
     while isinstance(found, (dict, list)) and found:
@@ -53,4 +52,4 @@ def _keys(snippet: str) -> list[str] | None:
         key = next(iter(found))
         keys.append(key)
         found = found[key]
-    return keys
+    return tuple(keys)

@@ -1,5 +1,6 @@
 """Loading: a `modelpact.toml` is found, read and checked; all problems are told at once."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,15 +17,18 @@ from modelpact.configuration.config import (
     StoreSettings,
     Workload,
 )
-from modelpact.configuration.lines import line_of
+from modelpact.configuration.lines import Lines
 from modelpact.needs.need import Need, Needs, need
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem, brief, nearest
+from modelpact.vocabulary.redaction import redact_text
 
 FILE_NAME: Final = "modelpact.toml"
 SECTIONS: Final = ("store", "policy", "providers", "models", "workloads")
 WORKLOAD_FIELDS: Final = ("model", "needs", "fallback")
 NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
+
+_ENV: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 T = TypeVar("T")
 
@@ -38,18 +42,21 @@ def find_configuration(start: Path | None = None) -> Path | None:
     return None
 
 
-def load_configuration(path: Path | None = None, *, start: Path | None = None) -> Configuration:
+def load_configuration(
+    path: Path | str | None = None, *, start: Path | None = None
+) -> Configuration:
     """Load the named file, else the nearest one, else the defaults."""
-    found = path or find_configuration(start)
-    if found is None:
-        return Configuration()
     try:
+        found = Path(path) if path is not None else find_configuration(start)
+        if found is None:
+            return Configuration()
         text = found.read_text(encoding="utf-8")
-    except OSError as error:
-        problem = Problem(str(found), "", f"cannot be read: {error.strerror or error}")
-        raise ConfigurationError([problem]) from None
     except UnicodeDecodeError:
-        raise ConfigurationError([Problem(str(found), "", "not UTF-8")]) from None
+        raise ConfigurationError([Problem(str(path or found), "", "not UTF-8")]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        problem = Problem(str(path or FILE_NAME), "", f"cannot be read: {reason}")
+        raise ConfigurationError([problem]) from None
     return read_configuration(text, path=found)
 
 
@@ -60,8 +67,9 @@ def read_configuration(
     file = FILE_NAME if path is None else str(path)
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError([Problem(file, "", f"not TOML: {error}")]) from None
+    except (ValueError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else f"not TOML: {error}"
+        raise ConfigurationError([Problem(file, "", message)]) from None
     reader = _Reader(text, file, catalog or default_catalog())
     configuration = reader.read(content, path)
     if reader.problems:
@@ -73,15 +81,15 @@ class _Reader:
     """Reads section by section and collects what is wrong."""
 
     def __init__(self, text: str, file: str, catalog: Catalog) -> None:
-        self.text = text
+        self.lines = Lines(text)
         self.file = file
         self.catalog = catalog
         self.problems: list[Problem] = []
         self.providers: dict[str, ProviderSettings] = {}
 
     def wrong(self, path: Sequence[str], message: str) -> None:
-        where = ".".join(_quoted(key) for key in path)
-        self.problems.append(Problem(self.file, where, message, line_of(self.text, path)))
+        where = redact_text(".".join(_quoted(key) for key in path))
+        self.problems.append(Problem(self.file, where, redact_text(message), self.lines.of(path)))
 
     def read(self, content: Mapping[str, Any], path: Path | None) -> Configuration:
         for name in content:
@@ -164,7 +172,7 @@ class _Reader:
             found = msgspec.convert(value, SecretRef)
         except msgspec.ValidationError:
             found = SecretRef()
-        if bool(found.env) == bool(found.file):
+        if bool(found.env) == bool(found.file) or (found.env and not _ENV.fullmatch(found.env)):
             self.wrong(place, 'expected { env = "NAME" } or { file = "PATH" }')
             return None
         return found
@@ -219,7 +227,7 @@ class _Reader:
             "/".join(model),
             needs,
             None if fallback is None else "/".join(fallback),
-            line_of(self.text, place),
+            self.lines.of(place),
         )
 
     def needs(self, place: list[str], listed: Any, name: str) -> Needs | None:

@@ -28,6 +28,7 @@ from modelpact.conversation.request import (
     ToolChoice,
 )
 from modelpact.conversation.response import (
+    BlockEnd,
     Finish,
     Response,
     StreamEvent,
@@ -35,10 +36,12 @@ from modelpact.conversation.response import (
     ThinkingDelta,
     ToolCall,
     Usage,
+    Whole,
 )
 
 __all__ = [
     "Block",
+    "BlockEnd",
     "Carried",
     "Conversation",
     "Fidelity",
@@ -63,6 +66,7 @@ __all__ = [
     "ToolResultBlock",
     "ToolUseBlock",
     "Usage",
+    "Whole",
     "from_anthropic",
     "from_openai_chat",
     "read_conversation",

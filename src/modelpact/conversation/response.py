@@ -1,18 +1,27 @@
 """Responses: what a model answers, whole or as a stream of events."""
 
-import itertools
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
 
 import msgspec
 
-from modelpact.conversation.message import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from modelpact.conversation.message import (
+    Block,
+    OtherBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 
 StopReason = Literal["end", "length", "stop_sequence", "tool_use", "refusal", "unknown"]
 
 
+REFUSED: Final[dict[str, Any]] = {"openai-chat spelling": {"part": "refusal"}}
+"""The `extra` of a text by which a model says that it will not answer."""
+
+
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens that were used, as the provider counts them."""
+    """Tokens that were used. `input` holds cached tokens too, `output` those of reasoning."""
 
     input: int = 0
     output: int = 0
@@ -31,13 +40,15 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One whole answer."""
+    """One whole answer. `extra` holds what only its API says, by the API's name."""
 
     content: tuple[Block, ...] = ()
     stop_reason: StopReason = "end"
     stop_sequence: str = ""
     usage: Usage = Usage()
     model: str = ""
+    id: str = ""
+    extra: dict[str, Any] = {}
 
     @property
     def text(self) -> str:
@@ -55,10 +66,11 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
 
 
-class TextDelta(msgspec.Struct, frozen=True, tag="text"):
-    """A piece of the answer's text."""
+class TextDelta(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+    """A piece of the answer's text, or of the text of a refusal."""
 
     text: str
+    refusal: bool = False
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
@@ -67,10 +79,23 @@ class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
     thinking: str
 
 
+class BlockEnd(msgspec.Struct, frozen=True, tag="block_end", omit_defaults=True):
+    """The end of a text or of a thinking, where more is said of it or another follows."""
+
+    signature: str = ""
+    extra: dict[str, Any] = {}
+
+
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
     """A whole tool call."""
 
     call: ToolUseBlock
+
+
+class Whole(msgspec.Struct, frozen=True, tag="block"):
+    """A whole block that only one API has a word for."""
+
+    block: OtherBlock
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
@@ -80,26 +105,81 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
     stop_sequence: str = ""
     usage: Usage = Usage()
     model: str = ""
+    id: str = ""
+    extra: dict[str, Any] = {}
 
 
-StreamEvent = TextDelta | ThinkingDelta | ToolCall | Finish
+StreamEvent = TextDelta | ThinkingDelta | BlockEnd | ToolCall | Whole | Finish
 
 
 def collect(events: Iterable[StreamEvent]) -> Response | None:
     """Put a whole stream together, or return None where its end is missing."""
     content: list[Block] = []
     finish: Finish | None = None
-    for kind, run in itertools.groupby(events, type):
-        if kind is TextDelta:
-            content.append(TextBlock("".join(one.text for one in run)))  # type: ignore[union-attr]
-        elif kind is ThinkingDelta:
-            content.append(ThinkingBlock("".join(one.thinking for one in run)))  # type: ignore[union-attr]
-        elif kind is ToolCall:
-            content += [one.call for one in run]  # type: ignore[union-attr]
+    kind: tuple[type, bool] | None = None
+    pieces: list[str] = []
+
+    def close(end: BlockEnd) -> None:
+        nonlocal kind, pieces
+        if kind is None:
+            return
+        said, (what, refused) = "".join(pieces), kind
+        if what is ThinkingDelta:
+            content.append(ThinkingBlock(said, end.signature, end.extra))
         else:
-            *_, finish = run  # type: ignore[assignment]
+            content.append(TextBlock(said, end.extra or (REFUSED if refused else {})))
+        kind, pieces = None, []
+
+    for event in events:
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            this = (type(event), isinstance(event, TextDelta) and event.refusal)
+            if this != kind:
+                close(_PLAIN_END)
+                kind = this
+            pieces.append(event.text if isinstance(event, TextDelta) else event.thinking)
+            continue
+        close(event if isinstance(event, BlockEnd) else _PLAIN_END)
+        if isinstance(event, ToolCall):
+            content.append(event.call)
+        elif isinstance(event, Whole):
+            content.append(event.block)
+        elif isinstance(event, Finish):
+            finish = event
+    close(_PLAIN_END)
     if finish is None:
         return None
     return Response(
-        tuple(content), finish.stop_reason, finish.stop_sequence, finish.usage, finish.model
+        tuple(content),
+        finish.stop_reason,
+        finish.stop_sequence,
+        finish.usage,
+        finish.model,
+        finish.id,
+        finish.extra,
+    )
+
+
+_PLAIN_END: Final = BlockEnd()
+
+
+def spell_out(response: Response) -> Iterator[StreamEvent]:
+    """Yield a whole answer as a stream, each block at once; `collect` gives it back."""
+    for block in response.content:
+        if isinstance(block, TextBlock):
+            yield TextDelta(block.text, block.extra == REFUSED)
+            yield BlockEnd(extra={} if block.extra == REFUSED else block.extra)
+        elif isinstance(block, ThinkingBlock):
+            yield ThinkingDelta(block.thinking)
+            yield BlockEnd(block.signature, block.extra)
+        elif isinstance(block, ToolUseBlock):
+            yield ToolCall(block)
+        elif isinstance(block, OtherBlock):
+            yield Whole(block)
+    yield Finish(
+        response.stop_reason,
+        response.stop_sequence,
+        response.usage,
+        response.model,
+        response.id,
+        response.extra,
     )

@@ -128,14 +128,14 @@ def json_at(text: str, start: int) -> tuple[Any, int]:
 def _too_deep(value: Any) -> bool:
     level, depth = [value], 0
     while level:
-        if depth > _DEEPEST:
+        if depth == _DEEPEST:
             return True
         depth += 1
         level = [
             inner
             for one in level
-            if isinstance(one, (dict, list))
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for inner in (one.values() if type(one) is dict else one)
+            if type(inner) is dict or type(inner) is list
         ]
     return False
 

@@ -6,8 +6,12 @@ that end at the same place, the longest.
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from modelpact.vocabulary.errors import InputError
+
+_MOST_BEGINNINGS: Final = 100_000
+"""Characters of all beginnings of stop sequences together, up to which they are kept."""
 
 
 def first_stop(text: str, stops: Iterable[str]) -> tuple[int, str] | None:
@@ -28,40 +32,55 @@ class StopScanner:
     Text that may be the beginning of a stop sequence is held back until it is known not to be.
     """
 
-    __slots__ = ("_held", "_longest", "_starts", "_stops", "stopped_by")
+    __slots__ = ("_beginnings", "_find_start", "_held", "_longest", "_stops", "stopped_by")
 
     def __init__(self, stops: Iterable[str]) -> None:
         self._stops = tuple(dict.fromkeys(stops))
         if not all(isinstance(stop, str) and stop for stop in self._stops):
             raise InputError("stop: a stop sequence is a text that is not empty")
         self._longest = max(map(len, self._stops), default=0)
-        firsts = sorted({stop[0] for stop in self._stops})
-        self._starts = re.compile(f"[{''.join(map(re.escape, firsts))}]" if firsts else r"(?!)")
+        firsts = "".join(sorted({re.escape(stop[0]) for stop in self._stops}))
+        self._find_start = re.compile(f"[{firsts}]" if firsts else r"(?!)").search
+        self._beginnings: frozenset[str] | None = None
+        if sum(len(stop) ** 2 for stop in self._stops) <= _MOST_BEGINNINGS:
+            self._beginnings = frozenset(
+                stop[:length] for stop in self._stops for length in range(1, len(stop))
+            )
         self._held = ""
         self.stopped_by = ""
 
     def feed(self, chunk: str) -> str:
         """Take a chunk and return the text that is certain."""
-        if self.stopped_by or not chunk:
+        if self.stopped_by:
             return ""
-        if not self._held and self._starts.search(chunk) is None:
+        if self._held:
+            chunk = self._held + chunk
+        elif self._find_start(chunk) is None:
             return chunk
-        text = self._held + chunk
-        cut = first_stop(text, self._stops)
-        if cut is not None:
-            self._held, self.stopped_by = "", cut[1]
-            return text[: cut[0]]
-        keep = self._overlap(text)
-        self._held = text[keep:]
-        return text[:keep]
-
-    def _overlap(self, text: str) -> int:
-        """Return where the longest end of the text begins that could become a stop sequence."""
-        for match in self._starts.finditer(text, max(0, len(text) - self._longest + 1)):
+        for stop in self._stops:
+            if stop in chunk:
+                return self._cut(chunk)
+        match = self._find_start(chunk, max(0, len(chunk) - self._longest + 1))
+        while match is not None:
             start = match.start()
-            if any(stop.startswith(text[start:]) for stop in self._stops):
-                return start
-        return len(text)
+            if self._begins(chunk[start:]):
+                self._held = chunk[start:]
+                return chunk[:start]
+            match = self._find_start(chunk, start + 1)
+        self._held = ""
+        return chunk
+
+    def _begins(self, end: str) -> bool:
+        """Tell whether a stop sequence begins with that text."""
+        if self._beginnings is not None:
+            return end in self._beginnings
+        return any(stop.startswith(end) for stop in self._stops)
+
+    def _cut(self, text: str) -> str:
+        cut = first_stop(text, self._stops)
+        assert cut is not None
+        self._held, self.stopped_by = "", cut[1]
+        return text[: cut[0]]
 
     def finish(self) -> str:
         """Return what was held back: the text has ended, and no stop sequence came."""

@@ -21,6 +21,8 @@ from modelpact.identity.files import (
     Clock,
     Write,
     check_private_folder,
+    exists,
+    is_vacant,
     locked,
     new_folder,
     read_file,
@@ -71,7 +73,7 @@ class Authority:
         """Make an authority in a new or empty folder."""
         from modelpact.identity import certificates as make
 
-        if folder.exists() and any(folder.iterdir()):
+        if not is_vacant(folder):
             raise InputError(f"{folder} is not empty: open it, or name another folder")
         if not 1 <= len(name) <= 64 or not name.isprintable():
             raise InputError(f"{brief(name)} cannot name an authority: 1 to 64 characters")
@@ -94,7 +96,7 @@ class Authority:
         cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file
     ) -> "Authority":
         """Open an authority; refuses one that others can reach."""
-        if not (folder / "root.pem").exists():
+        if not exists(folder / "root.pem"):
             raise IdentityError(
                 f"there is no authority in {folder}: make one with `modelpact identity init`"
             )
@@ -210,7 +212,7 @@ class Authority:
                     make.certificate_from_pem(read_file(pending), pending), {}, pending
                 )
                 path = self.identity_file(one.name)
-                held = path.exists() and make.certificate_from_pem(read_file(path), path)
+                held = exists(path) and make.certificate_from_pem(read_file(path), path)
                 if held and serial_text(held.serial_number) == one.serial:
                     pending.rename(pending.with_suffix(".pem"))
                 else:
@@ -255,7 +257,7 @@ class Authority:
         if any(one.revoked == "key-compromise" for one in same):
             raise InputError(f"the key of {last.name} is compromised: rotate without keeping it")
         path = self.identity_file(last.name)
-        if not path.exists():
+        if not exists(path):
             raise IdentityError(f"{path} is gone, and with it the key: put it back, or make a new")
         return make.key_from_pem(read_private(path), path)
 

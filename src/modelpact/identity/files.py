@@ -50,6 +50,27 @@ def write_file(path: Path, data: bytes, mode: int) -> None:
         raise
 
 
+def exists(path: Path) -> bool:
+    """Tell whether a file is there; not to be allowed to look is an error."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise IdentityError(f"{path} cannot be read: {error.strerror or error}") from None
+    return True
+
+
+def is_vacant(folder: Path) -> bool:
+    """Tell whether a folder is empty or not there yet."""
+    try:
+        return not any(folder.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise IdentityError(f"{folder} cannot be used: {error.strerror or error}") from None
+
+
 def new_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Make a private folder with everything in it, or nothing at all."""
     scratch: Path | None = None

@@ -14,6 +14,8 @@ from modelpact.identity.files import (
     Clock,
     Write,
     check_private_folder,
+    exists,
+    is_vacant,
     locked,
     new_folder,
     read_file,
@@ -53,7 +55,7 @@ class Keyring:
     @classmethod
     def init(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Keyring":
         """Make a keyring with its first key in a new or empty folder."""
-        if folder.exists() and any(folder.iterdir()):
+        if not is_vacant(folder):
             raise InputError(f"{folder} is not empty: open it, or name another folder")
         key = SigningKey.generate()
         keys = PublicKeys((PublicKey(key.raw_public, _stamp(clock)),))
@@ -68,7 +70,7 @@ class Keyring:
     @classmethod
     def open(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Keyring":
         """Open a keyring; refuses one that others can reach, or whose parts do not fit."""
-        if not (folder / _LIST).exists():
+        if not exists(folder / _LIST):
             raise IdentityError(
                 f"there is no keyring in {folder}: make one with `modelpact identity init`"
             )

@@ -4,28 +4,49 @@ Append-only and hash-chained. No write is acknowledged before it is durable. May
 beneath it, and nothing that calls models.
 """
 
+from modelpact.ledger.archive import archive
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.canonical import NotCanonical, canonical
+from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost
 from modelpact.ledger.event import Draft, Event, check_type, event_hash
+from modelpact.ledger.export import export_lines
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerError, LedgerUnavailable, NewerSchema
+from modelpact.ledger.reader import Envelope, Reader
+from modelpact.ledger.report import Broken, ExpectedHead, VerifyReport
+from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain, NewerSchema
+from modelpact.ledger.transaction import EnvelopeClosed
+from modelpact.ledger.transfer import NotVerified, import_export
+from modelpact.ledger.verify import verify_export
 
 __all__ = [
     "Attribution",
+    "Broken",
     "Bus",
+    "Checkpoint",
     "CostLine",
     "CostRecord",
     "Draft",
+    "Envelope",
+    "EnvelopeClosed",
     "Event",
+    "ExpectedHead",
     "Ledger",
     "LedgerError",
     "LedgerUnavailable",
+    "LedgerUncertain",
     "NewerSchema",
     "NotCanonical",
+    "NotVerified",
+    "Reader",
     "Transaction",
+    "VerifyReport",
+    "archive",
     "canonical",
     "check_type",
     "event_hash",
+    "export_lines",
+    "import_export",
     "price_cost",
+    "verify_export",
 ]

@@ -43,12 +43,19 @@ def _check(value: Any, depth: int) -> bool:
         for key, one in value.items():
             if type(key) is not str:
                 raise NotCanonical(f"a key is a {type(key).__name__}, not a text")
-            plain = _check(one, depth + 1) and key.isascii() and plain
+            if not key.isascii():
+                plain = False
+            inner = type(one)  # most values are texts and numbers: they cost no call
+            if inner is str or (inner is int and -LARGEST <= one <= LARGEST):
+                continue
+            if not _check(one, depth + 1):
+                plain = False
         return plain
     if kind is list or kind is tuple:
         plain = True
         for one in value:
-            plain = _check(one, depth + 1) and plain
+            if not _check(one, depth + 1):
+                plain = False
         return plain
     raise NotCanonical(f"a {kind.__name__} has no canonical form; fractions are not allowed")
 

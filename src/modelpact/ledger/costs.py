@@ -4,7 +4,7 @@ Money is in nano-units of a currency, rounded half-even once. A correction is a 
 that names what it corrects; totals count it once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -132,26 +132,11 @@ def price_cost(price: Price, usage: Usage) -> CostLine | None:
     return CostLine("currency", half_even(pico, 1_000), "USD")
 
 
-def cost_rows(event: Event, record: CostRecord) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows by which totals are made: what a correction replaces is taken back."""
-    who = record.attribution
-    signed = [(line, 1) for line in record.lines] + [(line, -1) for line in record.replaced]
-    for number, (line, sign) in enumerate(signed):
-        yield (
-            event.envelope,
-            event.sequence,
-            number,
-            event.time,
-            line.unit,
-            line.currency,
-            sign * line.amount,
-            int(record.estimate and sign > 0),
-            who.provider,
-            who.model,
-            who.capability,
-            who.worker,
-            who.role,
-            who.intent,
-            who.function,
-            who.workforce,
-        )
+def embedded_cost(event: Event) -> CostRecord | None:
+    """Return the cost record that an event embeds, or None."""
+    if event.type.partition(".")[0] not in ("capability", "cost"):
+        return None
+    try:
+        return msgspec.convert(event.payload.get("cost"), CostRecord)
+    except msgspec.ValidationError:
+        return None

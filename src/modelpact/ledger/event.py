@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.canonical import canonical
 from modelpact.vocabulary.errors import InputError, brief
 
 GENESIS: Final = "0" * 64
@@ -76,6 +75,39 @@ class Event(msgspec.Struct, frozen=True):
         return f"{self.envelope}:{self.sequence}"
 
 
+class EventOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event as its JSON has it."""
+
+    cause: str | None
+    envelope: str
+    payload: dict[str, Any]
+    previous: str
+    sequence: int
+    time: str
+    type: str
+    hash: str
+
+    def event(self) -> Event:
+        """Return the event."""
+        return Event(
+            self.envelope,
+            self.sequence,
+            self.type,
+            read_time(self.time),
+            self.cause,
+            self.payload,
+            self.previous,
+            self.hash,
+        )
+
+
+def read_time(text: str) -> int:
+    """Read nanoseconds as JSON has them."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        raise InputError(f"{brief(text)} is not a time in nanoseconds")
+    return int(text)
+
+
 def check_type(name: str) -> str:
     """Return the type, or raise: standard types are closed, others need their own namespace."""
     if name in STANDARD:
@@ -85,6 +117,42 @@ def check_type(name: str) -> str:
     if name.partition(".")[0] in _RESERVED:
         raise InputError(f"{name}: {name.partition('.')[0]}.… is reserved for standard types")
     return name
+
+
+def check_name(name: object, what: str = "envelope") -> str:
+    """Return the name of an envelope or an event, or raise: visible characters, no spaces."""
+    if not isinstance(name, str) or not 0 < len(name) <= 256:
+        raise InputError(f"{what}: expected a name of 1 to 256 characters, not {brief(name)}")
+    if not name.isprintable() or " " in name:
+        raise InputError(f"{what}: {brief(name)} has characters that a name cannot have")
+    return name
+
+
+def event_body(
+    envelope: str,
+    sequence: int,
+    kind: str,
+    time: int,
+    cause: str | None,
+    payload: bytes,
+    previous: str,
+) -> bytes:
+    """Return the canonical JSON of an event, given its canonical payload.
+
+    The time is a text there: nanoseconds are more than every JSON reader reads exactly.
+    """
+    return (
+        b'{"cause":%b,"envelope":%b,"payload":%b,"previous":"%b","sequence":%d,"time":"%d","type":%b}'
+        % (
+            _text(cause),
+            _text(envelope),
+            payload,
+            previous.encode(),
+            sequence,
+            time,
+            _text(kind),
+        )
+    )
 
 
 def event_hash(
@@ -97,19 +165,8 @@ def event_hash(
     previous: str,
 ) -> str:
     """Return the hash of an event: SHA-256 of its canonical JSON, given its canonical payload."""
-    parts = b"".join(
-        (
-            b'{"cause":',
-            canonical(cause),
-            b',"envelope":',
-            canonical(envelope),
-            b',"payload":',
-            payload,
-            b',"previous":"',
-            previous.encode(),
-            f'","sequence":{sequence},"time":{time},"type":'.encode(),
-            canonical(kind),
-            b"}",
-        )
-    )
-    return hashlib.sha256(parts).hexdigest()
+    body = event_body(envelope, sequence, kind, time, cause, payload, previous)
+    return hashlib.sha256(body).hexdigest()
+
+
+_text: Final = msgspec.json.Encoder().encode

@@ -1,14 +1,25 @@
 """PostgreSQL: the same interface as SQLite, for many machines on one database."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from modelpact.ledger.store import Conflict, LedgerError, LedgerUnavailable, Params, Row
+from modelpact.ledger.store import (
+    Conflict,
+    LedgerError,
+    LedgerUnavailable,
+    Params,
+    Refused,
+    Row,
+    spread,
+)
 
 if TYPE_CHECKING:
     import psycopg
+
+_LOCK: Final = 0x6D6F64656C706163
+"""The name of the advisory lock: writers share it, one that must be alone holds it."""
 
 
 class PostgresStore:
@@ -49,17 +60,19 @@ class PostgresConnection:
         return self._run(sql, params).rowcount
 
     def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run a statement once for each of several rows, in one round trip."""
-        with _told(), self._raw.cursor() as cursor:
-            cursor.executemany(_translated(sql).encode(), rows)
+        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
+        for statement, flat in spread(sql, rows):
+            self._run(statement, flat)
 
     def _run(self, sql: str, params: Params) -> "psycopg.Cursor[Any]":
         with _told():
             return self._raw.execute(_translated(sql).encode(), params or None)
 
-    def begin(self) -> None:
+    def begin(self, *, alone: bool = False) -> bool:
         """Begin a transaction that may write."""
-        self._run("BEGIN", ())
+        how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
+        self._run(f"BEGIN; SELECT {how}({_LOCK})", ())
+        return alone
 
     def commit(self) -> None:
         """Make the transaction durable."""
@@ -71,7 +84,10 @@ class PostgresConnection:
 
     def close(self) -> None:
         """Close the connection."""
-        self._raw.close()
+        import psycopg
+
+        with suppress(psycopg.Error):
+            self._raw.close()
 
 
 @contextmanager
@@ -81,8 +97,14 @@ def _told() -> Iterator[None]:
 
     try:
         yield
-    except (psycopg.errors.IntegrityError, psycopg.errors.SerializationFailure) as error:
+    except (
+        psycopg.errors.IntegrityError,
+        psycopg.errors.SerializationFailure,
+        psycopg.errors.DeadlockDetected,
+    ) as error:
         raise Conflict(_line(error)) from None
+    except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+        raise Refused(f"PostgreSQL: {_line(error)}") from None
     except psycopg.Error as error:
         raise LedgerUnavailable(f"PostgreSQL: {_line(error)}") from None
 

@@ -1,9 +1,7 @@
 """Stores: SQLite and PostgreSQL behind one small interface, chosen by URL."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from modelpact.ledger.schema import MIGRATIONS
@@ -21,12 +19,20 @@ class LedgerUnavailable(LedgerError):
     """The store did not take a write: nothing of it was kept, and it may be tried again."""
 
 
+class LedgerUncertain(LedgerUnavailable):
+    """The connection broke at the commit: look whether the write was kept before trying again."""
+
+
 class NewerSchema(LedgerError):
     """The store was made by a newer modelpact."""
 
 
 class Conflict(LedgerError):
     """Another writer was first: a key is taken."""
+
+
+class Refused(LedgerError):
+    """A statement that the store cannot make sense of: the fault of whoever wrote it."""
 
 
 class Connection(Protocol):
@@ -39,10 +45,13 @@ class Connection(Protocol):
         """Run a statement and return how many rows it changed."""
 
     def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run a statement once for each of several rows."""
+        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
 
-    def begin(self) -> None:
-        """Begin a transaction that may write."""
+    def begin(self, *, alone: bool = False) -> bool:
+        """Begin a transaction that may write; `alone`: nobody else writes events meanwhile.
+
+        Returns whether somebody else may have written since the last one began.
+        """
 
     def commit(self) -> None:
         """Make the transaction durable."""
@@ -63,86 +72,14 @@ class Store(Protocol):
         """Open a connection; raises `LedgerUnavailable` where that fails."""
 
 
-class SqliteStore:
-    """One file, in WAL mode, with every commit on disk before it is acknowledged."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.url = f"sqlite:{path}"
-
-    def connect(self, *, writer: bool) -> "SqliteConnection":
-        """Open a connection."""
-        try:
-            if writer and self.path != ":memory:":
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            raw = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=10
-            )
-            raw.execute("PRAGMA journal_mode=WAL")
-            raw.execute("PRAGMA synchronous=FULL")
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerUnavailable(f"{self.url} cannot be opened: {error}") from None
-        return SqliteConnection(raw)
-
-
-class SqliteConnection:
-    """A connection to SQLite."""
-
-    def __init__(self, raw: sqlite3.Connection) -> None:
-        self._raw = raw
-
-    def execute(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run a statement and return its rows, if it has any."""
-        return self._run(sql, params).fetchall()
-
-    def changed(self, sql: str, params: Params = ()) -> int:
-        """Run a statement and return how many rows it changed."""
-        return self._run(sql, params).rowcount
-
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run a statement once for each of several rows."""
-        with _told():
-            self._raw.executemany(sql, rows)
-
-    def _run(self, sql: str, params: Params) -> sqlite3.Cursor:
-        with _told():
-            return self._raw.execute(sql, params)
-
-    def begin(self) -> None:
-        """Begin a transaction that may write."""
-        self._run("BEGIN IMMEDIATE", ())
-
-    def commit(self) -> None:
-        """Make the transaction durable."""
-        self._run("COMMIT", ())
-
-    def rollback(self) -> None:
-        """Give the transaction up."""
-        if self._raw.in_transaction:
-            self._run("ROLLBACK", ())
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._raw.close()
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise Conflict(str(error)) from None
-    except sqlite3.Error as error:
-        raise LedgerUnavailable(f"SQLite: {error}") from None
-
-
 def open_store(url: str) -> Store:
     """Return the store that a URL names: `sqlite:FILE` or `postgresql://…`."""
     if url.startswith("sqlite:"):
+        from modelpact.ledger.sqlite import SqliteStore
+
         path = url.removeprefix("sqlite:")
         path = path.removeprefix("//") if path.startswith("///") else path
-        if not path:
+        if not path or path == ":memory:":
             raise InputError("store.url: sqlite: needs a file, such as sqlite:modelpact.db")
         return SqliteStore(path)
     if url.startswith(("postgresql://", "postgres://")):
@@ -152,23 +89,38 @@ def open_store(url: str) -> Store:
     raise InputError(f"store.url: {url!r:.80} is neither sqlite:FILE nor postgresql://…")
 
 
+def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield statements that insert many rows at once, of few sizes, so that they stay prepared.
+
+    One statement is one step: a thread that inserts row by row gives way to all others each time.
+    """
+    start = 0
+    while start < len(rows):
+        size = min(_LARGEST_STEP, 1 << ((len(rows) - start).bit_length() - 1))
+        flat = [value for row in rows[start : start + size] for value in row]
+        yield _widened(sql, size), flat
+        start += size
+
+
+@lru_cache(maxsize=128)
+def _widened(sql: str, size: int) -> str:
+    head, values, rest = sql.partition("VALUES ")
+    marks, close, rest = rest.partition(")")
+    return f"{head}{values}{', '.join([marks + close] * size)}{rest}"
+
+
+_LARGEST_STEP: Final = 128
 _VERSION: Final = "schema_version"
 
 
 def migrate(connection: Connection) -> None:
     """Bring a store's tables up to date; refuse one that a newer modelpact has made."""
-    connection.begin()
+    connection.begin(alone=True)
     try:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
         )
-        rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_VERSION,))
-        version = int(rows[0][0]) if rows else 0
-        if version > len(MIGRATIONS):
-            raise NewerSchema(
-                f"the store has schema {version}, this modelpact knows {len(MIGRATIONS)}: "
-                "upgrade modelpact to use it"
-            )
+        version = _version(connection)
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
@@ -179,3 +131,24 @@ def migrate(connection: Connection) -> None:
     except BaseException:
         connection.rollback()
         raise
+
+
+def check_schema(connection: Connection) -> None:
+    """Refuse to read a store whose tables are not those of this modelpact."""
+    version = _version(connection)
+    if version < len(MIGRATIONS):
+        raise LedgerError(
+            f"the store has schema {version}, this modelpact needs {len(MIGRATIONS)}: "
+            "open it once for writing, and it is brought up to date"
+        )
+
+
+def _version(connection: Connection) -> int:
+    rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_VERSION,))
+    version = int(rows[0][0]) if rows else 0
+    if version > len(MIGRATIONS):
+        raise NewerSchema(
+            f"the store has schema {version}, this modelpact knows {len(MIGRATIONS)}: "
+            "upgrade modelpact to use it"
+        )
+    return version

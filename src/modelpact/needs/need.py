@@ -17,6 +17,7 @@ import msgspec
 from modelpact.catalog.statement import LARGEST_LIMIT
 from modelpact.vocabulary.capability import (
     CAPABILITIES,
+    AnyOf,
     Capability,
     Ladder,
     SameAs,
@@ -110,14 +111,14 @@ def _check_sign(info: Capability, sign: str, text: str) -> None:
 
 
 def stands_on(need: Need) -> tuple[str, ...]:
-    """Return the capability and the one it follows from, so that constraints see through both."""
+    """Return the capability and those it may follow from, so that constraints see through it."""
     formula = need.capability_info.formula
     if isinstance(formula, SameAs):
         return need.capability, formula.base
     if isinstance(formula, Ladder):
-        steps = ladder_steps(formula, need)
-        if len(steps) == 1:
-            return need.capability, steps[0][1]
+        return need.capability, *(base for _, base in ladder_steps(formula, need))
+    if isinstance(formula, AnyOf):
+        return need.capability, *formula.bases
     return (need.capability,)
 
 
@@ -214,6 +215,20 @@ def _larger(one: Need, other: Need) -> int | str | None:
     return max(one.minimum, other.minimum, key=lambda value: info.choices.index(str(value)))
 
 
+def _is_checked(one: Need) -> bool:
+    """Tell whether a need is such as `need` makes them; one made by hand may be anything."""
+    info = CAPABILITIES.get(one.capability) if type(one.capability) is str else None
+    if info is None or one.level not in _STRICTNESS or one.min_support not in MIN_SUPPORTS:
+        return False
+    if type(one.required_by) is not tuple:
+        return False
+    if one.minimum is None:
+        return True
+    if info.kind == "limit":
+        return type(one.minimum) is int and 0 <= one.minimum <= LARGEST_LIMIT
+    return info.kind == "choice" and one.minimum in info.choices
+
+
 def _by(one: Need) -> str:
     return ", ".join(one.required_by) or "one need"
 
@@ -225,6 +240,7 @@ class Needs:
 
     def __init__(self, needs: Iterable[Need | str] | str = ()) -> None:
         merged: dict[str, Need] = {}
+        requirers: dict[str, dict[str, None]] = {}
         if isinstance(needs, str):
             needs = [part for part in needs.split(",") if part.strip()]
         if not isinstance(needs, Iterable):
@@ -234,9 +250,26 @@ class Needs:
                 one = Need.parse(one)
             elif not isinstance(one, Need):
                 raise InvalidNeed(f"a need is a Need or its text, not {type(one).__name__}")
+            elif not _is_checked(one):
+                one = need(
+                    one.capability,
+                    level=one.level,
+                    min_support=one.min_support,
+                    minimum=one.minimum,
+                    required_by=one.required_by,
+                )
             before = merged.get(one.capability)
-            merged[one.capability] = one if before is None else stricter(before, one)
-        self._needs = tuple(merged.values())
+            requirers.setdefault(one.capability, {}).update(dict.fromkeys(one.required_by))
+            if before is not None:  # requirers are put together once, at the end
+                both = stricter(before, one)
+                one = msgspec.structs.replace(both, required_by=before.required_by)
+            merged[one.capability] = one
+        self._needs = tuple(
+            one
+            if len(requirers[name]) == len(one.required_by)
+            else msgspec.structs.replace(one, required_by=tuple(requirers[name]))
+            for name, one in merged.items()
+        )
         self._hash = hash(self._needs)
         self.bases = frozenset(name for one in self._needs for name in stands_on(one))
         """The capabilities needed, and those that they follow from."""

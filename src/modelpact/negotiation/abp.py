@@ -116,6 +116,8 @@ def negotiate(
     """Negotiate all required capabilities; with strategies, what they emulate is emulatable."""
     claims = manifest if isinstance(manifest, Claims) else read_manifest(manifest)
     needs = requirements if isinstance(requirements, Needs) else read_abp(requirements)
+    if any(need.level != "hard" for need in needs):
+        raise InputError("requirements: abp has no levels; every requirement is hard")
     policy = Policy(emulate=bool(strategies.labels))
     verdict = decide(needs, claims, policy, strategies)
     lists: dict[str, list[str]] = {"native": [], "emulatable": [], "unsupported": []}

@@ -1,6 +1,7 @@
 """Negotiation: needs × claims × policy → verdict. Pure, total and deterministic."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -8,9 +9,9 @@ import msgspec
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
-from modelpact.needs.need import Need, Needs, ladder_steps, stands_on
+from modelpact.needs.need import Need, Needs, ladder_steps
 from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
-from modelpact.vocabulary.capability import CAPABILITIES, Ladder
+from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs
 from modelpact.vocabulary.errors import InputError, brief, nearest
 from modelpact.vocabulary.support import satisfies
 
@@ -27,7 +28,7 @@ class Strategies:
     __slots__ = ("labels",)
 
     def __init__(self, labels: Mapping[str, str]) -> None:
-        self.labels = dict(labels)
+        self.labels: Mapping[str, str] = MappingProxyType(dict(labels))
 
 
 NO_STRATEGIES: Final = Strategies({})
@@ -50,6 +51,8 @@ def negotiate(
         needs = Needs(needs)
     if not isinstance(policy, Policy):
         raise InputError(f"policy is a Policy, not {brief(policy)}")
+    if not isinstance(strategies, Strategies):
+        raise InputError(f"strategies are Strategies, not {brief(strategies)}")
     if isinstance(target, str):
         catalog = catalog or default_catalog()
         target = catalog.resolve(*catalog.split(target))
@@ -81,7 +84,7 @@ def model_notes(target: Resolution, catalog: Catalog) -> tuple[str, ...]:
             notes.append("if it is a deployment, say in modelpact.toml whose model: same_as")
     if target.status == "deprecated" and not target.retires:
         notes.append("this model is deprecated")
-    elif target.retired_by(catalog.day):
+    elif target.retired_by(catalog.today):
         notes.append(f"this model was to retire on {target.retires}")
     return tuple(notes)
 
@@ -117,7 +120,7 @@ def _claim(need: Need, claims: ClaimSource) -> Claim:
     if formula is None or need.minimum == formula.floor or _stands_alone(claim):
         return claim
     unsure: Claim | None = None
-    for value, base_id in ladder_steps(formula, need):
+    for value, base_id in reversed(ladder_steps(formula, need)):
         base = claims.claim(base_id)
         if satisfies(base.support, need.min_support):
             return Claim(need.capability, base.support, value, base.reason, evidence=claim.evidence)
@@ -222,7 +225,7 @@ def _constrained(findings: list[Finding], constraints: list[Constraint]) -> list
     engaged: dict[str, list[int]] = {}
     for place, one in enumerate(findings):
         if one.outcome == "met" and one.need.level != "probed":
-            for name in stands_on(one.need):
+            for name in _carried_by(one):
                 engaged.setdefault(name, []).append(place)
     clashes: dict[int, set[str]] = {}
     for constraint in constraints:
@@ -234,6 +237,19 @@ def _constrained(findings: list[Finding], constraints: list[Constraint]) -> list
         named = tuple(sorted(others))
         findings[place] = Finding(one.need, one.claim, outcome, "conflict", conflicts=named)
     return findings
+
+
+def _carried_by(finding: Finding) -> tuple[str, ...]:
+    """Return the capabilities that a met need really uses on this model."""
+    need, value = finding.need, finding.claim.value
+    formula = need.capability_info.formula
+    if isinstance(formula, SameAs):
+        return need.capability, formula.base
+    if isinstance(formula, Ladder):
+        return need.capability, *(base for step, base in formula.steps if step == value)
+    if isinstance(formula, AnyOf) and isinstance(value, tuple) and len(value) == 1:
+        return need.capability, f"{value[0]}-input"
+    return (need.capability,)
 
 
 def _clash(

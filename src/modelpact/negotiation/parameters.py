@@ -9,7 +9,7 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
 from modelpact.negotiation.verdict import ParamAffected, shown
 from modelpact.vocabulary.errors import InputError, brief
-from modelpact.vocabulary.redaction import redact
+from modelpact.vocabulary.redaction import redact, redact_text
 
 Action = Literal["applies", "rename", "unsupported", "unknown", "invalid", "conflict"]
 SourceLayer = Literal["defaultParams", "launch", "/params"]
@@ -178,14 +178,18 @@ def params_affected(
     for layer in SOURCE_LAYERS:
         for path, value in _flat(layers.get(layer, {})):
             effective[path] = (value, layer)
-    affected: list[ParamAffected] = []
-    for path, (value, layer) in effective.items():
-        found = _finding(path, value, target)
-        if found.action in ("unsupported", "invalid"):
-            affected.append(
-                ParamAffected(path, found.reason, target.model, redact(value, name=path[-1]), layer)
-            )
-    return tuple(affected)
+    findings = [_finding(path, value, target) for path, (value, _) in effective.items()]
+    return tuple(
+        ParamAffected(
+            found.path,
+            redact_text(found.reason),
+            target.model,
+            redact(found.value, name=found.path[-1]),
+            effective[found.path][1],
+        )
+        for found in _without_conflicts(findings, target)
+        if found.action in ("unsupported", "invalid", "conflict")
+    )
 
 
 def _flat(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -242,7 +246,9 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
 
 def _format_capability(value: Any) -> str:
     kind = value.get("type") if isinstance(value, Mapping) else value
-    return {"json_schema": "structured-output", "json_object": "json-object"}.get(str(kind), "")
+    if not isinstance(kind, str):
+        return ""
+    return {"json_schema": "structured-output", "json_object": "json-object"}.get(kind, "")
 
 
 def _because(target: Resolution, name: str) -> str:

@@ -50,7 +50,7 @@ def markdown(verdict: Verdict, diagnostic: Diagnostic | None = None) -> str:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += [part for note in verdict.notes for part in ("", f"Note: {note}.")]
     if diagnostic is not None and diagnostic.suggestion:
-        lines += ["", f"Suggestion: `{diagnostic.suggestion}` meets every need."]
+        lines += ["", f"Suggestion: `{diagnostic.suggestion}` meets every hard need."]
     if diagnostic is not None and diagnostic.params_affected:
         lines += ["", "Parameters that will not apply:", ""]
         for param in diagnostic.params_affected:
@@ -102,6 +102,8 @@ def evidence_text(claim: Claim) -> str:
     evidence = claim.evidence
     if evidence is None:
         return "nothing says"
+    if evidence.layer == "derived":
+        return evidence.rule + (", disputed" if evidence.disputed else "")
     if evidence.votes:
         said = " ".join(dict.fromkeys(vote.lineage for vote in evidence.votes))
         whose = f" on {evidence.rule}" if evidence.layer == "family" else ""
@@ -110,7 +112,6 @@ def evidence_text(claim: Claim) -> str:
     return {
         "rule": f"rule “{evidence.rule}”",
         "correction": f"correction “{evidence.rule}”",
-        "derived": evidence.rule,
         "defaults": "defaults only",
         "overlay": f"your {evidence.source}",
     }.get(evidence.layer, evidence.rule or evidence.layer)

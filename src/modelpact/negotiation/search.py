@@ -10,7 +10,7 @@ from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.facts import sorting_price
 from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
-from modelpact.needs.need import Need, Needs, stands_on
+from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
 from modelpact.negotiation.verdict import Policy, Verdict
 from modelpact.vocabulary.errors import InputError, brief
@@ -59,7 +59,7 @@ def surely_meets(needs: Needs, claims: ClaimSource) -> bool:
 
 
 def suggest(
-    needs: Needs,
+    needs: Needs | Iterable[Need | str] | str,
     *,
     avoid: str = "",
     policy: Policy = DEFAULT_POLICY,
@@ -71,6 +71,7 @@ def suggest(
     price. It is never applied by itself.
     """
     catalog = catalog or default_catalog()
+    needs = needs if isinstance(needs, Needs) else Needs(needs)
     same = avoid.partition("/")[0]
     if same:
         here = find_models(needs, provider=same, sort="price", catalog=catalog)
@@ -88,7 +89,8 @@ def _first_good(
         if target == avoid:
             continue
         one = catalog.resolve(*catalog.split(target))
-        if _recommendable(one) and surely_meets(needs, one):
+        gone = one.retired_by(catalog.today)
+        if not gone and _recommendable(one) and surely_meets(needs, one):
             verdict = negotiate(needs, one, policy)
             if verdict.ok:
                 return verdict
@@ -127,26 +129,28 @@ def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retire
         elif kind == "limit":
             hits &= index.at_least(need.capability, max(1, int(need.minimum or 1)))
         else:
-            hits &= _by_asking(catalog, hits, need)
-    return hits & ~_conflicting(catalog, needs)
+            hits &= _those_that_meet(catalog, Needs([need]), hits)
+    return _without_conflicts(catalog, needs, hits)
 
 
-def _conflicting(catalog: Catalog, needs: Needs) -> int:
-    """Return the models on which the hard needs exclude each other."""
-    wanted = {name for need in needs if need.level == "hard" for name in stands_on(need)}
-    models = 0
+def _without_conflicts(catalog: Catalog, needs: Needs, hits: int) -> int:
+    """Leave out the models on which the hard needs exclude each other."""
+    hard = Needs(need for need in needs if need.level == "hard")
+    plain = {need.capability for need in hard}
     for rule in catalog.rulebook.constraints:
-        if wanted.issuperset(rule.excludes):
-            models |= catalog.index.constrained_by(rule.name)
-    return models
+        if hard.bases.issuperset(rule.excludes):
+            doubtful = hits & catalog.index.constrained_by(rule.name)
+            hits &= ~doubtful
+            if not plain.issuperset(rule.excludes):
+                hits |= _those_that_meet(catalog, hard, doubtful)
+    return hits
 
 
-def _by_asking(catalog: Catalog, hits: int, need: Need) -> int:
-    """Ask each model that is still in question: the index has no choices and no extensions."""
-    only = Needs([need])
+def _those_that_meet(catalog: Catalog, needs: Needs, models: int) -> int:
+    """Ask each of some models."""
     kept = 0
-    for place, target in _named(catalog, hits):
-        if surely_meets(only, catalog.resolve(*catalog.split(target))):
+    for place, target in _named(catalog, models):
+        if surely_meets(needs, catalog.resolve(target)):
             kept |= 1 << place
     return kept
 
@@ -160,7 +164,9 @@ def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
         if provider != current:
             current, names = provider, catalog.models.names(provider)
         name = names[within]
-        if not spoken_of or (provider, name) not in spoken_of:
+        if provider in catalog.configured:
+            continue  # the operator gave this name to another provider
+        if not spoken_of or (provider, name.lower()) not in spoken_of:
             yield place, f"{provider}/{name}"
 
 
@@ -171,6 +177,6 @@ def _operator_models(
     wanted = {catalog.find_provider(name) for name in providers} - {None}
     for name, model in sorted({*catalog.overlay, *catalog.evidence}):
         if not providers or name in providers or catalog.find_provider(name) in wanted:
-            one = catalog.resolve(name, model)
+            one = catalog.resolve(name, catalog.spelled(name, model))
             if (retired or not one.retired_by(catalog.day)) and surely_meets(needs, one):
                 yield one.target

@@ -17,6 +17,9 @@ Policy = Literal["drain", "cancel"]
 _ID: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]{1,200}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
+_IDENTITY: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_BASE_URL: Final = re.compile(r"https?://[^\s?#@]{1,200}")
 
 
 class ContractError(ModelpactError):
@@ -45,11 +48,13 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     description: str = ""
 
 
-class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Registration(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
     """What a provider presents: who it is, what it offers, what that costs and in which units.
 
-    `identity` is the fingerprint of its certificate's key, `signing_key` the public key of its
-    response signatures; both are pinned. In-process providers have neither.
+    `identity` is the fingerprint of its certificate's key, `signing_key` the public Ed25519 key of
+    its signatures in hex; both are pinned. In-process providers have neither.
     """
 
     id: str
@@ -98,7 +103,10 @@ def check_registration(one: Registration) -> None:
             "registration.currency: three letters, with the unit currency and only then"
         )
     if one.max_latency_ms is not None and one.max_latency_ms < 1:
-        raise InputError("registration.max_latency_ms: expected a number above zero")
+        raise InputError("registration.maxLatencyMs: expected a number above zero")
+    if one.category == "signal-source" and one.max_latency_ms is None:
+        raise InputError("registration.maxLatencyMs: a signal source declares its longest delay")
+    _check_trust(one)
     seen: set[str] = set()
     for place, offer in enumerate(one.offers):
         where = f"registration.offers[{place}]"
@@ -116,6 +124,24 @@ def check_registration(one: Registration) -> None:
                 raise InputError(f"{where}.rates: {rate.unit} is not a unit that can have a price")
         if offer.rates and "currency" not in one.units:
             raise InputError(f"{where}.rates: prices need a currency")
+
+
+def _check_trust(one: Registration) -> None:
+    """Check identity, key and address: who is reached over a network has all of them."""
+    if one.identity and not _IDENTITY.fullmatch(one.identity):
+        raise InputError("registration.identity: expected sha256: and 64 hex digits")
+    if one.signing_key and not _KEY.fullmatch(one.signing_key):
+        raise InputError("registration.signingKey: expected an Ed25519 public key as 64 hex digits")
+    if bool(one.identity) and not one.signing_key:
+        raise InputError("registration.signingKey: who has an identity signs its answers")
+    if not one.base_url:
+        return
+    if not _BASE_URL.fullmatch(one.base_url):
+        raise InputError("registration.baseUrl: expected https://HOST:PORT, without a query")
+    if not one.signing_key:
+        raise InputError("registration.signingKey: who is reached over a network signs its answers")
+    if one.base_url.startswith("https:") and not one.identity:
+        raise InputError("registration.identity: needed with https, it is pinned")
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -136,6 +162,13 @@ class Invocation(msgspec.Struct, frozen=True):
     settled_by: str | None = None
     partials: int = 0
     attribution: Attribution = Attribution()
+    owner: str = ""
+    """The runtime that opened it."""
+    acknowledged: int | None = None
+    """When the provider promised an answer."""
+    answered: int | None = None
+    """When the provider's final answer came, in time or late."""
+    reminders: int = 0
 
 
 class Reply(msgspec.Struct, frozen=True):

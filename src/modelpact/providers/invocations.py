@@ -6,19 +6,20 @@ import msgspec
 
 from modelpact.ledger.canonical import NotCanonical, canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
-from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Transaction
-from modelpact.providers.contract import Invocation
+from modelpact.providers.contract import ContractError, Invocation
 
 COLUMNS: Final = (
     "id, provider, capability, semantics, state, input, envelope, event, created, deadline, "
-    "output, error, settled_by, partials, attribution"
+    "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders"
 )
 
 
 def load(tx: Transaction, invocation_id: str) -> Invocation:
     """Return an invocation as a transaction sees it."""
     rows = tx.execute(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
+    if not rows:
+        raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
     return read_row(rows[0])
 
 
@@ -40,18 +41,27 @@ def read_row(row: tuple[Any, ...]) -> Invocation:
         settled_by=row[12],
         partials=row[13],
         attribution=msgspec.json.decode(row[14], type=Attribution),
+        owner=row[15],
+        acknowledged=row[16],
+        answered=row[17],
+        reminders=row[18],
     )
 
 
-def latest_cost(tx: Transaction, settled: Event) -> CostRecord:
+def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
     """Return the record that stands for an event now: its own, or its last correction's."""
+    envelope, _, number = event_id.rpartition(":")
+    if not number.isdecimal() or len(number) > 18:
+        return None
     rows = tx.execute(
         "SELECT payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ? "
         "ORDER BY sequence DESC LIMIT 1",
-        (settled.envelope, settled.id),
+        (envelope, event_id),
+    ) or tx.execute(
+        "SELECT payload FROM events WHERE envelope = ? AND sequence = ?", (envelope, int(number))
     )
-    cost = msgspec.json.decode(rows[0][0])["cost"] if rows else settled.payload["cost"]
-    return msgspec.convert(cost, CostRecord)
+    cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
+    return None if cost is None else msgspec.convert(cost, CostRecord)
 
 
 def check_json(value: Any) -> None:
@@ -65,6 +75,6 @@ def check_json(value: Any) -> None:
 
 
 def elapsed(tx: Transaction, invocation: Invocation) -> CostRecord:
-    """Return the cost of an invocation whose provider reported none: the time it took, estimated."""
+    """Return the cost where a provider reported none: the time that it took, as an estimate."""
     line = CostLine("time", max(0, tx.now - invocation.created))
     return CostRecord((line,), invocation.attribution, estimate=True)

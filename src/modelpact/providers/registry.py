@@ -1,5 +1,7 @@
 """The registry: which providers are registered, kept in the ledger's store."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from modelpact.ledger.event import Draft, Event
@@ -10,6 +12,7 @@ from modelpact.providers.contract import (
     Registration,
     check_registration,
 )
+from modelpact.providers.upstreams import plain_upstream
 
 ENVELOPE = "registry"
 """The envelope in which providers come and go."""
@@ -20,13 +23,28 @@ _REGISTRATION = msgspec.json.Decoder(Registration)
 class Registry:
     """Providers, registered and persisted. Nothing is routed to one that is not active."""
 
-    def __init__(self, ledger: Ledger, profile: Profile) -> None:
+    def __init__(
+        self, ledger: Ledger, profile: Profile, plain_http: frozenset[str] = frozenset()
+    ) -> None:
         self._ledger = ledger
         self._profile = profile
+        self._plain_http = plain_http
 
-    def register(self, registration: Registration, *, cause: str | None = None) -> Event:
-        """Register a provider, or register it anew with the same identity."""
+    def register(
+        self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
+    ) -> Event:
+        """Register a provider, or register it anew with the same identity.
+
+        Who was deregistered for a violation does not come back by itself.
+        """
+        return self._ledger.write(self.registering(registration, cause=cause, by_itself=by_itself))
+
+    def registering(
+        self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
+    ) -> Callable[[Transaction], Event]:
+        """Check a registration and return the work that keeps it."""
         check_registration(registration)
+        plain = plain_upstream(registration.base_url, self._plain_http)
         if self._profile.require_identity and not (
             registration.identity and registration.signing_key
         ):
@@ -40,10 +58,16 @@ class Registry:
             before = tx.execute(
                 "SELECT identity, state FROM providers WHERE id = ?", (registration.id,)
             )
-            if before and before[0][0] != registration.identity:
+            if before and before[0][1] == "active" and before[0][0] != registration.identity:
                 raise ContractError(
                     "identity_mismatch",
                     f"{registration.id} is registered with another identity; deregister it first",
+                )
+            if before and before[0][1] == "expelled" and by_itself:
+                raise ContractError(
+                    "expelled",
+                    f"{registration.id} was deregistered for a violation: an operator registers it "
+                    "again, with `modelpact providers register`",
                 )
             tx.open_envelope(ENVELOPE, "registry", "providers")
             payload = {"provider": registration.id, "registration": _plain(registration)}
@@ -61,9 +85,12 @@ class Registry:
                     tx.now,
                 ),
             )
+            if plain is not None:
+                allowed = {"provider": registration.id, "host": plain}
+                tx.append(Draft(ENVELOPE, "upstream.allowed", allowed, event.id))
             return event
 
-        return self._ledger.write(work)
+        return work
 
     def find(self, provider: str) -> tuple[Registration, str] | None:
         """Return a provider's registration and state, or None."""
@@ -84,18 +111,26 @@ class Registry:
             )
         return registration
 
+    def of_identity(self, identity: str) -> list[tuple[Registration, str]]:
+        """Return the providers that are registered with this identity."""
+        rows = self._ledger.read(
+            "SELECT registration, state FROM providers WHERE identity = ? ORDER BY id", (identity,)
+        )
+        return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
+
     def listed(self) -> list[tuple[Registration, str]]:
         """Return every provider with its state."""
         rows = self._ledger.read("SELECT registration, state FROM providers ORDER BY id")
         return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
-def mark_deregistered(tx: Transaction, provider: str, reason: str, cause: str | None) -> Event:
+def mark_deregistered(
+    tx: Transaction, provider: str, reason: str, cause: str | None, state: str = "deregistered"
+) -> Event:
     """Take a provider out of routing, in a transaction of the caller's."""
     changed = tx.changed(
-        "UPDATE providers SET state = 'deregistered', deregistered = ? "
-        "WHERE id = ? AND state = 'active'",
-        (tx.now, provider),
+        "UPDATE providers SET state = ?, deregistered = ? WHERE id = ? AND state = 'active'",
+        (state, tx.now, provider),
     )
     if not changed:
         raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")

@@ -19,7 +19,7 @@ class UnknownName(InputError):
     def __init__(self, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
         self.kind = kind
         self.name = name
-        self.nearest = nearest(str(name), known)
+        self.nearest = nearest(name, known) if isinstance(name, str) else ()
         meant = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
         more = f" ({hint})" if hint else ""
         super().__init__(f"unknown {kind} {brief(name)}{meant}{more}")

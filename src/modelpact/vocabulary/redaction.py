@@ -10,28 +10,31 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
+
 REDACTED: Final = "[REDACTED]"
 
 _SHAPES: Final = r"""
     -----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----            # PEM, whole or cut off
         (?:.*?-----END\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY-----|.*)
-    | \b(?i:bearer)\s+(?:(?=[^\s"',;]*[0-9])[A-Za-z0-9._~+/=-]{12,}|[A-Za-z_~+/=]{24,}(?![-.]))
-    | \b(?i:basic)\s+(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{12,}={0,2}(?![A-Za-z0-9-])
-    | \beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?   # JWT
-    | (?<=://)[^\s/:@]{1,256}:[^\s/@]{1,256}(?=@)            # user:password@ in a URL
-    | (?<![A-Za-z0-9_-])(?:
-        sk-[A-Za-z0-9]{20,}                                  # OpenAI and those who follow it
-      | sk-(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{16,}
-      | [rsp]k_(?:live|test)_[A-Za-z0-9]{16,}                # Stripe
-      | gh[opusr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
-      | glpat-[A-Za-z0-9_-]{18,}
-      | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,} | GOCSPX-[A-Za-z0-9_-]{20,}
-      | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}
-      | xox[abceoprs]-[A-Za-z0-9-]{10,} | xapp-[A-Za-z0-9-]{10,}
-      | (?:hf|gsk|r8|npm|pplx|nvapi|fw|csk|tgp_v1)[_-](?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{24,}
-      | xai-[A-Za-z0-9]{24,}
-      | pypi-[A-Za-z0-9_-]{50,}
-    )
+    | \b(?i:bearer)\s+(?:(?=[^\s"',;]{0,64}[0-9])[A-Za-z0-9._~+/=-]{12,}|[A-Za-z_~+/=]{24,}(?![-.]))
+    | \b(?i:basic)\s+(?=[A-Za-z+/]{0,64}[0-9])[A-Za-z0-9+/]{12,}={0,2}(?![A-Za-z0-9-])
+    | \beyJ[A-Za-z0-9_-]{6,2000}\.[A-Za-z0-9_-]{6,4000}(?:\.[A-Za-z0-9_-]*)?   # JWT
+    | (?<=://)[^\s/@]{0,256}:[^\s@]{1,256}(?=@)              # user:password@ in a URL
+    | (?<=://)[^\s/:@]{16,256}(?=@)                          # token@ in a URL
+    | (?i:(?<=api_key=)|(?<=api-key=)|(?<=apikey=)|(?<=password=)|(?<=passwd=)|(?<=access_token=)
+        |(?<=client_secret=))[^\s&;,"']{4,}                  # in a query or a command
+    | (?<![a-z])sk-(?:[A-Za-z0-9]{20,}                       # OpenAI and those who follow it
+        |(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{16,})
+    | \b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}                # Stripe
+    | gh[opusr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
+    | glpat-[A-Za-z0-9_-]{18,}
+    | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,} | GOCSPX-[A-Za-z0-9_-]{20,}
+    | (?:AKIA|ASIA|ABIA|ACCA)(?=[A-Z]{0,15}[0-9])[A-Z0-9]{16}
+    | xox[abceoprs]-[A-Za-z0-9-]{10,} | xapp-[A-Za-z0-9-]{10,}
+    | (?<![A-Za-z0-9])(?:hf|gsk|r8|npm|pplx|nvapi|fw|csk|tgp_v1)_[A-Za-z0-9]{24,}
+    | (?<![A-Za-z0-9])(?:pplx|nvapi|csk|xai)-(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{24,}
+    | pypi-[A-Za-z0-9_-]{50,}
     """
 
 
@@ -42,14 +45,14 @@ def _shapes() -> re.Pattern[str]:
 
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS: Final = frozenset(
-    {"secret", "password", "passwd", "pwd", "passphrase", "credential", "authorization", "cookie"}
-    | {"apikey", "accesskey", "authkey", "privatekey", "secretkey", "bearer", "authtoken"}
-    | {"accesstoken", "refreshtoken", "sessiontoken"}
+_SECRET_ENDINGS: Final = (
+    *("secret", "password", "passwd", "pwd", "passphrase", "credential", "authorization", "cookie"),
+    *("apikey", "accesskey", "authkey", "privatekey", "secretkey", "bearer", "authtoken"),
+    *("accesstoken", "refreshtoken", "sessiontoken"),
 )
 _KEY_OWNERS: Final = frozenset(
     {"api", "access", "account", "auth", "encryption", "private", "secret", "shared", "signing"}
-    | {"ssh", "service"}
+    | {"ssh", "service", "subscription"}
 )
 _TOKEN_OWNERS: Final = frozenset(
     {"access", "api", "auth", "bearer", "csrf", "id", "refresh", "secret", "session"}
@@ -63,23 +66,24 @@ _DEEPEST: Final = 64
 
 def redact_text(text: str) -> str:
     """Return the text with every secret-shaped part of it replaced."""
-    found = 1
-    while found:  # a secret that follows another without a gap shows only when that one is gone
+    for _ in range(3):  # a secret that follows another without a gap may show when that one is gone
         text, found = _shapes().subn(REDACTED, text)
+        if not found:
+            break
     return text
 
 
 def is_secret_name(name: str) -> bool:
     """Tell whether a value under this name is a secret whatever it looks like."""
-    words = [word.lower() for word in _WORDS.findall(name[:256])]
+    words = [word.lower() for word in _WORDS.findall(name[-256:])]
     if not words:
         return False
     if words[-1] == "token":
         return len(words) == 1 or words[-2] not in _ORDINARY_TOKENS
     single = [word.removesuffix("s") for word in words]
-    if not _SECRET_WORDS.isdisjoint((*words, *single)):
+    if any(word.endswith(ending) for word in single for ending in _SECRET_ENDINGS):
         return True
-    return any(
+    return (name.isupper() and single[-1] == "key") or any(
         (second == "key" and first in _KEY_OWNERS) or (second == "token" and first in _TOKEN_OWNERS)
         for first, second in pairwise(single)
     )
@@ -102,14 +106,28 @@ def _redact(value: Any, name: str, depth: int) -> Any:
     if depth >= _DEEPEST:
         return REDACTED
     if isinstance(value, Mapping):
-        return {
-            redact_text(key) if isinstance(key, str) else key: _redact(
-                one, key if isinstance(key, str) else "", depth + 1
-            )
-            for key, one in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [_redact(one, "", depth + 1) for one in value]
+        return _redact_mapping(value, depth)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        listed = list(value)
+        if len(listed) == 2 and isinstance(listed[0], str) and is_secret_name(listed[0]):
+            return [listed[0], REDACTED]
+        return [_redact(one, "", depth + 1) for one in listed]
+    if isinstance(value, msgspec.Struct):
+        return _redact_mapping(msgspec.structs.asdict(value), depth)
     if isinstance(value, (bytes, bytearray)):
         return REDACTED
     return redact_text(str(value))
+
+
+def _redact_mapping(value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+    named = value.get("name")
+    found: dict[Any, Any] = {}
+    for key, one in value.items():
+        label = key if isinstance(key, str) else ""
+        if key == "value" and isinstance(named, str):
+            label = named
+        shown = redact_text(label) if label and isinstance(key, str) and key == label else key
+        while shown in found:
+            shown = f"{shown}'"
+        found[shown] = _redact(one, label, depth + 1)
+    return found

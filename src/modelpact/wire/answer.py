@@ -11,6 +11,7 @@ from modelpact.wire.message import Message, Source
 class Line(Source, Protocol):
     """The connection that an answer comes by."""
 
+    name: str
     peer_certificate: bytes | None
 
     def drop(self) -> None:
@@ -18,7 +19,7 @@ class Line(Source, Protocol):
 
 
 class Answer(Message):
-    """A response: read it, iterate over it, or close it; left alone it keeps its connection."""
+    """A response. Read all of it or close it: left half-read, it keeps its connection."""
 
     __slots__ = ("_default_limit", "_line", "peer_certificate", "status")
 
@@ -33,15 +34,19 @@ class Answer(Message):
     async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body; one longer than the limit is given up, not cut."""
         limit = self._default_limit if limit is None else limit
+        parts = [self.arrived()]
+        room = limit - len(parts[0])
         try:
-            whole = await self.gather(limit)
+            while room >= 0 and (part := await self.take()):
+                parts.append(part)
+                room -= len(part)
         except BaseException:
             await self.aclose()
             raise
-        if whole is None:
+        if room < 0:
             await self.aclose()
-            raise WireError("body", f"the answer is longer than {limit} bytes")
-        return whole
+            raise WireError("body", f"{self._line.name}: the answer is longer than {limit} bytes")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def aclose(self) -> None:
         """Give up what has not arrived, and the connection with it; harmless when all has."""
@@ -59,10 +64,6 @@ class Answer(Message):
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-    def __del__(self) -> None:
-        if not self._ended and self._error is None:
-            self._line.drop()
 
     def __repr__(self) -> str:
         return f"<Answer {self.status}>"

@@ -4,7 +4,6 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterable
-from math import inf
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,7 +20,7 @@ from modelpact.wire.watch import Watch
 DEFAULT_TIMEOUTS: Final = Timeouts()
 DEFAULT_LIMITS: Final = PoolLimits()
 _METHOD: Final = re.compile(r"[A-Z][A-Z-]*")
-_HOST_GIVEN: Final = re.compile(r"^host:", re.IGNORECASE | re.MULTILINE)
+_METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
 _WITH_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 _MOST_REMEMBERED: Final = 1_024
 _READ_SIZE: Final = 65_536
@@ -38,7 +37,7 @@ class Client:
         limits: PoolLimits = DEFAULT_LIMITS,
         proxy: str | None = None,
     ) -> None:
-        """`tls` holds what is trusted and the client's certificate; by default the system's trust."""
+        """`tls` says whom to trust and holds the client's certificate; else the system's trust."""
         if proxy is not None:
             raise InputError("proxies are not supported: connect directly, or leave `proxy` out")
         self._tls = tls
@@ -66,20 +65,19 @@ class Client:
         place = self._places.get(url) or self._place(url)
         head = _request_head(method, place, headers, body)
         pool = self._pools.get(place.origin) or self._pool(place.origin)
-        total_by = inf
-        if timeouts.total != inf:
-            total_by = asyncio.get_running_loop().time() + timeouts.total
-        connect = min(timeouts.connect, timeouts.total)
+        total_by = pool.deadline(timeouts.total)
         head_only = method == "HEAD"
         line = pool.free_line()
         if line is None:
-            line = await pool.line(connect)
+            line = await pool.line(min(timeouts.connect, timeouts.total))
         try:
             return await line.exchange(head, body, timeouts, total_by, head_only=head_only)
         except ConnectionLost:
             if not _may_send_again(line, body):
                 raise
-        line = await self._pool(place.origin).line(connect, fresh=True)
+        pool = self._pool(place.origin)
+        left = total_by - asyncio.get_running_loop().time()
+        line = await pool.line(min(timeouts.connect, left), fresh=True)
         return await line.exchange(head, body, timeouts, total_by, head_only=head_only)
 
     @property
@@ -138,14 +136,15 @@ def _may_send_again(line: ClientLine, body: bytes | AsyncIterable[bytes]) -> boo
 def _request_head(
     method: str, place: Place, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
 ) -> bytes:
-    if not _METHOD.fullmatch(method) or method == "CONNECT":
+    if method not in _METHODS and (not _METHOD.fullmatch(method) or method == "CONNECT"):
         raise InputError(f"method {brief(method)}: expected one such as GET or POST")
-    lines = header_lines(headers)
-    host = "" if _HOST_GIVEN.search(lines) else f"host: {place.authority}\r\n"
     if not isinstance(body, bytes):
         length = "transfer-encoding: chunked\r\n"
     elif body or method in _WITH_BODY:
         length = f"content-length: {len(body)}\r\n"
     else:
         length = ""
-    return latin(f"{method} {place.target} HTTP/1.1\r\n{host}{lines}{length}\r\n")
+    return latin(
+        f"{method} {place.target} HTTP/1.1\r\nhost: {place.authority}\r\n"
+        f"{header_lines(headers)}{length}\r\n"
+    )

@@ -7,14 +7,12 @@ from math import inf
 from typing import Final, Literal, cast
 
 from modelpact.wire.errors import ClientLeft, Refused
-from modelpact.wire.exchange import Handler, Incoming, Outgoing, refusal
-from modelpact.wire.limits import Limits
+from modelpact.wire.exchange import Incoming, refusal
 from modelpact.wire.reader import RequestReader
-from modelpact.wire.watch import Watch
+from modelpact.wire.service import Service
 from modelpact.wire.writer import Writer
 
 _log: Final = logging.getLogger("modelpact.wire")
-_READ_SIZE: Final = 65_536
 _SLICE: Final = 16_384
 """What is parsed at once, so that a burst of pipelined requests cannot pile up."""
 _WAITING: Final = 8
@@ -23,25 +21,6 @@ _PROGRESS: Final = 16_384
 """Bytes that a slow client must have read within the time for writing."""
 _LINGER_SECONDS: Final = 2.0
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Service:
-    """What the connections of one server share."""
-
-    def __init__(
-        self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop, watch: Watch
-    ) -> None:
-        self.handler = handler
-        self.limits = limits
-        self.loop = loop
-        self.watch = watch
-        self.connections: set[Connection] = set()
-        self.leaving: set[asyncio.Task[None]] = set()
-        """Handlers whose clients have left, until they have cleaned up."""
-        self.draining = False
-        self.emptied = asyncio.Event()
-        # Filled and parsed within one callback of the loop, so one serves all connections.
-        self.buffer = memoryview(bytearray(_READ_SIZE))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -74,7 +53,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._writer = Writer(self._transport, self._loop)
         service = self._service
-        if service.draining or len(service.connections) >= self._limits.connections:
+        over = len(service.connections) - self._limits.connections
+        if over > self._limits.connections // 8 + 8:
+            # Even to say no takes a connection for a while.
+            self._deaf = True
+            self._transport.abort()
+            return
+        if service.draining or over >= 0:
             self._refuse(Refused(503, "too many connections; try again in a second"))
         service.connections.add(self)
         service.watch.add(self)
@@ -193,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def go_on(self) -> None:
         """Read again, unless requests still wait."""
-        if not self._held or self._unparsed is not None or len(self._queue) > _WAITING:
+        if self._unparsed is not None or len(self._queue) > _WAITING:
             return
         self._held = False
         if not self._deaf:
@@ -224,13 +209,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._current = self._task = None
         if self._refused is not None:
-            outgoing, body = refusal(self._refused.status, self._refused.reason)
-            self._writer.whole(outgoing, body, keep=False, head_only=False)
+            self._writer.refuse(self._refused)
             self._close()
         elif self._service.draining:
             self._close()
         elif not self._deaf:
-            self.go_on()
+            if self._held:
+                self.go_on()
             in_head = self._reader.in_head
             self._timed = "head" if in_head else "idle"
             self.read_by = self._loop.time() + (
@@ -238,12 +223,18 @@ class Connection(asyncio.BufferedProtocol):
             )
 
     async def _serve(self, request: Incoming) -> None:
-        keep = False
+        self._writer.begun = keep = False
         try:
             outgoing = await self._service.handler(request)
-            keep = await self._answer(request, outgoing)
+            keep = await self._writer.respond(request, outgoing, keep=self._may_keep(request))
         except Refused as refused:
             keep = await self._apologise(request, refused)
+        except asyncio.CancelledError:
+            if self._task is None or self._task.cancelling():
+                self._transport.abort()
+                raise
+            _log.error("%s %s: the handler was cancelled from within", request.method, request.path)
+            keep = await self._apologise(request, Refused(500, "internal error"))
         except Exception:
             _log.exception("%s %s failed", request.method, request.path)
             keep = await self._apologise(request, Refused(500, "internal error"))
@@ -252,27 +243,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._close()
 
-    async def _answer(self, request: Incoming, outgoing: Outgoing) -> bool:
-        keep = self._may_keep(request)
-        head_only = request.method == "HEAD"
-        writer = self._writer
-        body = outgoing.body
-        writer.begun = False
-        if isinstance(body, bytes):
-            writer.whole(outgoing, body, keep=keep, head_only=head_only)
-            if writer.paused:
-                await writer.drained()
-            return keep
-        chunked = request.chunked_ok
-        keep = keep and (chunked or head_only)
-        await writer.stream(outgoing, body, keep=keep, head_only=head_only, chunked=chunked)
-        return keep
-
     async def _apologise(self, request: Incoming, refused: Refused) -> bool:
         """Say why there is no answer, unless a part of one is sent: it must not look complete."""
         if self._writer.begun:
             return False
-        return await self._answer(request, refusal(refused.status, refused.reason)[0])
+        outgoing = refusal(refused.status, refused.reason)
+        return await self._writer.respond(request, outgoing, keep=self._may_keep(request))
 
     def _may_keep(self, request: Incoming) -> bool:
         """Tell whether another request may follow: never after a body that was not all read."""

@@ -23,7 +23,6 @@ class Incoming(Message):
     """A request: its head is there, its body may still be arriving."""
 
     __slots__ = (
-        "_body_limit",
         "_connection",
         "_gone",
         "_whole",
@@ -42,7 +41,6 @@ class Incoming(Message):
         headers: Headers,
         connection: Peer,
         *,
-        body_limit: int,
         keep_alive: bool,
         chunked_ok: bool,
     ) -> None:
@@ -51,7 +49,6 @@ class Incoming(Message):
         self.authority, self.path, self.query = target
         self.keep_alive = keep_alive
         self.chunked_ok = chunked_ok
-        self._body_limit = body_limit
         self._connection = connection
         self._gone: asyncio.Event | None = None
         self._whole: bytes | None = None
@@ -92,13 +89,8 @@ class Incoming(Message):
     async def body(self) -> bytes:
         """Return the whole body; one longer than the server's limit is refused with 413."""
         if self._whole is None:
-            if self._ended and not self._chunks:
-                self._whole = b""
-            else:
-                whole = await self.gather(self._body_limit)
-                if whole is None:
-                    raise Refused(413, f"the body is longer than {self._body_limit} bytes")
-                self._whole = whole
+            # The reader has kept the length within the limit already.
+            self._whole = await self.rest() if not self._ended else self.arrived()
         return self._whole
 
     def left(self) -> None:
@@ -130,20 +122,15 @@ class Outgoing:
 
 Handler = Callable[[Incoming], Awaitable[Outgoing]]
 
-_BODILESS: Final = (204, 304)
+BODILESS: Final = (204, 304)
+"""Statuses that forbid a body."""
 _START_LINES: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
 _PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
-def refusal(status: int, reason: str) -> tuple[Outgoing, bytes]:
-    """Return the response to a request that is not taken, and its body."""
-    body = f"{reason}\n".encode()
-    return Outgoing(status, _PLAIN, body), body
-
-
-def has_no_body(outgoing: Outgoing) -> bool:
-    """Tell whether the status forbids a body."""
-    return outgoing.status in _BODILESS
+def refusal(status: int, reason: str) -> Outgoing:
+    """Return the response to a request that is not taken."""
+    return Outgoing(status, _PLAIN, f"{reason}\n".encode())
 
 
 def response_head(outgoing: Outgoing, framing: str) -> bytes:
@@ -154,6 +141,6 @@ def response_head(outgoing: Outgoing, framing: str) -> bytes:
         if not 200 <= status <= 599:
             raise InputError(f"status {status}: expected 200 to 599")
         start = f"HTTP/1.1 {status} \r\n"
-    if status in _BODILESS and outgoing.body != b"":
+    if status in BODILESS and outgoing.body != b"":
         raise InputError(f"status {status} has no body; leave it out")
     return latin(f"{start}{date_line()}{header_lines(outgoing.headers)}{framing}\r\n")

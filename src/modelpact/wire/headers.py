@@ -30,6 +30,7 @@ _FRAMING: Final = frozenset(
         "content-length",
         "date",
         "expect",
+        "host",
         "keep-alive",
         "proxy-connection",
         "te",

@@ -8,6 +8,8 @@ from modelpact.wire.headers import Headers
 
 HIGH_WATER: Final = 65_536
 """Bytes that may lie unread before the sender is made to wait."""
+_CHUNK_COST: Final = 64
+"""What a chunk takes beside its bytes: a flood of tiny ones must not count for nothing."""
 
 
 class Source(Protocol):
@@ -60,7 +62,7 @@ class Message:
     def put(self, chunk: bytes) -> None:
         """Add what has arrived; called by the connection."""
         self._chunks.append(chunk)
-        self._held += len(chunk)
+        self._held += len(chunk) + _CHUNK_COST
         if self._held > HIGH_WATER and not self._holding:
             self._holding = True
             self._source.hold()
@@ -70,6 +72,9 @@ class Message:
     def end(self) -> None:
         """Say that the body is complete; called by the connection."""
         self._ended = True
+        if self._holding:
+            self._holding = False
+            self._source.go_on()
         if self._waiter is not None:
             self._wake()
 
@@ -88,6 +93,10 @@ class Message:
             if self._ended:
                 return b""
             await self._arrival()
+        return self.arrived()
+
+    def arrived(self) -> bytes:
+        """Return what has come since the last time."""
         chunks = self._chunks
         taken = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self._chunks = []
@@ -97,16 +106,15 @@ class Message:
             self._source.go_on()
         return taken
 
-    async def gather(self, limit: int) -> bytes | None:
-        """Return the whole rest of the body, or None as soon as it is longer than the limit."""
+    async def rest(self) -> bytes:
+        """Return all that has not been taken yet, as soon as it is there."""
         parts = []
-        room = limit
         while part := await self.take():
-            room -= len(part)
-            if room < 0:
-                return None
             parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
+
+    async def aclose(self) -> None:
+        """Give up what has not arrived."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return _Chunks(self)
@@ -142,3 +150,7 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+    async def aclose(self) -> None:
+        """Give up the rest: an answer that is passed on ends with whom it is passed on to."""
+        await self._message.aclose()

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from modelpact.wire.errors import PoolFull, WireError, WireTimeout
@@ -13,7 +14,6 @@ from modelpact.wire.origin import Origin
 from modelpact.wire.watch import Watch
 
 _RETRY_AFTER: Final = 1.0
-_HAPPY_EYEBALLS_DELAY: Final = 0.25
 
 
 class Pool:
@@ -40,6 +40,10 @@ class Pool:
         self._open = 0
         self._lines: set[ClientLine] = set()
 
+    def deadline(self, seconds: float) -> float:
+        """Return the time, by the event loop's clock, that is so many seconds away."""
+        return inf if seconds == inf else self._loop.time() + seconds
+
     def free_line(self) -> ClientLine | None:
         """Return the connection that was used last, if one is free."""
         return self._idle.pop() if self._idle else None
@@ -61,7 +65,7 @@ class Pool:
         waiter: asyncio.Future[ClientLine | None] = self._loop.create_future()
         self._waiters.append(waiter)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(None if timeout == inf else timeout):
                 return await waiter
         except BaseException as error:
             if waiter in self._waiters:
@@ -79,27 +83,26 @@ class Pool:
         origin = self._origin
         secure = origin.scheme == "https"
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(None if timeout == inf else timeout):
                 _, line = await self._loop.create_connection(
                     self._make,
                     origin.host,
                     origin.port,
                     ssl=self._tls if secure else None,
                     server_hostname=origin.host if secure else None,
-                    happy_eyeballs_delay=_HAPPY_EYEBALLS_DELAY,
                 )
         except BaseException as error:
             self._gone()
-            if isinstance(error, Exception):
+            if isinstance(error, OSError | UnicodeError):
                 raise self._explained(error, timeout) from error
             raise
         self._lines.add(line)
         return line
 
     def _make(self) -> ClientLine:
-        return ClientLine(self._loop, self._limits, self._watch, self._buffer, self._freed)
+        return ClientLine(str(self._origin), self._limits, self._watch, self._buffer, self._freed)
 
-    def _explained(self, error: Exception, timeout: float) -> WireError:
+    def _explained(self, error: OSError | UnicodeError, timeout: float) -> WireError:
         origin = self._origin
         if isinstance(error, TimeoutError):
             return WireTimeout("connect", f"{origin}: no connection within {timeout:g} s")

@@ -1,5 +1,6 @@
 """Bytes to requests, strictly: whatever two readers could understand differently is refused."""
 
+import functools
 import re
 from typing import Final, NoReturn, Protocol
 
@@ -16,9 +17,10 @@ OVERHEAD_RATE: Final = 8
 """Bytes of chunked framing for each byte of body; single-byte chunks take six."""
 
 _TARGET: Final = re.compile(r"[!$-;=?-\[\]_a-z|~^{}`]+")
-_ABSOLUTE: Final = re.compile(r"https?://([^/?#@]+)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
-_HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*[ \t]*", re.ASCII)
+_ABSOLUTE: Final = re.compile(r"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
+_HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*", re.ASCII)
 _BODY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
+_REMEMBERED: Final = 512
 _SINGLE: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
 
 
@@ -33,10 +35,10 @@ class RequestReader:
     """Parses one connection's requests. What it refuses ends the connection's input."""
 
     __slots__ = (
-        "_began",
         "_body_room",
         "_chunked",
         "_fed",
+        "_feeding",
         "_fields",
         "_headers",
         "_limits",
@@ -59,13 +61,12 @@ class RequestReader:
         self.body_left = 0
         """Bytes that are certainly of that body."""
         self.in_head = False
-        self._began = False
         self._resuming = False
         self._refused: Refused | None = None
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._headers = Headers([])
-        self._fed = self._body_room = 0
+        self._fed = self._feeding = self._body_room = 0
         self._chunked = False
 
     def close(self) -> None:
@@ -75,6 +76,7 @@ class RequestReader:
     def feed(self, data: memoryview) -> None:
         """Parse some bytes, or raise `Refused`."""
         rest = data
+        self._feeding = len(data)
         while self._parser is not None:
             try:
                 self._parser.feed_data(rest)
@@ -92,11 +94,8 @@ class RequestReader:
 
     def _bound_head(self, fed: int) -> None:
         """Bound a head of which the parser has not told its parts yet."""
-        if self._began:
-            self._began = False
-            return
         self._fed += fed
-        if self._fed > self._limits.head + self._limits.target:
+        if self._fed > self._limits.head + self._limits.target + FREE_OVERHEAD:
             raise Refused(431, f"the head is longer than {self._limits.head} bytes")
 
     def _bound_overhead(self, fed: int) -> None:
@@ -126,7 +125,7 @@ class RequestReader:
     def on_message_begin(self) -> None:
         """A head begins."""
         if not self._resuming:
-            self.in_head = self._began = True
+            self.in_head = True
             self._url = b""
             self._fields = []
             self._fed = 0
@@ -154,6 +153,7 @@ class RequestReader:
         method = parser.get_method().decode("ascii")
         version = parser.get_http_version()
         self._check_framing(method, version, headers.index)
+        target = self._target(method, headers.index)
         self.body_left = int(headers.index.get(b"content-length", 0))
         if self.body_left > self._limits.body:
             self._refuse(413, f"the body is longer than {self._limits.body} bytes")
@@ -162,10 +162,9 @@ class RequestReader:
         self._fed = 0
         self.arriving = Incoming(
             method,
-            self._target(method, headers),
+            target,
             headers,
             self._sink,
-            body_limit=self._limits.body,
             keep_alive=version == "1.1" and parser.should_keep_alive(),
             chunked_ok=version == "1.1",
         )
@@ -193,7 +192,8 @@ class RequestReader:
     def _check_size(self, headers: Headers) -> None:
         if len(headers) > self._limits.headers:
             self._refuse(431, f"more than {self._limits.headers} headers")
-        if headers.size > self._limits.head:
+        most = self._limits.head
+        if self._fed + self._feeding > most and headers.size > most:
             self._refuse(431, f"the headers are longer than {self._limits.head} bytes")
         if headers.repeated & _SINGLE:
             self._refuse(400, "a header that decides where requests go or end is there twice")
@@ -203,12 +203,8 @@ class RequestReader:
             self._refuse(505, "the versions taken are HTTP/1.1 and HTTP/1.0")
         if method == "CONNECT":
             self._refuse(501, "CONNECT: this is no proxy")
-        host = index.get(b"host")
-        if host is None:
-            if version == "1.1":
-                self._refuse(400, "HTTP/1.1 without Host")
-        elif not _HOST.fullmatch(host):
-            self._refuse(400, "Host is not a host")
+        if version == "1.1" and b"host" not in index:
+            self._refuse(400, "HTTP/1.1 without Host")
         encoding = index.get(b"transfer-encoding")
         self._chunked = encoding is not None
         if encoding is not None:
@@ -220,19 +216,38 @@ class RequestReader:
         if expected is not None and expected.rstrip(b" \t").lower() != b"100-continue":
             self._refuse(417, "the only expectation met is `100-continue`")
 
-    def _target(self, method: str, headers: Headers) -> tuple[str, str, str]:
+    def _target(self, method: str, index: dict[bytes, bytes]) -> tuple[str, str, str]:
         """Return authority, path and query."""
-        target = self._url.decode("ascii", "replace")
-        if not _TARGET.fullmatch(target):
-            self._refuse(400, "the target has characters that belong in percent-encoding")
-        if target[0] == "/" or (target == "*" and method == "OPTIONS"):
-            path, _, query = target.partition("?")
-            return headers.get("host") or "", path, query
-        absolute = _ABSOLUTE.fullmatch(target)
-        if absolute is None:
-            self._refuse(400, "the target is neither a path nor an http URL")
-        return absolute[1], absolute[2] or "/", absolute[3] or ""
+        host = _host(index.get(b"host", b""))
+        if host is None:
+            self._refuse(400, "Host is not a host")
+        target = _split(self._url)
+        if target is None or (target[1] == "*" and method != "OPTIONS"):
+            self._refuse(
+                400, "the target is neither a path nor an http URL, or it is not percent-encoded"
+            )
+        return target if target[0] else (host, target[1], target[2])
 
     def _refuse(self, status: int, reason: str) -> NoReturn:
         self._refused = Refused(status, reason)
         raise self._refused
+
+
+@functools.lru_cache(_REMEMBERED)
+def _host(value: bytes) -> str | None:
+    """Return the value of Host, or None if it cannot be one."""
+    value = value.rstrip(b" \t")
+    return value.decode("latin-1") if _HOST.fullmatch(value) else None
+
+
+@functools.lru_cache(_REMEMBERED)
+def _split(target: bytes) -> tuple[str, str, str] | None:
+    """Return authority, if there is one, path and query of a target, or None if it is none."""
+    text = target.decode("ascii", "replace")
+    if not _TARGET.fullmatch(text):
+        return None
+    if text[0] == "/" or text == "*":
+        path, _, query = text.partition("?")
+        return "", path, query
+    absolute = _ABSOLUTE.fullmatch(text)
+    return absolute and (absolute[1], absolute[2] or "/", absolute[3] or "")

@@ -5,13 +5,16 @@ import ssl
 from types import TracebackType
 from typing import Final, Self
 
-from modelpact.wire.connection import Connection, Service
+from modelpact.wire.connection import Connection
 from modelpact.wire.exchange import Handler
 from modelpact.wire.limits import Limits
+from modelpact.wire.service import Service
 from modelpact.wire.watch import Watch, pace
 
 DEFAULT_LIMITS: Final = Limits()
 _BACKLOG: Final = 2_048
+_CLEANUP_SECONDS: Final = 5.0
+"""How long handlers that were cancelled may take to clean up."""
 
 
 class Server:
@@ -45,7 +48,8 @@ class Server:
                     await service.emptied.wait()
             except TimeoutError:
                 await self._abort()
-        await asyncio.gather(*service.leaving, return_exceptions=True)
+        if service.leaving:
+            await asyncio.wait(service.leaving, timeout=_CLEANUP_SECONDS)
         await self._listening.wait_closed()
 
     async def aclose(self) -> None:

@@ -1,11 +1,11 @@
 """Responses to bytes: whole at once, or in chunks as they are produced and the client reads."""
 
 import asyncio
-from collections.abc import AsyncIterable
-from typing import Final
+from collections.abc import AsyncIterator
+from typing import Final, cast
 
-from modelpact.vocabulary.errors import InputError
-from modelpact.wire.exchange import Outgoing, has_no_body, response_head
+from modelpact.wire.errors import Refused
+from modelpact.wire.exchange import BODILESS, Incoming, Outgoing, refusal, response_head
 
 _JOINED: Final = 65_536
 """A body up to this length travels in one write with its head; a longer one is not copied."""
@@ -31,11 +31,6 @@ class Writer:
         self.begun = False
         """Whether any of the response at hand has been sent."""
 
-    @property
-    def paused(self) -> bool:
-        """Tell whether the client must read before more is sent."""
-        return self._room is not None
-
     def pause(self) -> None:
         """Hear that the client does not keep up."""
         if self._room is None:
@@ -53,26 +48,54 @@ class Writer:
         self._pending = []
         self.resume()
 
-    async def drained(self) -> None:
-        """Wait until the client has caught up."""
-        while self._room is not None:
-            # Shielded: the future is shared, and one waiter's cancellation is not the others'.
-            await asyncio.shield(self._room)
-
     def send(self, data: bytes) -> None:
         """Send something as it is."""
         if not self._lost:
             self._transport.write(data)
 
-    def whole(self, outgoing: Outgoing, body: bytes, *, keep: bool, head_only: bool) -> None:
-        """Send a response with a body of known length."""
-        framing = "" if keep else _CLOSE
-        if not has_no_body(outgoing):
+    def refuse(self, refused: Refused) -> None:
+        """Send the last response of a connection, to nothing that could be read."""
+        self._whole(refusal(refused.status, refused.reason), _CLOSE, head_only=False)
+
+    async def respond(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
+        """Send a response; tell whether the connection can be used again."""
+        head_only = request.method == "HEAD"
+        if isinstance(outgoing.body, bytes):
+            self._whole(outgoing, "" if keep else _CLOSE, head_only=head_only)
+            if self._room is not None:
+                await self._drained()
+            return keep
+        # What has neither length nor chunks ends where the connection does.
+        keep = keep and request.chunked_ok
+        parts = aiter(outgoing.body)
+        try:
+            framing = _CHUNKED if request.chunked_ok else ""
+            self._queue(response_head(outgoing, framing if keep else framing + _CLOSE))
+            if not head_only:
+                await self._stream(parts, chunked=request.chunked_ok)
+            self._flush()
+        except Exception:
+            # Before anything is sent there is still time for another answer.
+            if self.begun:
+                self._flush()
+            else:
+                self._pending = []
+            raise
+        finally:
+            close = getattr(parts, "aclose", None)
+            if close is not None:
+                await close()
+        await self._drained()
+        return keep
+
+    def _whole(self, outgoing: Outgoing, framing: str, *, head_only: bool) -> None:
+        body = cast(bytes, outgoing.body)
+        if outgoing.status not in BODILESS:
             framing = f"{framing}content-length: {len(body)}\r\n"
         head = response_head(outgoing, framing)
+        self.begun = True
         if self._lost:
             return
-        self.begun = True
         if head_only:
             self._transport.write(head)
         elif len(body) <= _JOINED:
@@ -81,42 +104,23 @@ class Writer:
             self._transport.write(head)
             self._transport.write(body)
 
-    async def stream(
-        self,
-        outgoing: Outgoing,
-        body: AsyncIterable[bytes],
-        *,
-        keep: bool,
-        head_only: bool,
-        chunked: bool,
-    ) -> None:
-        """Send a response whose body is being produced; without chunks its end is the close."""
-        parts = body.__aiter__()
-        try:
-            if has_no_body(outgoing):
-                raise InputError(f"status {outgoing.status} has no body; leave it out")
-            framing = ("" if keep else _CLOSE) + (_CHUNKED if chunked else "")
-            self._queue(response_head(outgoing, framing))
-            self.begun = True
-            if not head_only:
-                async for part in parts:
-                    if part:
-                        self._queue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-                        if self._size > _BATCH:
-                            self._flush()
-                            # A source that is never waited for must not keep others waiting.
-                            await asyncio.sleep(0)
-                        if self._room is not None:
-                            await self.drained()
-                if chunked:
-                    self._queue(b"0\r\n\r\n")
-            self._flush()
-            await self.drained()
-        finally:
-            self._flush()
-            close = getattr(parts, "aclose", None)
-            if close is not None:
-                await close()
+    async def _stream(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
+        async for part in parts:
+            if part:
+                self._queue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                if self._size > _BATCH:
+                    self._flush()
+                    # A source that is never waited for must not keep others waiting.
+                    await asyncio.sleep(0)
+                if self._room is not None:
+                    await self._drained()
+        if chunked:
+            self._queue(b"0\r\n\r\n")
+
+    async def _drained(self) -> None:
+        """Wait until the client has caught up."""
+        while self._room is not None:
+            await self._room
 
     def _queue(self, data: bytes) -> None:
         self._pending.append(data)
@@ -131,8 +135,9 @@ class Writer:
 
     def _flush(self) -> None:
         pending = self._pending
-        if pending and not self._lost:
-            self._transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
         if pending:
             self._pending = []
-        self._size = 0
+            self._size = 0
+            self.begun = True
+            if not self._lost:
+                self._transport.write(pending[0] if len(pending) == 1 else b"".join(pending))

@@ -1,0 +1,36 @@
+"""Knowledge, synchronous: passages that hold the words of a question, the best first."""
+
+from modelpact.providers.kit import Call, Provider
+
+provider = Provider("library", "knowledge", units=("discrete",))
+
+PASSAGES = (
+    "Every invocation ends with a cost record, failed ones included.",
+    "A signal source counts its signals from one, so that none is missed.",
+    "An envelope is a chain: each event carries the hash of the one before it.",
+)
+
+
+@provider.capability(
+    "urn:example:passages",
+    input={
+        "type": "object",
+        "properties": {"query": {"type": "string", "minLength": 1}},
+        "required": ["query"],
+    },
+    output={
+        "type": "object",
+        "properties": {"passages": {"type": "array", "items": {"type": "string"}}},
+        "required": ["passages"],
+    },
+)
+def search(asked: dict, call: Call) -> dict:
+    words = set(asked["query"].lower().split())
+    scored = [(len(words & set(one.lower().strip(".").split())), one) for one in PASSAGES]
+    found = [one for score, one in sorted(scored, reverse=True) if score]
+    call.spend("discrete", len(found))
+    return {"passages": found}
+
+
+if __name__ == "__main__":
+    provider.run()

@@ -1,0 +1,37 @@
+"""A model, streaming: a very small language model that speaks word by word."""
+
+import random
+from collections.abc import AsyncIterator
+
+from modelpact.providers.kit import Call, Final, Provider
+
+provider = Provider(
+    "babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD"
+)
+WORDS = "the pact holds while every model says what it can do and nothing more".split()
+
+
+@provider.capability(
+    "urn:example:babble",
+    input={
+        "type": "object",
+        "properties": {"prompt": {"type": "string"}, "words": {"type": "integer", "minimum": 1}},
+        "required": ["prompt", "words"],
+    },
+    output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    semantics=("streaming", "sync"),
+    rates={"tokens.input": 150_000, "tokens.output": 600_000},  # 0.15 and 0.60 USD a million
+)
+async def babble(asked: dict, call: Call) -> AsyncIterator[object]:
+    call.spend("tokens.input", len(asked["prompt"].split()))
+    chance = random.Random(asked["prompt"])
+    said = []
+    for _ in range(asked["words"]):
+        said.append(chance.choice(WORDS))
+        call.spend("tokens.output", 1)
+        yield {"delta": said[-1]}
+    yield Final({"text": " ".join(said)})
+
+
+if __name__ == "__main__":
+    provider.run()

@@ -1,0 +1,65 @@
+"""Archiving: an envelope is closed, exported, verified, and its events may leave the store."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modelpact.ledger.event import Draft
+from modelpact.ledger.export import export_lines, read_export, write_export
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.report import ExpectedHead, VerifyReport
+from modelpact.ledger.store import LedgerError
+from modelpact.ledger.transaction import ARCHIVED, Transaction
+from modelpact.ledger.transfer import NotVerified
+from modelpact.ledger.verify import verify_export
+
+if TYPE_CHECKING:
+    from modelpact.identity import Keyring
+
+_TOGETHER: Final = 5_000
+
+
+def archive(
+    ledger: Ledger,
+    envelope: str,
+    file: Path,
+    *,
+    signer: "Keyring | None" = None,
+    drop: bool = False,
+    reason: str = "",
+) -> VerifyReport:
+    """Close an envelope and write its archive; with `drop`, its events then leave the store.
+
+    Each step can be done again: what was stopped on the way is finished by the next call. The
+    last event stays in the store, so that nothing can be appended behind the archive's back.
+    """
+    found = ledger.envelope(envelope)
+    if found is None:
+        raise LedgerError(f"there is no envelope {envelope!r:.80} in {ledger.store.url}")
+    if found.archived is None:
+        payload = {"events": found.events, "file": file.name, "reason": reason}
+        ledger.append(Draft(envelope, ARCHIVED, payload))
+    if signer is not None:
+        ledger.checkpoint(envelope, signer)
+    expected = None
+    (first,) = ledger.events(envelope, limit=1)
+    if first.sequence == 1:
+        write_export(file, export_lines(ledger, envelope), compress=True)
+    else:  # stopped while events were dropped: the archive must be the one that this is the end of
+        head = ledger.events(envelope, after=found.events - 1)[-1]
+        expected = ExpectedHead(head.sequence, head.hash)
+    keys = None if signer is None else signer.public_keys
+    report = verify_export(read_export(file), keys, expected=expected)
+    if not report.ok:
+        raise NotVerified(report)
+    if drop:
+        _drop(ledger, envelope, report.events)
+    return report
+
+
+def _drop(ledger: Ledger, envelope: str, last: int) -> None:
+    for end in range(_TOGETHER, last + _TOGETHER, _TOGETHER):
+
+        def work(tx: Transaction, end: int = min(end, last - 1)) -> None:
+            tx.execute("DELETE FROM events WHERE envelope = ? AND sequence <= ?", (envelope, end))
+
+        ledger.write(work)

@@ -1,0 +1,161 @@
+"""Exports: an envelope as JSON lines that anyone can verify offline.
+
+A header, then each event as its canonical JSON with its hash at the end, and after an event the
+checkpoints that sign it. The hash of a line is that of the line without it.
+"""
+
+import gzip
+import hashlib
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from modelpact.ledger.canonical import canonical
+from modelpact.ledger.event import event_body
+from modelpact.ledger.reader import Reader
+from modelpact.ledger.store import LedgerError, Row
+from modelpact.vocabulary.errors import InputError
+
+FORMAT: Final = "modelpact-audit/1"
+EVENT_START: Final = b'{"cause":'
+HEADER_START: Final = b'{"checkpoints":'
+CHECKPOINT_START: Final = b'{"checkpoint":'
+HASH_START: Final = b',"hash":"'
+HASH_LENGTH: Final = len(HASH_START) + 64 + len(b'"}')
+_PAGE: Final = 2_000
+_LONGEST_LINE: Final = 64 * 1024 * 1024
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line: what the envelope is, and how much of it follows."""
+
+    checkpoints: int
+    envelope: str
+    events: int
+    format: str
+    head: str
+    """The hash of the last event."""
+    keys: list[dict[str, Any]]
+    """The public keys of those who signed, each list with its rotations."""
+    kind: str
+    signed: int
+    """The number of the last event that a checkpoint signs, or 0."""
+    subject: str
+    hash: str = ""
+
+
+def with_hash(body: bytes) -> bytes:
+    """Return a line: canonical JSON of an object, with its hash put in at the end."""
+    return hashed_line(body, hashlib.sha256(body).hexdigest())
+
+
+def hashed_line(body: bytes, digest: str) -> bytes:
+    """Return a line with the hash that is recorded for it."""
+    return b'%b%b%b"}\n' % (body[:-1], HASH_START, digest.encode())
+
+
+def event_line(row: Row) -> bytes:
+    """Return the line of an event, as its row stands in the store."""
+    envelope, sequence, kind, when, cause, payload, previous, digest = row
+    body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
+    return hashed_line(body, digest)
+
+
+def export_lines(reader: Reader, envelope: str) -> Iterator[bytes]:
+    """Yield an envelope's lines, as far as it has come when this begins."""
+    rows = reader.rows(envelope, limit=1)
+    found = reader.envelope(envelope)
+    if not rows or found is None:
+        raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
+    if rows[0][1] != 1 and found.archived is not None:
+        raise LedgerError(f"{envelope} is archived and its events are only in the archive")
+    last = found.events
+    signed = [one for one in reader.checkpoints(envelope) if one.sequence <= last]
+    (head,) = reader.read(
+        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, last)
+    )
+    header = Header(
+        checkpoints=len(signed),
+        envelope=envelope,
+        events=last,
+        format=FORMAT,
+        head=head[0],
+        keys=[msgspec.json.decode(keys) for keys in reader.signers()] if signed else [],
+        kind=found.kind,
+        signed=signed[-1].sequence if signed else 0,
+        subject=found.subject,
+    )
+    plain = msgspec.to_builtins(header)
+    del plain["hash"]
+    yield with_hash(canonical(plain))
+    after, waiting = 0, iter(signed)
+    checkpoint = next(waiting, None)
+    while after < last:
+        page = [row for row in reader.rows(envelope, after=after, limit=_PAGE) if row[1] <= last]
+        if not page:
+            break
+        for row in page:
+            yield event_line(row)
+            while checkpoint is not None and checkpoint.sequence <= row[1]:
+                yield checkpoint.line()
+                checkpoint = next(waiting, None)
+        after = page[-1][1]
+    while checkpoint is not None:
+        yield checkpoint.line()
+        checkpoint = next(waiting, None)
+
+
+def write_export(path: Path, lines: Iterable[bytes], *, compress: bool | None = None) -> None:
+    """Write lines to a file that appears whole, on the disk, or not at all; `.gz` is compressed."""
+    packed = path.suffix == ".gz" if compress is None else compress
+    name = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        with os.fdopen(handle, "wb") as stream:
+            if packed:
+                with gzip.GzipFile("", "wb", 6, stream, mtime=0) as zipped:
+                    zipped.writelines(lines)
+            else:
+                stream.writelines(lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException as error:
+        if name:
+            Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or error
+            raise LedgerError(f"{path} cannot be written: {reason}; nothing was changed") from None
+        raise
+
+
+def read_export(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, compressed or not."""
+    try:
+        with path.open("rb") as stream:
+            packed = stream.read(2) == b"\x1f\x8b"
+            stream.seek(0)
+            yield from _unpacked(stream) if packed else _lines(stream)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=stream, mode="rb") as zipped:
+            yield from _lines(zipped)
+    except EOFError:
+        return  # cut short: what follows is missing, and verification says so
+    except (zlib.error, gzip.BadGzipFile):
+        yield b"damaged\n"  # no line of an export: verification names the place
+
+
+def _lines(stream: Any) -> Iterator[bytes]:
+    return iter(partial(stream.readline, _LONGEST_LINE), b"")

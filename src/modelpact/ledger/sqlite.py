@@ -1,0 +1,146 @@
+"""SQLite: one file, in WAL mode, with every commit on disk before it is acknowledged."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from modelpact.ledger.store import (
+    Conflict,
+    LedgerError,
+    LedgerUnavailable,
+    Params,
+    Refused,
+    Row,
+    spread,
+)
+
+_WAIT_S: Final = 10
+_THEIR_FAULT: Final = frozenset(
+    {
+        sqlite3.SQLITE_ERROR,
+        sqlite3.SQLITE_MISMATCH,
+        sqlite3.SQLITE_MISUSE,
+        sqlite3.SQLITE_RANGE,
+        sqlite3.SQLITE_TOOBIG,
+    }
+)
+"""What a wrong statement ends in; everything else is the file's or the disk's."""
+
+
+class SqliteStore:
+    """A file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.url = f"sqlite:{path}"
+
+    def connect(self, *, writer: bool) -> "SqliteConnection":
+        """Open a connection; only a writer makes the file."""
+        try:
+            return SqliteConnection(self._writer() if writer else self._reader())
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None
+
+    def _writer(self) -> sqlite3.Connection:
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        raw = _connect(self.path)
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+            raw.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+    def _reader(self) -> sqlite3.Connection:
+        if not Path(self.path).exists():
+            raise LedgerError(f"there is no ledger in {self.path}: name another with --store")
+        raw = _connect(f"file:{quote(self.path)}?mode=ro", uri=True)
+        try:
+            raw.execute("SELECT 1 FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            raw.close()
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or self._unfinished():
+                raise
+            # A folder that cannot be written to, in which nobody can be writing either.
+            return _connect(f"file:{quote(self.path)}?mode=ro&immutable=1", uri=True)
+        return raw
+
+    def _unfinished(self) -> bool:
+        log = Path(f"{self.path}-wal")
+        return log.exists() and log.stat().st_size > 0
+
+
+def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(
+        name, isolation_level=None, check_same_thread=False, timeout=_WAIT_S, uri=uri
+    )
+
+
+class SqliteConnection:
+    """A connection to SQLite."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+        self._seen = -1
+
+    def execute(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run a statement and return its rows, if it has any."""
+        with _told():
+            return self._raw.execute(sql, params).fetchall()
+
+    def changed(self, sql: str, params: Params = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        with _told():
+            return self._raw.execute(sql, params).rowcount
+
+    def many(self, sql: str, rows: Sequence[Params]) -> None:
+        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
+        with _told():
+            for statement, flat in spread(sql, rows):
+                self._raw.execute(statement, flat)
+
+    def begin(self, *, alone: bool = False) -> bool:  # noqa: ARG002
+        """Begin a transaction that may write; there is only ever one."""
+        with _told():
+            self._raw.execute("BEGIN IMMEDIATE")
+            (seen,) = self._raw.execute("PRAGMA data_version").fetchone()
+        before, self._seen = self._seen, int(seen)
+        return before != self._seen
+
+    def commit(self) -> None:
+        """Make the transaction durable."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Give the transaction up."""
+        if self._raw.in_transaction:
+            self.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._raw.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise Conflict(str(error)) from None
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _THEIR_FAULT:
+            raise Refused(f"SQLite: {error}") from None
+        raise LedgerUnavailable(f"SQLite: {_reason(error)}") from None
+    except OverflowError as error:
+        raise Refused(f"SQLite: {error}") from None
+
+
+def _reason(error: BaseException) -> str:
+    text = str(getattr(error, "strerror", None) or error)
+    name = getattr(error, "sqlite_errorname", "")
+    return f"{text} ({name})" if name else text

@@ -1,0 +1,96 @@
+"""Those who wait for the writer: threads, futures and the tasks of event loops."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from modelpact.ledger.transaction import Transaction
+
+T = TypeVar("T")
+Work = Callable[[Transaction], T]
+
+
+class Waiter:
+    """What a thread waits on: as a future, but for one who neither cancels nor asks again."""
+
+    __slots__ = ("_done", "_error", "_result")
+
+    def __init__(self) -> None:
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Say that it is wanted."""
+        return True
+
+    def set_result(self, result: Any) -> None:
+        """Wake the thread."""
+        self._result = result
+        self._done.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        """Wake the thread with an error."""
+        self._error = error
+        self._done.release()
+
+    def result(self) -> Any:
+        """Wait."""
+        self._done.acquire()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None
+        return self._result
+
+
+class Item(msgspec.Struct):
+    """Work, and who waits for it: a future, or a future of a loop."""
+
+    work: Work[Any]
+    future: Any
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def claim(self) -> bool:
+        """Tell whether anybody still waits; from now on it is too late to cancel."""
+        if self.loop is not None:
+            return not self.future.cancelled()
+        running: bool = self.future.set_running_or_notify_cancel()
+        return running
+
+
+Done = tuple[Item, Any, BaseException | None]
+
+
+def settle(done: Iterable[Done]) -> None:
+    """Tell those who wait: each loop is woken once."""
+    loops: dict[asyncio.AbstractEventLoop, list[Done]] = {}
+    for one in done:
+        item, result, error = one
+        if item.loop is not None:
+            loops.setdefault(item.loop, []).append(one)
+        elif error is None:
+            item.future.set_result(result)
+        else:
+            item.future.set_exception(error)
+    for loop, many in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_tell, many)
+
+
+def _tell(done: list[Done]) -> None:
+    for item, result, error in done:
+        if item.future.done():
+            continue
+        if error is None:
+            item.future.set_result(result)
+        elif isinstance(error, StopIteration):
+            item.future.set_exception(RuntimeError("the work raised StopIteration"))
+        else:
+            item.future.set_exception(error)

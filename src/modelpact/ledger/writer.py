@@ -1,0 +1,240 @@
+"""The writer: one thread that does all the work that waits in one transaction.
+
+A caller hears of its work only when the commit is durable. Work that fails is undone alone.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from modelpact.ledger.bus import Bus
+from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
+from modelpact.ledger.store import (
+    Connection,
+    LedgerError,
+    LedgerUnavailable,
+    LedgerUncertain,
+    Store,
+)
+from modelpact.ledger.transaction import Batch, Known, Stale, Transaction
+from modelpact.ledger.waiting import Done, Item, settle
+
+if TYPE_CHECKING:
+    from modelpact.identity import Signer
+
+Clock = Callable[[], int]
+
+_MOST_TOGETHER: Final = 512
+_MOST_UNSIGNED: Final = 1_024
+
+
+class Writer:
+    """Does work in the order in which it comes in, as much at a time as waits."""
+
+    def __init__(
+        self,
+        store: Store,
+        connection: Connection,
+        known: Known,
+        clock: Clock,
+        bus: Bus,
+        signer: "Signer | None",
+        every: int,
+        latest: int,
+    ) -> None:
+        self._store = store
+        self._connection: Connection | None = connection
+        self._known = known
+        self._clock = clock
+        self._bus = bus
+        self._signer = signer
+        self._every = every
+        self._latest = latest
+        self._unsigned: dict[str, int] = {}
+        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._entering = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="modelpact-ledger", daemon=True)
+        self._thread.start()
+
+    def put(self, item: Item) -> bool:
+        """Take work in; False where the writer is closed."""
+        with self._entering:
+            if self._closed:
+                return False
+            self._queue.put(item)
+            return True
+
+    def close(self) -> None:
+        """Finish what waits, sign what is not signed, and close."""
+        with self._entering:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _run(self) -> None:
+        waiting: Item | None
+        while (waiting := self._queue.get()) is not None:
+            items = [waiting]
+            while len(items) < _MOST_TOGETHER:
+                try:
+                    waiting = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if waiting is None:
+                    self._queue.put(None)
+                    break
+                items.append(waiting)
+            self._commit([item for item in items if item.claim()])
+        if self._unsigned:
+            self._commit([Item(self._sign_rest, Future())])
+
+    def _commit(self, items: list[Item], *, alone: bool = False) -> None:
+        """Do work in one transaction; whoever handed it in hears of it after the commit."""
+        if not items:
+            return
+        done: list[Done] = []
+        batch: Batch | None = None
+        try:
+            batch = Batch(self._connected(), self._known)
+            self._known.trim()
+            if batch.connection.begin(alone=alone):
+                self._known.forget()
+            for item in items:
+                done.append((item, *self._one(batch, item)))
+            signed = self._sign_due(batch)
+            batch.flush()
+        except Stale as error:
+            self._again(items, error, alone)
+            return
+        except BaseException as error:
+            self._give_up(items, error)
+            return
+        try:
+            batch.connection.commit()
+        except BaseException as error:
+            if not self._was_kept(batch, items, error):
+                return
+        self._count(batch, signed)
+        self._bus.publish(batch.events)
+        settle(done)
+
+    def _one(self, batch: Batch, item: Item) -> tuple[Any, BaseException | None]:
+        """Do one piece of work: kept whole, or not at all."""
+        self._latest = max(self._latest + 1, self._clock())
+        tx = Transaction(batch, self._latest)
+        try:
+            result = item.work(tx)
+            tx.keep()
+        except LedgerUnavailable:
+            raise
+        except BaseException as error:
+            if batch.stale is not None:
+                raise Stale(str(batch.stale)) from None
+            tx.drop()
+            return None, error
+        return result, None
+
+    def _again(self, items: list[Item], error: Stale, alone: bool) -> None:
+        """Try again with nobody else writing; then one by one, so that only the guilty fail."""
+        self._known.forget()
+        try:
+            self._connected().rollback()
+        except LedgerError as worse:
+            self._give_up(items, worse)
+            return
+        if not alone:
+            self._commit(items, alone=True)
+        elif len(items) > 1:
+            for item in items:
+                self._commit([item], alone=True)
+        else:
+            settle([(items[0], None, LedgerError(str(error)))])
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._store.connect(writer=True)
+        return self._connection
+
+    def _give_up(self, items: list[Item], error: BaseException) -> None:
+        """Tell everyone that nothing was kept, and start afresh."""
+        self._disconnect()
+        kind = type(error) if isinstance(error, LedgerError) else LedgerUnavailable
+        said = str(error) if kind is not LedgerUnavailable else f"the write was not kept: {error}"
+        settle((item, None, kind(said)) for item in items)
+
+    def _disconnect(self) -> None:
+        self._known.forget()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(LedgerError):
+                connection.rollback()
+            connection.close()
+
+    def _was_kept(self, batch: Batch, items: list[Item], error: BaseException) -> bool:
+        """Look whether a commit that failed was kept after all; tell the callers if it was not."""
+        self._disconnect()
+        if not batch.events:
+            self._give_up(items, LedgerUncertain(f"it is not known whether it was kept: {error}"))
+            return False
+        last = batch.events[-1]
+        try:
+            connection = self._connected()
+            connection.begin(alone=True)  # waits until a commit that is under way has ended
+            rows = connection.execute(
+                "SELECT hash FROM events WHERE envelope = ? AND sequence = ?",
+                (last.envelope, last.sequence),
+            )
+            connection.rollback()
+        except LedgerError:
+            self._give_up(items, LedgerUncertain(f"it is not known whether it was kept: {error}"))
+            return False
+        if rows == [(last.hash,)]:
+            return True
+        self._give_up(items, error)
+        return False
+
+    def _sign_due(self, batch: Batch) -> list[str]:
+        """Sign the envelopes of a batch that are due; return their names."""
+        if self._signer is None or not batch.events:
+            return []
+        counts: dict[str, int] = {}
+        for event in batch.events:
+            counts[event.envelope] = counts.get(event.envelope, 0) + 1
+        due = [
+            name
+            for name, count in counts.items()
+            if self._unsigned.get(name, 0) + count >= self._every or batch.head(name).archived
+        ]
+        surplus = len(self._unsigned) + len(counts) - _MOST_UNSIGNED
+        if surplus > 0:
+            due += [name for name in list(self._unsigned)[:surplus] if name not in counts]
+        self._sign(batch, due)
+        return due
+
+    def _sign(self, batch: Batch, names: Iterable[str]) -> None:
+        assert self._signer is not None
+        tx = Transaction(batch, self._latest)
+        for name in names:
+            head = batch.head(name)
+            made = sign_checkpoint(self._signer, name, head.sequence, head.hash, self._latest)
+            tx.add_checkpoint(made, signer_keys(self._signer))
+        tx.keep()
+
+    def _sign_rest(self, tx: Transaction) -> None:
+        self._sign(tx.batch, self._unsigned)
+
+    def _count(self, batch: Batch, signed: Iterable[str]) -> None:
+        if self._signer is None:
+            return
+        for event in batch.events:
+            self._unsigned[event.envelope] = self._unsigned.get(event.envelope, 0) + 1
+        for name in signed:
+            self._unsigned.pop(name, None)

@@ -1,0 +1,174 @@
+"""The messages of the binding, and the signatures that bind them to their invocation.
+
+A signature covers the invocation's id, the message's number and its bytes. An acknowledgement has
+number 0, pieces count from 1, and the final answer has the number after the last piece.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from modelpact.identity import HEADER, BadSignature, PublicKey, PublicKeys, Signer, sign_body
+from modelpact.identity import verify_body as verify_signature
+from modelpact.providers.carrier import Breach
+from modelpact.providers.contract import Registration, Semantics
+from modelpact.vocabulary.errors import InputError
+
+ACKNOWLEDGED: Final = 0
+JSON: Final = ("content-type", "application/json")
+
+
+class InvocationMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """What a runtime asks of a provider; the deadline is in milliseconds since 1970."""
+
+    invocation_id: str
+    capability: str
+    semantics: Semantics
+    input: Any
+    deadline: int | None = None
+
+
+class AcceptedMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A provider's promise to answer later."""
+
+    invocation_id: str
+
+
+class AnswerMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A provider's final answer: an output or an error, and what it cost."""
+
+    invocation_id: str
+    cost: list[Any]
+    output: Any = msgspec.UNSET
+    error: str = ""
+    estimate: bool = False
+
+
+class PartialMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A piece of a streamed answer."""
+
+    invocation_id: str
+    number: int
+    content: Any
+
+
+class CorrectionMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A corrected cost of a settled invocation; the same id again changes nothing."""
+
+    id: str
+    invocation_id: str
+    cost: list[Any]
+    estimate: bool = False
+    reason: str = ""
+
+
+class SignalMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A signal of a source; `emitted` is in milliseconds since 1970."""
+
+    source: str
+    id: str
+    number: int
+    type: str
+    emitted: int
+    content: Any
+    cost: list[Any]
+    estimate: bool = False
+
+
+M = TypeVar("M", bound=msgspec.Struct)
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Write a message."""
+    return msgspec.json.encode(message)
+
+
+def decode(body: bytes, kind: type[M]) -> M:
+    """Read a message, or raise `InputError` that names the field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        what = kind.__name__.removesuffix("Message").lower()
+        raise InputError(f"{what}: {error}") from None
+
+
+@lru_cache(maxsize=4_096)
+def public_keys(raw: str) -> PublicKeys:
+    """Return a pinned key in the form in which signatures are verified."""
+    return PublicKeys((PublicKey(bytes.fromhex(raw), ""),))
+
+
+def signed_headers(
+    key: Signer, subject: str, body: bytes, sequence: int
+) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a signed message."""
+    return (JSON, (HEADER, sign_body(key, subject, body, sequence=sequence)))
+
+
+def verify_message(
+    registration: Registration, subject: str, body: bytes, header: str | None, sequence: int
+) -> None:
+    """Check a message's signature against the pinned key, or raise `Breach`."""
+    if not registration.signing_key:
+        raise Breach("unsigned_response", f"{registration.id} has no key pinned to sign with")
+    keys = public_keys(registration.signing_key)
+    try:
+        verify_signature(keys, subject, body, header, sequence=sequence)
+    except BadSignature as bad:
+        raise Breach(_violation(keys, subject, body, header, bad), str(bad)) from None
+
+
+def _violation(
+    keys: PublicKeys, subject: str, body: bytes, header: str | None, bad: BadSignature
+) -> str:
+    """Name what is wrong with a signature as the envelope has it."""
+    if bad.reason == "malformed":
+        return "unsigned_response" if header is None else "forged_signature"
+    if bad.reason == "out-of-order":
+        return "reordered_response"
+    if bad.reason == "stale":
+        return "replayed_response"
+    other = _named(body)
+    if other not in ("", subject):
+        try:
+            verify_signature(keys, other, body, header, sequence=_sequence(header), max_age=None)
+        except BadSignature:
+            return "forged_signature"
+        return "foreign_response"
+    return "forged_signature"
+
+
+def _named(body: bytes) -> str:
+    """Return the invocation that a body says to be of."""
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    said = content.get("invocationId") if isinstance(content, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def _sequence(header: str | None) -> int:
+    number = (header or "").partition(";seq=")[2].partition(";")[0]
+    return int(number) if number.isdecimal() and len(number) < 16 else 0
+
+
+def read_reply_parts(message: AnswerMessage) -> tuple[Any, str]:
+    """Return an answer's output and error: exactly one is there."""
+    has_output = message.output is not msgspec.UNSET
+    if has_output == bool(message.error):
+        raise Breach("invalid_response", "expected an output or an error, and not both")
+    return (message.output if has_output else None), message.error

@@ -1,0 +1,293 @@
+"""The surface: what providers may ask of a runtime, each only for itself."""
+
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from modelpact.identity import HEADER, PeerCertificate, read_certificate
+from modelpact.ledger.costs import CostRecord, check_lines
+from modelpact.ledger.store import LedgerError
+from modelpact.providers import settling
+from modelpact.providers.binding.answers import read_answer, read_partial
+from modelpact.providers.binding.messages import (
+    JSON,
+    CorrectionMessage,
+    SignalMessage,
+    decode,
+    verify_message,
+)
+from modelpact.providers.carrier import Breach
+from modelpact.providers.contract import (
+    ContractError,
+    Invocation,
+    Registration,
+    cost_violation,
+    read_registration,
+)
+from modelpact.providers.runtime import Runtime
+from modelpact.providers.signals import Signal, SignalInbox
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.wire import Incoming, Outgoing, Refused
+
+_STATUS: Final = {
+    "unauthenticated": 401,
+    "identity_mismatch": 403,
+    "identity_required": 403,
+    "not_yours": 403,
+    "expelled": 403,
+    "plain_http": 403,
+    "breach": 403,
+    "unknown_provider": 404,
+    "unknown_invocation": 404,
+    "unknown_event": 404,
+    "provider_deregistered": 409,
+    "settled": 409,
+    "answered_twice": 409,
+    "out_of_order": 409,
+    "not_settled": 409,
+    "store_unavailable": 503,
+}
+Answering = Callable[[Incoming, PeerCertificate, str], Awaitable[Outgoing]]
+
+
+class Surface:
+    """A handler for `modelpact.wire`. Whoever calls has shown a certificate in the handshake."""
+
+    def __init__(self, runtime: Runtime, signals: SignalInbox | None = None) -> None:
+        self._runtime = runtime
+        self._signals = signals or SignalInbox(runtime)
+        self._routes: tuple[tuple[str, str, str, Answering], ...] = (
+            ("POST", "/v1/providers", "", self._register),
+            ("DELETE", "/v1/providers/", "", self._deregister),
+            ("GET", "/v1/invocations/", "", self._state),
+            ("POST", "/v1/invocations/", "/response", self._response),
+            ("POST", "/v1/invocations/", "/partials", self._partial),
+            ("POST", "/v1/costs/corrections", "", self._correction),
+            ("GET", "/v1/signals/", "", self._last_signal),
+            ("POST", "/v1/signals", "", self._signal),
+        )
+
+    async def __call__(self, request: Incoming) -> Outgoing:
+        """Answer a provider's request; errors say what is wrong in JSON."""
+        try:
+            return await self._route(request)
+        except ContractError as error:
+            return _error(error.code, str(error))
+        except Breach as breach:
+            return _error("breach", str(breach), violation=breach.violation)
+        except LedgerError as error:
+            return _error("store_unavailable", str(error))
+        except InputError as error:
+            return _error("invalid_request", str(error))
+        except ModelpactError as error:
+            if isinstance(error, Refused):
+                raise
+            return _error("refused", str(error))
+
+    async def _route(self, request: Incoming) -> Outgoing:
+        path = request.decoded_path
+        methods = []
+        for method, start, end, answering in self._routes:
+            if start.endswith("/"):
+                name = path.removeprefix(start).removesuffix(end)
+                fits = path == f"{start}{name}{end}" and name and "/" not in name
+            else:
+                name, fits = "", path == start
+            if fits and method == request.method:
+                return await answering(request, _peer(request), name)
+            if fits:
+                methods.append(method)
+        if methods:
+            raise Refused(405, f"expected {' or '.join(methods)}")
+        raise Refused(404, "no such path")
+
+    async def _register(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
+        try:
+            data = msgspec.json.decode(await request.body())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"registration: {error}") from None
+        registration = read_registration(data)
+        if registration.identity != peer.fingerprint:
+            raise ContractError(
+                "identity_mismatch",
+                f"registration.identity is not the key of your certificate, {peer.fingerprint}",
+            )
+        named = [one for one in peer.identities if one.startswith("modelpact:")]
+        if named and f"modelpact:provider:{registration.id}" not in named:
+            raise ContractError(
+                "identity_mismatch",
+                f"your certificate says {named[0]:.80}, not modelpact:provider:{registration.id}",
+            )
+        work = self._runtime.registry.registering(registration, by_itself=True)
+        event = await self._runtime.ledger.write_async(work)
+        return _json(201, {"provider": registration.id, "event": event.id})
+
+    async def _deregister(
+        self, request: Incoming, peer: PeerCertificate, provider: str
+    ) -> Outgoing:
+        self._own(peer, provider)
+        policy = parse_qs(request.query).get("policy", [""])[0] or None
+        if policy not in (None, "drain", "cancel"):
+            raise InputError("policy: expected drain or cancel")
+        event = await self._runtime.deregister(provider, "asked to by itself", policy)  # type: ignore[arg-type]
+        return _json(200, {"provider": provider, "event": event.id})
+
+    async def _state(self, _: Incoming, peer: PeerCertificate, identity: str) -> Outgoing:
+        return _json(200, _brief((await self._addressed(peer, identity))[1]))
+
+    async def _response(self, request: Incoming, peer: PeerCertificate, identity: str) -> Outgoing:
+        body = await request.body()
+        registration, before = await self._addressed(peer, identity)
+        try:
+            header, due = request.headers.get(HEADER), before.partials + 1
+            reply = read_answer(registration, identity, body, header, due)
+        except Breach as breach:
+            await self._flag(registration, breach, before)
+            raise
+        after = await self._runtime.settle(reply)
+        if before.answered is not None:
+            raise ContractError("answered_twice", f"{identity} was answered already")
+        if before.state != "open" or after.state == "cancelled" or _expired(after):
+            raise ContractError("settled", f"{identity} is {after.state}; your cost was recorded")
+        return _json(200, _brief(after))
+
+    async def _partial(self, request: Incoming, peer: PeerCertificate, identity: str) -> Outgoing:
+        body = await request.body()
+        registration, before = await self._addressed(peer, identity)
+        if before.state != "open":
+            raise ContractError("settled", f"{identity} is {before.state}; send no more of it")
+        try:
+            if before.semantics == "sync":
+                raise Breach("invalid_response", "a synchronous invocation has no partials")
+            header, due = request.headers.get(HEADER), before.partials + 1
+            piece = read_partial(registration, identity, body, header, due)
+        except Breach as breach:
+            await self._flag(registration, breach, before)
+            raise
+        if not await self._runtime.take_partial(piece):
+            raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
+        return _json(200, {"invocationId": identity, "partials": piece.number})
+
+    async def _correction(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
+        body = await request.body()
+        message = decode(body, CorrectionMessage)
+        registration, found = await self._addressed(peer, message.invocation_id)
+        try:
+            header = request.headers.get(HEADER)
+            verify_message(registration, message.invocation_id, body, header, found.partials + 2)
+        except Breach as breach:
+            await self._flag(registration, breach, found)
+            raise
+        if found.settled_by is None:
+            raise ContractError("not_settled", f"{found.id} is open: report its cost with it")
+        lines = check_lines(message.cost)
+        problem = cost_violation(registration, registration.offer(found.capability), lines)
+        if problem:
+            misstated = Breach("misstated_cost", problem)
+            await self._flag(registration, misstated, found)
+            raise misstated
+        settled, record = found.settled_by, CostRecord(lines, estimate=message.estimate)
+        event = await self._runtime.ledger.write_async(
+            lambda tx: settling.correct_once(tx, settled, record, message.reason, message.id)
+        )
+        return _json(200, {"invocationId": found.id, "corrects": settled, "event": event})
+
+    async def _signal(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
+        body = await request.body()
+        message = decode(body, SignalMessage)
+        registration = self._own(peer, message.source)
+        try:
+            subject = f"{message.source}/{message.id}"
+            header = request.headers.get(HEADER)
+            verify_message(registration, subject, body, header, message.number)
+        except Breach as breach:
+            await self._flag(registration, breach, None)
+            raise
+        signal = Signal(
+            message.source,
+            message.id,
+            message.number,
+            message.type,
+            message.emitted * 1_000_000,
+            message.content,
+        )
+        receipt = await self._signals.receive(signal, message.cost, estimate=message.estimate)
+        return _json(200, msgspec.to_builtins(receipt))
+
+    async def _last_signal(self, _: Incoming, peer: PeerCertificate, source: str) -> Outgoing:
+        self._own(peer, source)
+        return _json(200, {"source": source, "last": self._signals.last(source)})
+
+    def _own(self, peer: PeerCertificate, provider: str) -> Registration:
+        """Return a provider's registration if the peer is it."""
+        found = self._runtime.registry.find(provider)
+        if found is None or found[0].identity != peer.fingerprint:
+            raise ContractError("not_yours", f"{provider!r:.80} is not registered by you")
+        return found[0]
+
+    async def _addressed(
+        self, peer: PeerCertificate, identity: str
+    ) -> tuple[Registration, Invocation]:
+        """Return an invocation and its provider if the peer is that provider.
+
+        An id that is unknown, or another's, is a violation; which of the two is not told.
+        """
+        violation = "unknown_invocation"
+        try:
+            invocation = self._runtime.find(identity)
+            found = self._runtime.registry.find(invocation.provider)
+            if found is not None and found[0].identity == peer.fingerprint:
+                return found[0], invocation
+            violation = "foreign_invocation"
+        except ContractError:
+            pass
+        mine = self._runtime.registry.of_identity(peer.fingerprint)
+        if not mine:
+            raise ContractError("not_yours", "you are not registered")
+        for registration, _ in mine:
+            detail = f"it sent something for {identity!r:.80}"
+            await self._runtime.flag(registration.id, violation, detail)
+        raise ContractError("unknown_invocation", f"no invocation {identity!r:.80} of yours")
+
+    async def _flag(
+        self, registration: Registration, breach: Breach, found: Invocation | None
+    ) -> None:
+        cause = None if found is None else found.event
+        await self._runtime.flag(registration.id, breach.violation, breach.detail, cause)
+
+
+def _expired(invocation: Invocation) -> bool:
+    return (invocation.error or "").startswith("deadline:")
+
+
+def _peer(request: Incoming) -> PeerCertificate:
+    der = request.peer_certificate
+    if der is None:
+        raise ContractError("unauthenticated", "providers show a certificate: use mutual TLS")
+    return _read_peer(der)
+
+
+@lru_cache(maxsize=1_024)
+def _read_peer(der: bytes) -> PeerCertificate:
+    return read_certificate(der)
+
+
+def _brief(invocation: Invocation) -> dict[str, Any]:
+    return {
+        "invocationId": invocation.id,
+        "state": invocation.state,
+        "partials": invocation.partials,
+        "event": invocation.settled_by or invocation.event,
+    }
+
+
+def _json(status: int, data: Any) -> Outgoing:
+    return Outgoing(status, (JSON,), msgspec.json.encode(data))
+
+
+def _error(code: str, message: str, **more: str) -> Outgoing:
+    status = _STATUS.get(code, 400)
+    return _json(status, {"error": {"code": code, "message": message, **more}})

@@ -1,0 +1,54 @@
+"""Carriers: what takes invocations to a provider, in this process or over a wire."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import msgspec
+
+from modelpact.providers.contract import Invocation, Registration, Reply
+from modelpact.vocabulary.errors import ModelpactError
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """A piece of a streamed answer; numbers count from 1."""
+
+    invocation_id: str
+    number: int
+    content: Any
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A provider's acknowledgement that it will answer later."""
+
+    invocation_id: str
+
+
+class Breach(ModelpactError):
+    """A provider broke the contract; `violation` is what it is flagged with."""
+
+    def __init__(self, violation: str, detail: str) -> None:
+        self.violation = violation
+        self.detail = detail
+        super().__init__(f"{violation}: {detail}")
+
+
+class Unreachable(ModelpactError):
+    """A provider was not reached, or refused; nothing in that breaks the contract."""
+
+
+class Carrier(Protocol):
+    """What takes invocations to a provider. It raises `Breach` or `Unreachable`."""
+
+    async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
+        """Take a synchronous or asynchronous invocation there."""
+
+    def stream(
+        self, registration: Registration, invocation: Invocation
+    ) -> AsyncIterator[Partial | Reply | Accepted]:
+        """Take a streaming invocation there; the last thing that comes is the reply.
+
+        `Accepted` instead of it says that the pieces will come by themselves.
+        """
+
+    async def cancel(self, registration: Registration, invocation: Invocation) -> None:
+        """Tell the provider that nobody waits for this any more."""

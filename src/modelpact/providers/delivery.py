@@ -1,0 +1,86 @@
+"""Delivery: whoever waits for an invocation hears of its pieces and of its end.
+
+The store is the truth, so that nothing is missed over a restart, and an answer that another
+runtime took in arrives as well; the bus only says when to look.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from modelpact.ledger.event import Event
+from modelpact.ledger.ledger import Ledger
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import ContractError, Invocation
+from modelpact.providers.invocations import COLUMNS, read_row
+
+_LOOK_SECONDS: Final = 0.25
+"""How often to look for what other runtimes took in."""
+
+
+class Delivery:
+    """Internal signals of invocations, in order."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._loops: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._stop = ledger.bus.subscribe(self._heard, "capability.")
+
+    def close(self) -> None:
+        """Listen to the bus no longer."""
+        self._stop()
+
+    def _heard(self, event: Event) -> None:
+        """Wake whoever waits; called by the ledger's thread."""
+        for waker in tuple(self._waiting.get(str(event.payload.get("invocation")), ())):
+            loop = self._loops.get(waker)
+            if loop is not None:
+                with contextlib.suppress(RuntimeError):  # its loop has ended
+                    loop.call_soon_threadsafe(waker.set)
+
+    async def signals(
+        self, invocation_id: str, *, after: int = 0
+    ) -> AsyncIterator[Partial | Invocation]:
+        """Yield the pieces of an invocation from the one after `after`, then its end."""
+        waker = asyncio.Event()
+        self._loops[waker] = asyncio.get_running_loop()
+        self._waiting.setdefault(invocation_id, set()).add(waker)
+        try:
+            while True:
+                waker.clear()
+                found = self._find(invocation_id)
+                for piece in self._pieces(invocation_id, after):
+                    after = piece.number
+                    yield piece
+                if found.state != "open":
+                    yield found
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await waker.wait()
+        finally:
+            del self._loops[waker]
+            wakers = self._waiting[invocation_id]
+            wakers.discard(waker)
+            if not wakers:
+                del self._waiting[invocation_id]
+
+    def _find(self, invocation_id: str) -> Invocation:
+        rows = self._ledger.read(
+            f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,)
+        )
+        if not rows:
+            raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
+        return read_row(rows[0])
+
+    def _pieces(self, invocation_id: str, after: int) -> list[Partial]:
+        rows = self._ledger.read(
+            "SELECT number, content FROM partials WHERE invocation = ? AND number > ? "
+            "ORDER BY number",
+            (invocation_id, after),
+        )
+        return [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]

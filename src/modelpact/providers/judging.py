@@ -1,0 +1,60 @@
+"""Judging: inputs and answers against the schemas, costs against the registration."""
+
+from typing import Any, Final, Literal
+
+from modelpact.emulation.validation import Schema
+from modelpact.ledger.canonical import NotCanonical
+from modelpact.ledger.costs import CostRecord, check_lines
+from modelpact.providers.contract import Invocation, Offer, Registration, Reply, cost_violation
+from modelpact.providers.invocations import check_json
+from modelpact.providers.settling import Outcome
+from modelpact.vocabulary.errors import InputError
+
+_MOST_KEPT: Final = 1_024
+
+
+class Judge:
+    """Keeps compiled schemas, and says what is wrong with values and answers."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[tuple[str, str, str], tuple[dict[str, Any], Schema]] = {}
+
+    def findings(
+        self, registration: Registration, offer: Offer, way: Literal["input", "output"], value: Any
+    ) -> list[str]:
+        """Return what is wrong with an input or an output, each with its place."""
+        document = offer.input if way == "input" else offer.output
+        key = (registration.id, offer.kind, way)
+        known = self._schemas.get(key)
+        if known is None or known[0] != document:
+            if len(self._schemas) >= _MOST_KEPT:
+                self._schemas.clear()
+            known = (document, Schema(document, f"{offer.kind} {way}"))
+            self._schemas[key] = known
+        try:
+            check_json(value)
+        except NotCanonical as error:
+            return [str(error)]
+        return known[1].findings(value)
+
+    def outcome(self, registration: Registration, invocation: Invocation, reply: Reply) -> Outcome:
+        """Judge an answer: its output, and what it says to have cost."""
+        offer = registration.offer(invocation.capability)
+        violation, detail = "", ""
+        try:
+            lines = check_lines(reply.cost)
+            problem = cost_violation(registration, offer, lines)
+        except InputError as told:
+            lines, problem = (), str(told)
+        if problem:
+            violation, detail = "misstated_cost", problem
+        error = reply.error
+        if not error:
+            wrong = self.findings(registration, offer, "output", reply.output)
+            if wrong:
+                violation, detail = "invalid_response", "; ".join(wrong)
+                error = f"invalid response: {detail}"
+        record = CostRecord(lines, invocation.attribution, reply.estimate) if lines else None
+        return Outcome(
+            None if error else reply.output, error, record, violation, detail, answered=True
+        )

@@ -1,0 +1,158 @@
+"""The line to the runtime: registration, late answers, corrections and signals, until they land."""
+
+import asyncio
+import logging
+import secrets
+import time
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.identity import Signer
+from modelpact.ledger.costs import CostLine
+from modelpact.providers.binding.messages import (
+    JSON,
+    CorrectionMessage,
+    PartialMessage,
+    SignalMessage,
+    encode,
+    signed_headers,
+)
+from modelpact.providers.contract import Registration
+from modelpact.vocabulary.errors import ModelpactError
+from modelpact.wire import Client, Timeouts, WireError
+from modelpact.wire.headers import HeaderPairs
+
+_LOG: Final = logging.getLogger("modelpact.kit")
+_TIMEOUTS: Final = Timeouts(connect=5.0, first_byte=30.0, total=60.0)
+_FIRST_WAIT: Final = 0.05
+_LONGEST_WAIT: Final = 5.0
+
+
+class RefusedByRuntime(ModelpactError):
+    """The runtime refused something; trying again would not help."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status = status
+        self.code = code
+        super().__init__(f"the runtime refused with {status} {code}: {message}")
+
+
+class RuntimeLine:
+    """Talks to the runtime and keeps trying while it is away."""
+
+    def __init__(self, url: str, client: Client, signer: Signer) -> None:
+        self._url = url
+        self._client = client
+        self._signer = signer
+        self._emitting = asyncio.Lock()
+        self._last_signal: int | None = None
+
+    async def _once(
+        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
+    ) -> Any:
+        answer = await self._client.request(
+            method, f"{self._url}{path}", headers, body, timeouts=_TIMEOUTS
+        )
+        said = await answer.read(1_048_576)
+        if answer.status >= 500:
+            raise WireError("head", f"the runtime answered {answer.status}")
+        try:
+            content = msgspec.json.decode(said)
+        except msgspec.DecodeError:
+            content = {}
+        if answer.status >= 400:
+            error = content.get("error", {}) if isinstance(content, dict) else {}
+            message = error.get("message", said[:200].decode("utf-8", "replace"))
+            raise RefusedByRuntime(answer.status, error.get("code", ""), message)
+        return content
+
+    async def _until_taken(
+        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
+    ) -> Any:
+        """Ask again until there is an answer; only for what may safely be asked twice."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                return await self._once(method, path, headers, body)
+            except WireError as error:
+                _LOG.info("%s %s: %s; trying again", method, path, error)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    async def register(self, registration: Registration) -> None:
+        """Register, and wait for a runtime that is not there yet."""
+        body = msgspec.json.encode(registration)
+        await self._until_taken("POST", "/v1/providers", (JSON,), body)
+
+    async def deregister(self, provider: str) -> None:
+        """Deregister; a runtime that is away learns it from silence."""
+        try:
+            await self._once("DELETE", f"/v1/providers/{provider}")
+        except (WireError, RefusedByRuntime) as error:
+            _LOG.info("not deregistered: %s", error)
+
+    async def answer(self, invocation_id: str, body: bytes, sequence: int) -> None:
+        """Deliver a late answer, over restarts of the runtime."""
+        path = f"/v1/invocations/{invocation_id}"
+        await self._push(invocation_id, f"{path}/response", body, sequence)
+
+    async def partial(self, invocation_id: str, number: int, content: Any) -> None:
+        """Deliver a piece of a late answer, over restarts of the runtime."""
+        body = encode(PartialMessage(invocation_id, number, content))
+        await self._push(invocation_id, f"/v1/invocations/{invocation_id}/partials", body, number)
+
+    async def _push(self, invocation_id: str, path: str, body: bytes, sequence: int) -> None:
+        """Send a numbered message once: after a doubt, ask first whether it has arrived."""
+        wait = _FIRST_WAIT
+        while True:
+            headers = signed_headers(self._signer, invocation_id, body, sequence)
+            try:
+                await self._once("POST", path, headers, body)
+                return
+            except WireError as error:
+                _LOG.info("%s: %s; asking whether it has arrived", path, error)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+            state = await self._until_taken("GET", f"/v1/invocations/{invocation_id}")
+            if state["state"] != "open" or state["partials"] >= sequence:
+                return
+
+    async def correct(
+        self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str
+    ) -> str:
+        """Correct the cost of a settled invocation; returns the event of the correction."""
+        name = f"cor_{secrets.token_urlsafe(12)}"
+        lines = msgspec.to_builtins(cost)
+        body = encode(CorrectionMessage(name, invocation_id, lines, reason=reason))
+        headers = signed_headers(self._signer, invocation_id, body, sequence)
+        taken = await self._until_taken("POST", "/v1/costs/corrections", headers, body)
+        return str(taken["event"])
+
+    async def emit(
+        self, source: str, kind: str, content: Any, cost: list[CostLine], name: str
+    ) -> Any:
+        """Deliver a signal, in its order, until the runtime has acknowledged it."""
+        emitted = time.time_ns() // 1_000_000
+        async with self._emitting:
+            if self._last_signal is None:
+                found = await self._until_taken("GET", f"/v1/signals/{source}")
+                self._last_signal = int(found["last"])
+            number = self._last_signal + 1
+            lines = msgspec.to_builtins(cost)
+            body = encode(SignalMessage(source, name, number, kind, emitted, content, lines))
+            wait = _FIRST_WAIT
+            while True:
+                headers = signed_headers(self._signer, f"{source}/{name}", body, number)
+                try:
+                    taken = await self._once("POST", "/v1/signals", headers, body)
+                    break
+                except RefusedByRuntime:
+                    self._last_signal = None
+                    raise
+                except WireError as error:
+                    _LOG.info("signal %s: %s; trying again", name, error)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            self._last_signal = max(self._last_signal, int(taken["number"]))
+            return taken

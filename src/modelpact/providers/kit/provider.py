@@ -1,0 +1,153 @@
+"""A provider: its capabilities as functions, and everything else done for its author."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from modelpact.ledger.costs import CostLine, Unit
+from modelpact.providers.contract import Category, Offer, Rate, Registration, Semantics
+from modelpact.providers.kit.line import RuntimeLine
+from modelpact.providers.kit.settings import Settings
+from modelpact.providers.kit.work import Function, Workshop
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import Client, serve
+
+F = TypeVar("F", bound=Callable[..., Any])
+_LOG: Final = logging.getLogger("modelpact.kit")
+
+
+class Provider:
+    """A provider of capabilities, a source of signals, or both.
+
+    `rates` are pico-units of the currency for one of each unit; money is then worked out.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        category: Category,
+        *,
+        units: Sequence[Unit] = ("time",),
+        currency: str = "",
+        name: str = "",
+        max_latency_ms: int | None = None,
+    ) -> None:
+        self._bare = Registration(
+            id,
+            category,
+            (),
+            tuple(units),
+            currency,
+            name,
+            max_latency_ms=max_latency_ms,
+        )
+        self._offers: list[Offer] = []
+        self._functions: dict[str, Function] = {}
+        self._tasks: list[Callable[[], Awaitable[None]]] = []
+        self._line: RuntimeLine | None = None
+
+    def capability(
+        self,
+        kind: str,
+        *,
+        input: dict[str, Any],
+        output: dict[str, Any],
+        semantics: Semantics | Sequence[Semantics] = "sync",
+        rates: dict[Unit, int] | None = None,
+        description: str = "",
+    ) -> Callable[[F], F]:
+        """Offer a function as a capability; it is called with the input and the `Call`.
+
+        Plain and async functions return the output; async generators yield pieces, then `Final`.
+        """
+        ways = (semantics,) if isinstance(semantics, str) else tuple(semantics)
+        prices = tuple(Rate(unit, pico) for unit, pico in (rates or {}).items())
+        self._offers.append(Offer(kind, input, output, ways, prices, description))
+
+        def keep(function: F) -> F:
+            self._functions[kind] = function
+            return function
+
+        return keep
+
+    def task(self, function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Run a function beside the server, once registered: the place to emit signals from."""
+        self._tasks.append(function)
+        return function
+
+    async def emit(
+        self, type: str, content: Any, *, cost: Sequence[CostLine] = (), id: str | None = None
+    ) -> Any:
+        """Emit a signal; returns when the runtime has it for good. The same id counts once."""
+        lines = list(cost) or [CostLine("discrete", 1)]
+        name = id or f"sig_{secrets.token_urlsafe(12)}"
+        return await self._connected().emit(self._bare.id, type, content, lines, name)
+
+    async def correct_cost(
+        self,
+        invocation_id: str,
+        cost: Sequence[CostLine],
+        *,
+        partials: int = 0,
+        reason: str = "",
+    ) -> str:
+        """Correct a cost that was an estimate; `partials` is how many pieces there were."""
+        lines = list(cost)
+        return await self._connected().correct(invocation_id, lines, partials + 2, reason)
+
+    def _connected(self) -> RuntimeLine:
+        if self._line is None:
+            raise InputError(f"{self._bare.id} is not running")
+        return self._line
+
+    @asynccontextmanager
+    async def running(self, settings: Settings) -> AsyncIterator[Registration]:
+        """Serve over mutual TLS and be registered, until the block is left."""
+        signer = settings.signer()
+        async with Client(tls=settings.client_tls()) as client:
+            line = self._line = RuntimeLine(settings.runtime, client, signer)
+            registration = msgspec.structs.replace(
+                self._bare,
+                offers=tuple(self._offers),
+                identity=settings.fingerprint(),
+                signing_key=signer.public_keys.current.raw.hex(),
+            )
+            workshop = Workshop(registration, self._functions, signer, line)
+            tls = settings.server_tls()
+            async with await serve(workshop, settings.host, settings.port, tls=tls) as server:
+                host = f"[{settings.host}]" if ":" in settings.host else settings.host
+                url = settings.public_url or f"https://{host}:{server.port}"
+                registration = msgspec.structs.replace(registration, base_url=url)
+                await line.register(registration)
+                _LOG.info("%s is registered and listens at %s", registration.id, url)
+                tasks = [asyncio.ensure_future(one()) for one in self._tasks]
+                try:
+                    yield registration
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await workshop.close()
+
+    async def serve(self, settings: Settings | None = None) -> None:
+        """Run until told to stop, then deregister."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
+                loop.add_signal_handler(number, stop.set)
+        async with self.running(settings or Settings.from_environment()):
+            await stop.wait()
+            await self._connected().deregister(self._bare.id)
+
+    def run(self, settings: Settings | None = None) -> None:
+        """Run as a program."""
+        logging.basicConfig(level=logging.INFO)
+        asyncio.run(self.serve(settings))

@@ -1,0 +1,116 @@
+"""Upkeep: deadlines, reminders, and what is left after a restart."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from modelpact.ledger.event import Draft
+from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.store import LedgerError
+from modelpact.providers import settling
+from modelpact.providers.contract import Invocation
+from modelpact.providers.invocations import COLUMNS, load, read_row
+
+if TYPE_CHECKING:
+    from modelpact.providers.runtime import Runtime
+
+_LOG: Final = logging.getLogger("modelpact.providers")
+_MOST_AT_ONCE: Final = 1_000
+
+
+async def expire(runtime: "Runtime") -> list[Invocation]:
+    """Fail every open invocation whose deadline has passed, whoever opened it.
+
+    Of several runtimes one does it: an invocation is settled once.
+    """
+    rows = runtime.ledger.read(
+        "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline "
+        "LIMIT ?",
+        (runtime.ledger.clock(), _MOST_AT_ONCE),
+    )
+    outcome = settling.Outcome(error="deadline: no answer before the deadline")
+
+    def work(tx: Transaction, identity: str) -> Invocation | None:
+        if load(tx, identity).state != "open":
+            return None
+        return settling.settle(tx, runtime.profile, identity, outcome)[0]
+
+    expired = []
+    for (identity,) in rows:
+        found = await runtime.ledger.write_async(lambda tx, one=identity: work(tx, one))  # type: ignore[misc]
+        if found is not None:
+            expired.append(found)
+    await runtime.tell_cancelled(expired)
+    return expired
+
+
+async def remind(runtime: "Runtime") -> list[Invocation]:
+    """Record a reminder of every open invocation that is due for one; one runtime does each."""
+    rows = runtime.ledger.read(
+        "SELECT id, remind_at, remind_every FROM invocations WHERE state = 'open' "
+        "AND remind_at < ? ORDER BY remind_at LIMIT ?",
+        (runtime.ledger.clock(), _MOST_AT_ONCE),
+    )
+    reminded = []
+    for identity, due, every in rows:
+        found = await runtime.ledger.write_async(
+            lambda tx, one=identity, due=due, every=every: _remind(tx, one, due, every)  # type: ignore[misc]
+        )
+        if found is not None:
+            reminded.append(found)
+    return reminded
+
+
+def _remind(tx: Transaction, identity: str, due: int, every: int) -> Invocation | None:
+    following = due + every * (1 + max(0, tx.now - due) // every)
+    changed = tx.changed(
+        "UPDATE invocations SET remind_at = ?, reminders = reminders + 1 "
+        "WHERE id = ? AND state = 'open' AND remind_at = ?",
+        (following, identity, due),
+    )
+    if not changed:
+        return None
+    found = load(tx, identity)
+    payload = {
+        "invocation": identity,
+        "provider": found.provider,
+        "number": found.reminders,
+        "open_for": tx.now - found.created,
+    }
+    tx.append(Draft(found.envelope, "capability.reminded", payload, found.event))
+    return found
+
+
+async def recover(runtime: "Runtime") -> list[Invocation]:
+    """Take up what this runtime left open when it stopped.
+
+    What was acknowledged stays open: its answer will find it. Asynchronous invocations that may
+    never have left are sent again, under the same id. Callers of the others are gone with the
+    process: they end as interrupted.
+    """
+    rows = runtime.ledger.read(
+        f"SELECT {COLUMNS} FROM invocations WHERE state = 'open' AND owner = ? "
+        "AND acknowledged IS NULL ORDER BY created",
+        (runtime.name,),
+    )
+    taken_up = []
+    for row in rows:
+        invocation = read_row(row)
+        found = runtime.registry.find(invocation.provider)
+        if invocation.semantics == "async" and found is not None:
+            taken_up.append(await runtime.send(found[0], invocation))
+        else:
+            what = "the runtime stopped before the answer came"
+            taken_up.append(await runtime.fail(invocation, "interrupted", what))
+    return taken_up
+
+
+async def keep_up(runtime: "Runtime", every_s: float = 1.0) -> None:
+    """Enforce deadlines and record reminders until cancelled, whatever the store does."""
+    while True:
+        try:
+            await expire(runtime)
+            await remind(runtime)
+        except LedgerError as error:
+            _LOG.warning("upkeep waits for the store: %s", error)
+        await asyncio.sleep(every_s)

@@ -1,0 +1,39 @@
+"""What the connections of one server share."""
+
+import asyncio
+from typing import Final, Protocol
+
+from modelpact.wire.exchange import Handler
+from modelpact.wire.limits import Limits
+from modelpact.wire.watch import Watch
+
+_READ_SIZE: Final = 65_536
+
+
+class Open(Protocol):
+    """An open connection, as the server sees it."""
+
+    def drain(self) -> None:
+        """Close now if nothing is under way, else after the response."""
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+
+
+class Service:
+    """What the connections of one server share."""
+
+    def __init__(
+        self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop, watch: Watch
+    ) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.loop = loop
+        self.watch = watch
+        self.connections: set[Open] = set()
+        self.leaving: set[asyncio.Task[None]] = set()
+        """Handlers whose clients have left, until they have cleaned up."""
+        self.draining = False
+        self.emptied = asyncio.Event()
+        # Filled and parsed within one callback of the loop, so one serves all connections.
+        self.buffer = memoryview(bytearray(_READ_SIZE))

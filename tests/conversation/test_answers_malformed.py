@@ -1,0 +1,231 @@
+"""Answers that are not what they should be: a clear error, never another one."""
+
+import contextlib
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.conversation.answers import (
+    AnthropicStream,
+    ErrorSaid,
+    OpenAIStream,
+    StreamBroken,
+    from_anthropic_answer,
+    from_openai_answer,
+    read_error,
+    write_anthropic_error,
+    write_openai_error,
+)
+from modelpact.conversation.response import StreamEvent, ToolCall
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([], "answer: expected an object"),
+        ({}, "answer.choices: expected a list"),
+        ({"choices": []}, "expected one choice, not 0"),
+        ({"choices": [{"message": None}]}, "message: expected an object"),
+        ({"choices": [{"message": {"content": 7}}]}, r"message.content: expected a list"),
+        (
+            {"choices": [{"message": {"tool_calls": [{"id": "1", "function": {"name": "f"}}]}}]},
+            r"message.tool_calls\[0\].function.arguments: expected a text",
+        ),
+        (
+            {"choices": [{"message": {}}], "usage": {"prompt_tokens": -1}},
+            "usage.prompt_tokens: expected a number of tokens, not -1",
+        ),
+    ],
+)
+def test_openai_bodies(body: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        from_openai_answer(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (None, "answer: expected an object"),
+        ({}, "answer.content: expected a list"),
+        ({"content": [{"type": "tool_use", "id": "1", "name": "f"}]}, r"content\[0\].*needs input"),
+        ({"content": [], "usage": {"output_tokens": "1"}}, "usage.output_tokens"),
+        ({"content": [], "stop_reason": 1}, "stop_reason: expected a text"),
+    ],
+)
+def test_anthropic_bodies(body: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        from_anthropic_answer(body)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "told"),
+    [
+        (["{"], "not JSON"),
+        (["[]"], "expected an object"),
+        (['{"choices":{}}'], "stream.choices: expected a list"),
+        (['{"choices":[{"delta":{"content":1}}]}'], "content: expected a text"),
+        (['{"choices":[{"delta":{"tool_calls":[{"function":{}}]}}]}', "STOP"], "id|name"),
+        (["STOP", '{"choices":[{"delta":{"content":"x"}}]}'], "after the model stopped"),
+        (["STOP", "[DONE]", "[DONE]"], "after its end"),
+        (['{"usage":{"completion_tokens":true},"choices":[]}'], "completion_tokens"),
+    ],
+)
+def test_openai_streams(chunks: list[str], told: str) -> None:
+    stop = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
+    with pytest.raises(InputError, match=told):
+        _feed(OpenAIStream(), [stop if one == "STOP" else one for one in chunks])
+
+
+START = {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {}}}
+TEXT = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+STOP = {"type": "content_block_stop", "index": 0}
+
+
+def _tool(raw: str) -> list[dict[str, Any]]:
+    block = {"type": "tool_use", "id": "1", "name": "f", "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": raw}
+    return [
+        START,
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        STOP,
+    ]
+
+
+def _end(reason: str) -> dict[str, Any]:
+    return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {}}
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([{}], "stream.type: expected a text"),
+        ([TEXT], "a block before message_start"),
+        ([START, START], "second message_start"),
+        ([START, TEXT, TEXT], "before the last one ended"),
+        ([START, STOP], "not open"),
+        ([START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}], "without"),
+        (
+            [START, TEXT, {"type": "content_block_delta", "delta": {"type": "thinking_delta"}}],
+            "a thinking_delta in a text block",
+        ),
+        ([START, TEXT, {"type": "message_stop"}], "before the message was complete"),
+        ([_end("end_turn")], "before message_start"),
+        ([START, {"type": "message_stop"}, {"type": "ping"}], "after the message's end"),
+        ([*_tool('{"x'), _end("tool_use")], "input of 'f' is not JSON"),
+    ],
+)
+def test_anthropic_streams(events: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        _feed(AnthropicStream(), [json.dumps(one) for one in events])
+
+
+def _feed(stream: OpenAIStream | AnthropicStream, events: list[str]) -> None:
+    for one in events:
+        stream.feed(one)
+
+
+def test_a_call_that_the_limit_cut_keeps_its_text() -> None:
+    stream = AnthropicStream()
+    found: list[StreamEvent] = []
+    for one in [*_tool('{"x'), _end("max_tokens"), {"type": "message_stop"}]:
+        found += stream.feed(json.dumps(one))
+    assert isinstance(found[0], ToolCall)
+    assert (found[0].call.input, found[0].call.raw) == (None, '{"x')
+
+
+def test_kinds_that_are_new_are_passed_over() -> None:
+    stream = AnthropicStream()
+    assert stream.feed('{"type":"ping"}') == []
+    assert stream.feed('{"type":"something_new","x":1}') == []
+
+
+@given(st.data())
+def test_damaged_openai_answers_never_raise_anything_else(data: st.DataObject) -> None:
+    body = _damaged(data.draw(openai_bodies()), data)
+    with contextlib.suppress(ModelpactError):
+        from_openai_answer(body)
+    chunk = {**body, "choices": [{"delta": one} for one in _messages(body)]}
+    with contextlib.suppress(ModelpactError):
+        OpenAIStream().feed(json.dumps(chunk))
+
+
+@given(st.data())
+def test_damaged_anthropic_answers_never_raise_anything_else(data: st.DataObject) -> None:
+    with contextlib.suppress(ModelpactError):
+        from_anthropic_answer(_damaged(data.draw(anthropic_bodies()), data))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["type", "delta", "message", "choices"]), JSON)))
+def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
+    for stream in (OpenAIStream(), AnthropicStream()):
+        for one in events:
+            with contextlib.suppress(ModelpactError):
+                stream.feed(json.dumps(one))
+
+
+def _messages(body: Any) -> list[Any]:
+    choices = body.get("choices")
+    return [one.get("message") for one in choices] if isinstance(choices, list) else []
+
+
+def _damaged(body: Any, data: st.DataObject) -> Any:
+    """Replace one value somewhere in it."""
+    body = copy.deepcopy(body)
+    places: list[tuple[Any, Any]] = []
+    stack = [body]
+    while stack:
+        one = stack.pop()
+        for key, value in one.items() if isinstance(one, dict) else enumerate(one):
+            places.append((one, key))
+            if isinstance(value, (dict, list)):
+                stack.append(value)
+    where, key = data.draw(st.sampled_from(places))
+    where[key] = data.draw(JSON)
+    if "choices" in body and isinstance(body["choices"], list):
+        body["choices"] = [one for one in body["choices"] if isinstance(one, dict)]
+    return body
+
+
+# Errors in the APIs' words.
+
+
+def test_errors_are_read_and_written() -> None:
+    openai = {"error": {"message": "no", "type": "t", "param": "temperature", "code": "c"}}
+    said = read_error(openai)
+    assert said == ErrorSaid("no", "t", "c", "temperature")
+    assert write_openai_error(said) == openai
+    anthropic = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    said = read_error(anthropic)
+    assert said is not None
+    assert said.status == 529
+    assert write_anthropic_error(said, 529) == anthropic
+    assert read_error({"error": "plain"}) == ErrorSaid("plain")
+    assert read_error({"message": "vllm", "code": 400}) == ErrorSaid("vllm", code="400")
+    assert read_error("x") is None
+    assert read_error({"error": {}}) is None
+
+
+def test_errors_in_streams_are_raised() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    with pytest.raises(StreamBroken, match="busy"):
+        AnthropicStream().feed(json.dumps(error))
+    with pytest.raises(StreamBroken, match="broke") as raised:
+        OpenAIStream().feed('{"error":{"message":"broke","type":"server_error"}}')
+    assert raised.value.said.status == 500
+    with pytest.raises(StreamBroken):
+        from_openai_answer({"error": {"message": "x"}})
+    with pytest.raises(StreamBroken):
+        from_anthropic_answer(error)

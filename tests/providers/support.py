@@ -1,0 +1,207 @@
+"""What the tests of the contract share: certificates, runtimes, providers in and out of process."""
+
+import asyncio
+import functools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import msgspec
+
+from modelpact.identity import Authority, Identity, Keyring, Trust, client_context, fingerprint
+from modelpact.ledger import Event, Ledger, canonical, event_hash
+from modelpact.providers.binding import HttpCarrier, RuntimeHost, serve_runtime
+from modelpact.providers.contract import Invocation, Offer, Profile, Registration
+from modelpact.providers.kit import Settings
+from modelpact.providers.runtime import Runtime
+from modelpact.wire import Client
+from tests.identity.conftest import der
+
+P = ParamSpec("P")
+ROOT = Path(__file__).parents[2]
+PATIENCE = 40.0
+ECHO = "urn:test:echo"
+ANY: dict[str, Any] = {"type": "object"}
+
+
+def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test; one that hangs fails."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), PATIENCE))
+
+    return run
+
+
+async def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Wait for a condition and return what it gives."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError("what was waited for did not come")
+        await asyncio.sleep(0.01)
+    return found
+
+
+class World:
+    """An authority, the certificates that it issued, and a store."""
+
+    def __init__(self, folder: Path, authority: Authority, store: str) -> None:
+        self.folder = folder
+        self.authority = authority
+        self.store = store
+
+    def identity(self, name: str, kind: Any = "provider") -> Identity:
+        """Return a certificate of that name, issued when first asked for."""
+        path = self.authority.identity_file(name)
+        if not path.exists():
+            self.authority.issue(name, kind, ["127.0.0.1", "localhost"])
+        return Identity(path)
+
+    def fingerprint(self, name: str) -> str:
+        return fingerprint(der(self.identity(name).certificate))
+
+    def keyring(self, name: str) -> Keyring:
+        folder = self.folder / "keyrings" / name
+        return Keyring.open(folder) if folder.exists() else Keyring.init(folder)
+
+    @property
+    def trust(self) -> Trust:
+        return Trust(self.authority.certificate, crl=self.authority.crl)
+
+    def settings(self, name: str, runtime: str) -> Settings:
+        return Settings(
+            runtime,
+            self.identity(name).certificate,
+            self.authority.certificate,
+            self.folder / "keyrings" / name,
+        )
+
+    def registration(self, name: str, base_url: str = "", **more: Any) -> Registration:
+        """Return the registration of a provider that echoes, with all its trust."""
+        ring = self.keyring(name)
+        fields: dict[str, Any] = {
+            "category": "tool",
+            "offers": (Offer(ECHO, ANY, ANY, ("sync", "async", "streaming")),),
+            "units": ("discrete", "time"),
+            "identity": self.fingerprint(name),
+            "signing_key": ring.public_keys.current.raw.hex(),
+            "base_url": base_url,
+            **more,
+        }
+        return Registration(id=name, **fields)
+
+    @asynccontextmanager
+    async def hosting(
+        self,
+        ledger: Ledger,
+        *,
+        name: str = "main",
+        profile: Profile | None = None,
+        port: int = 0,
+        largest: int = 1_000_000,
+        **more: Any,
+    ) -> AsyncIterator[RuntimeHost]:
+        """Serve a runtime whose carrier speaks the binding."""
+        me = self.identity(name, "runtime")
+        carrier = HttpCarrier(me, self.trust, largest=largest)
+        runtime = Runtime(ledger, name=name, profile=profile, default_carrier=carrier, **more)
+        try:
+            async with serve_runtime(runtime, me, self.trust, port=port, upkeep_s=0.05) as host:
+                yield host
+        finally:
+            runtime.delivery.close()
+            await carrier.aclose()
+
+    @asynccontextmanager
+    async def client(self, name: str) -> AsyncIterator[Client]:
+        """Return a client that shows the certificate of that name."""
+        async with Client(tls=client_context(self.identity(name), self.trust)) as client:
+            yield client
+
+    @asynccontextmanager
+    async def example(
+        self, file: str, name: str, runtime: str, **env: str
+    ) -> AsyncIterator["subprocess.Popen[str]"]:
+        """Run an example as a process of its own."""
+        settings = self.settings(name, runtime)
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "examples" / file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "MODELPACT_RUNTIME": settings.runtime,
+                "MODELPACT_IDENTITY": str(settings.identity),
+                "MODELPACT_AUTHORITIES": str(settings.authorities),
+                "MODELPACT_KEYRING": str(settings.keyring),
+                **env,
+            },
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                await asyncio.to_thread(process.wait, 10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+
+async def call(
+    client: Client, method: str, url: str, body: Any = None, headers: Any = ()
+) -> tuple[int, Any]:
+    """Send JSON and return status and JSON."""
+    data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+    async with await client.request(method, url, headers, data) as answer:
+        said = await answer.read()
+    try:
+        return answer.status, msgspec.json.decode(said)
+    except msgspec.DecodeError:
+        return answer.status, said
+
+
+def flags(ledger: Ledger) -> list[tuple[str, str]]:
+    """Return who was flagged for what, in order."""
+    found = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
+    return [(one.payload["provider"], one.payload["violation"]) for one in found]
+
+
+def events_of(ledger: Ledger, invocation: Invocation) -> list[Event]:
+    """Return the events of an invocation's envelope that name it."""
+    found = ledger.events(invocation.envelope, limit=100_000)
+    return [one for one in found if one.payload.get("invocation") == invocation.id]
+
+
+def assert_whole(ledger: Ledger) -> None:
+    """Check every chain, and that every invocation is settled at most once, with one cost."""
+    for (envelope,) in ledger.read("SELECT id FROM envelopes"):
+        previous, number = "0" * 64, 0
+        for one in ledger.events(envelope, limit=1_000_000):
+            number += 1
+            assert (one.sequence, one.previous) == (number, previous), one.id
+            body = canonical(one.payload)
+            previous = event_hash(
+                one.envelope, one.sequence, one.type, one.time, one.cause, body, one.previous
+            )
+            assert previous == one.hash, one.id
+    ends: dict[str, int] = {}
+    kinds = ("capability.completed", "capability.failed", "capability.cancelled")
+    for (envelope,) in ledger.read("SELECT id FROM envelopes WHERE kind = 'invocations'"):
+        for one in ledger.events(envelope, limit=1_000_000):
+            if one.type in kinds:
+                ends[one.payload["invocation"]] = ends.get(one.payload["invocation"], 0) + 1
+                assert one.payload["cost"]["lines"], one.id
+    for identity, state in ledger.read("SELECT id, state FROM invocations"):
+        assert ends.get(identity, 0) == (0 if state == "open" else 1), (identity, state)

@@ -1,0 +1,381 @@
+"""The client with well-behaved servers: exchanges, the pool, and when a request is sent again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import (
+    Client,
+    ConnectionLost,
+    Incoming,
+    Outgoing,
+    PoolFull,
+    PoolLimits,
+    Timeouts,
+    WireError,
+    WireTimeout,
+)
+from tests.wire.support import on_loop, replying, scripted, serving, until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@on_loop
+async def test_requests_share_a_connection() -> None:
+    async with serving() as server, Client() as client:
+        url = f"http://127.0.0.1:{server.port}"
+        for n in range(5):
+            answer = await client.request("POST", f"{url}/{n}?q", {"x-a": "b"}, b"hi")
+            assert answer.status == 200
+            assert answer.headers.get("Content-Type") == "text/plain"
+            assert await answer.read() == b"POST /%d hi" % n
+        assert (client.connections, server.connections) == (1, 1)
+        assert await (await client.request("GET", url)).read() == b"GET / "
+        assert await (await client.request("GET", f"{url}?q#f")).read() == b"GET / "
+
+
+@on_loop
+async def test_head_and_empty_answers() -> None:
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(int(request.path[1:]), (), b"" if request.path != "/200" else b"body")
+
+    async with serving(handler) as server, Client() as client:
+        url = f"http://127.0.0.1:{server.port}"
+        for method, path in (("HEAD", "/200"), ("GET", "/204"), ("GET", "/304"), ("GET", "/299")):
+            answer = await client.request(method, url + path)
+            assert answer.status == int(path[1:])
+            assert await answer.read() == b""
+        assert await (await client.request("GET", f"{url}/200")).read() == b"body"
+
+
+@on_loop
+async def test_a_stream_is_read_as_it_arrives() -> None:
+    go_on = asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"first"
+        await go_on.wait()
+        yield b"second"
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts())
+
+    async with serving(handler) as server, Client() as client:
+        answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
+        got = []
+        async for part in answer:
+            got.append(part)
+            go_on.set()
+        assert got == [b"first", b"second"]
+        assert client.connections == 1
+
+
+@on_loop
+async def test_a_body_is_sent_as_it_is_produced() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 50_000
+
+    async with serving() as server, Client() as client:
+        url = f"http://127.0.0.1:{server.port}/"
+        for _ in range(2):
+            answer = await client.request("PUT", url, (), parts())
+            assert len(await answer.read()) == 5_000_000 + len("PUT / ")
+        big = b"y" * 5_000_000
+        assert (await (await client.request("POST", url, (), big)).read()).endswith(big)
+        assert client.connections == 1
+
+
+@on_loop
+async def test_a_body_that_fails_fails_the_request() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"x"
+        raise ValueError("no more")
+
+    async with serving() as server, Client() as client:
+        with pytest.raises(WireError, match="write") as caught:
+            await client.request("PUT", f"http://127.0.0.1:{server.port}/", (), parts())
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert client.connections == 0
+
+
+@on_loop
+async def test_a_slow_reader_makes_the_server_wait() -> None:
+    produced = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal produced
+        for _ in range(400):
+            produced += 1
+            yield b"x" * 50_000
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts())
+
+    async with serving(handler) as server, Client() as client:
+        answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
+        last = -1
+        while produced != last:
+            last = produced
+            await asyncio.sleep(0.05)
+        assert produced < 400
+        assert len(await answer.read()) == 20_000_000
+        assert client.connections == 1
+
+
+@on_loop
+async def test_closing_an_answer_drops_its_connection() -> None:
+    stopped = asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x"
+                await asyncio.sleep(0.01)
+        finally:
+            stopped.set()
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts())
+
+    async with serving(handler) as server, Client() as client:
+        async with await client.request("GET", f"http://127.0.0.1:{server.port}/") as answer:
+            assert await answer.take()
+        assert client.connections == 0
+        await stopped.wait()
+        with pytest.raises(WireError, match="closed before its end"):
+            await answer.read()
+
+
+@on_loop
+async def test_a_cancelled_request_drops_its_connection() -> None:
+    started = asyncio.Event()
+
+    async def handler(request: Incoming) -> Outgoing:
+        started.set()
+        await asyncio.sleep(60)
+        return Outgoing()
+
+    async with serving(handler) as server, Client() as client:
+        asking = asyncio.create_task(client.request("GET", f"http://127.0.0.1:{server.port}/"))
+        await started.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert client.connections == 0
+        await until(lambda: server.connections == 0)
+
+
+@on_loop
+async def test_an_answer_longer_than_the_limit_is_given_up() -> None:
+    async with serving() as server, Client() as client:
+        answer = await client.request("POST", f"http://127.0.0.1:{server.port}/", (), b"x" * 99)
+        with pytest.raises(WireError, match="longer than 50 bytes"):
+            await answer.read(50)
+
+
+@on_loop
+async def test_callers_wait_for_a_connection_in_turn() -> None:
+    running = most = 0
+
+    async def handler(request: Incoming) -> Outgoing:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+        return Outgoing(200, (), request.path.encode())
+
+    limits = PoolLimits(connections=3)
+    async with serving(handler) as server, Client(limits=limits) as client:
+        url = f"http://127.0.0.1:{server.port}"
+
+        async def ask(n: int) -> bytes:
+            return await (await client.request("GET", f"{url}/{n}")).read()
+
+        assert await asyncio.gather(*map(ask, range(60))) == [b"/%d" % n for n in range(60)]
+        assert most == 3
+        assert client.connections == 3
+
+
+@on_loop
+async def test_too_many_callers_are_told_to_come_back() -> None:
+    go_on = asyncio.Event()
+
+    async def handler(request: Incoming) -> Outgoing:
+        await go_on.wait()
+        return Outgoing()
+
+    limits = PoolLimits(connections=1, waiting=1)
+    async with serving(handler) as server, Client(limits=limits) as client:
+        url = f"http://127.0.0.1:{server.port}/"
+        first = asyncio.create_task(client.request("GET", url))
+        second = asyncio.create_task(client.request("GET", url))
+        await until(lambda: server.connections == 1)
+        with pytest.raises(PoolFull) as caught:
+            await client.request("GET", url)
+        assert (caught.value.phase, caught.value.retry_after) == ("pool", 1.0)
+        second.cancel()
+        await asyncio.sleep(0)
+        with pytest.raises(WireTimeout, match="pool"):
+            await client.request("GET", url, timeouts=Timeouts(connect=0.05))
+        go_on.set()
+        assert (await first).status == 200
+        assert (await client.request("GET", url)).status == 200
+
+
+@on_loop
+async def test_a_dead_connection_of_the_pool_is_replaced_once() -> None:
+    async with scripted(replying(OK)) as url, Client() as client:
+        for _ in range(4):
+            assert await (await client.request("POST", url, (), b"")).read() == b"ok"
+
+
+@on_loop
+async def test_a_connection_that_dies_under_a_request_is_replaced_once() -> None:
+    connections = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        for _ in range(1 if connections == 1 else 2):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(OK)
+        await reader.readuntil(b"\r\n\r\n")
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"x"
+
+    async with scripted(script) as url, Client() as client:
+        assert (await client.request("GET", url)).status == 200
+        assert (await client.request("GET", url)).status == 200
+        assert connections == 2
+        assert (await client.request("GET", url)).status == 200
+        with pytest.raises(ConnectionLost):
+            await client.request("PUT", url, (), parts())
+        assert connections == 2
+
+
+@on_loop
+async def test_a_new_connection_that_dies_is_not_replaced() -> None:
+    asked = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+
+    async with scripted(script) as url, Client() as client:
+        with pytest.raises(ConnectionLost, match=r"closed by the server \(while: first byte\)"):
+            await client.request("GET", url)
+    assert asked == 1
+
+
+@on_loop
+async def test_nothing_is_sent_again_once_an_answer_has_begun() -> None:
+    asked = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        for reply in (OK, b"HTTP/1.1 2"):
+            await reader.readuntil(b"\r\n\r\n")
+            asked += 1
+            writer.write(reply)
+
+    async with scripted(script) as url, Client() as client:
+        await client.request("GET", url)
+        with pytest.raises(ConnectionLost):
+            await client.request("GET", url)
+    assert asked == 2
+
+
+@on_loop
+async def test_an_unused_connection_is_not_kept_for_ever() -> None:
+    limits = PoolLimits(idle_seconds=0.05)
+    async with serving() as server, Client(limits=limits) as client:
+        await (await client.request("GET", f"http://127.0.0.1:{server.port}/")).read()
+        await until(lambda: client.connections == 0)
+        await until(lambda: server.connections == 0)
+
+
+@on_loop
+async def test_a_closed_client_is_closed() -> None:
+    async with serving() as server:
+        client = Client()
+        url = f"http://127.0.0.1:{server.port}/"
+        await client.request("GET", url)
+        await client.aclose()
+        with pytest.raises(WireError, match="closed"):
+            await client.request("GET", url)
+        await until(lambda: server.connections == 0)
+
+
+@on_loop
+async def test_interim_answers_are_passed_over() -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    async with (
+        scripted(replying(b"HTTP/1.1 100 Continue\r\n\r\n" + hints + OK, OK)) as url,
+        Client() as client,
+    ):
+        for _ in range(2):
+            answer = await client.request("GET", url)
+            assert (answer.status, await answer.read()) == (200, b"ok")
+            assert "link" not in answer.headers
+
+
+@on_loop
+async def test_a_body_may_end_with_the_connection() -> None:
+    async with scripted(replying(b"HTTP/1.1 200 OK\r\n\r\nall of it")) as url, Client() as client:
+        assert await (await client.request("GET", url)).read() == b"all of it"
+        assert client.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/",
+        "http://",
+        "http:///x",
+        "/x",
+        "http://u:p@x/",
+        "http://x/a b",
+        "http://x/\r\nHost: y",
+        "http://x:99999/",
+        "http://x:0/",
+        "http://x/é",
+        "http://[::1/",
+        "",
+    ],
+)
+@on_loop
+async def test_an_url_that_cannot_be_requested(url: str) -> None:
+    async with Client() as client:
+        with pytest.raises(InputError):
+            await client.request("GET", url)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("GET /", ()),
+        ("get", ()),
+        ("CONNECT", ()),
+        ("GET", {"a": "b\r\nc: d"}),
+        ("GET", {"a\r\nb": "c"}),
+        ("GET", {"Host": "x"}),
+        ("GET", {"Content-Length": "1"}),
+        ("GET", [("Transfer-Encoding", "chunked")]),
+    ],
+)
+@on_loop
+async def test_a_request_that_would_break_the_framing(method: str, headers: dict[str, str]) -> None:
+    async with Client() as client:
+        with pytest.raises(InputError):
+            await client.request(method, "http://127.0.0.1:1/", headers)
+
+
+def test_a_proxy_is_refused() -> None:
+    with pytest.raises(InputError, match="proxies are not supported"):
+        Client(proxy="http://proxy:3128")
