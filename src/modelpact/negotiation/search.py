@@ -118,7 +118,8 @@ def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retire
     index = catalog.index
     hits = index.everything if retired else index.everything & ~index.retired
     if providers:
-        known = [one for name in providers if (one := catalog.find_provider(name)) is not None]
+        listed = [name for name in providers if name not in catalog.configured]
+        known = [one for name in listed if (one := catalog.find_provider(name)) is not None]
         hits &= reduce(or_, (index.of_provider(one.id) for one in known), 0)
     for need in needs:
         if need.level != "hard":
