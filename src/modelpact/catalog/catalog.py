@@ -67,6 +67,8 @@ class Catalog:
             trust="assumed",
         )
         self._index: Index | None = None
+        self._evidences: dict[Any, Evidence] = {}
+        """Evidence of votes, shared by all models of which the same was said by the same."""
         self._memo: dict[tuple[str, str | None, str | None], Resolution] = {}
 
     def _by_own_id(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
@@ -190,6 +192,7 @@ class Catalog:
             find_facts=partial(self._fact_layers, known, raw, vendor, own_name),
             over=self._operators_layers(shown_id, model, said),
             lineages=self._content.lineages,
+            evidences=self._evidences,
             listed=raw is not None or said is not None,
         )
 

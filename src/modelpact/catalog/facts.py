@@ -110,16 +110,19 @@ class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaul
     def stated(self, name: str) -> Stated | None:
         """Return the most cautious of what the lineages say, or None where all are silent."""
         bit = _BITS.get(name)
-        if bit is None or name == "reasoning-effort" or any(name in row.more for row in self.votes):
-            said = [one for row in self.votes if (one := row.stated(name)) is not None]
-            return most_cautious(said) if said else None
-        yes = no = 0
-        for row in self.votes:
-            yes |= row.yes
-            no |= row.no
-        if no & bit:
-            return UNSUPPORTED
-        return NATIVE if yes & bit else None
+        if bit is not None and name != "reasoning-effort":
+            yes = no = 0
+            for row in self.votes:
+                if row.more and name in row.more:
+                    break
+                yes |= row.yes
+                no |= row.no
+            else:
+                if no & bit:
+                    return UNSUPPORTED
+                return NATIVE if yes & bit else None
+        said = [one for row in self.votes if (one := row.stated(name)) is not None]
+        return most_cautious(said) if said else None
 
     def votes_on(self, name: str, lineages: Sequence[Lineage]) -> tuple[Vote, ...]:
         """Return each lineage's vote on a capability."""
@@ -128,6 +131,21 @@ class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaul
             for row in self.votes
             if (said := row.stated(name)) is not None
         )
+
+    def pattern(self, name: str) -> tuple[int, ...] | None:
+        """Return who said yes and who no to a flag, as numbers; None where more was said."""
+        bit = _BITS.get(name)
+        if bit is None or name == "reasoning-effort":
+            return None
+        said: list[int] = []
+        for row in self.votes:
+            if row.more and name in row.more:
+                return None
+            if row.yes & bit:
+                said.append(2 * row.lineage + 1)
+            elif row.no & bit:
+                said.append(2 * row.lineage)
+        return tuple(said)
 
     def spoken_of(self) -> Iterator[str]:
         """Yield every capability that any lineage speaks of."""

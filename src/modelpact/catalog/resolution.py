@@ -49,6 +49,7 @@ class Resolution:
 
     __slots__ = (
         "_claims",
+        "_evidences",
         "_find_facts",
         "_layers",
         "_lineages",
@@ -78,6 +79,7 @@ class Resolution:
         find_facts: Callable[[], tuple[Layer, ...]],
         over: tuple[Layer, ...],
         lineages: tuple[Lineage, ...],
+        evidences: dict[Any, Evidence],
         listed: bool,
     ) -> None:
         self.provider_id = provider_id
@@ -97,6 +99,7 @@ class Resolution:
         self._over = over
         self._layers: tuple[Layer, ...] | None = None
         self._lineages = lineages
+        self._evidences = evidences
         self._claims: dict[str, Claim] = {}
 
     @property
@@ -136,7 +139,9 @@ class Resolution:
         return found
 
     def _make(self, name: str) -> Claim:
-        known = capability(name)
+        known = CAPABILITIES.get(name) if type(name) is str else None
+        if known is None:
+            known = capability(name)
         if known.id != name:
             return self.claim(known.id)
         if known.formula is not None:
@@ -165,9 +170,17 @@ class Resolution:
     def _evidence(self, layer: Layer, name: str) -> Evidence:
         if layer.record is None:
             return layer.evidence
-        votes = layer.record.votes_on(name, self._lineages)
-        said = layer.evidence
-        return Evidence(said.layer, said.rule, said.source, votes[0].date if votes else "", votes)
+        pattern = layer.record.pattern(name)
+        key = (layer.evidence.rule, pattern)
+        found = None if pattern is None else self._evidences.get(key)
+        if found is None:
+            votes = layer.record.votes_on(name, self._lineages)
+            said = layer.evidence
+            date = votes[0].date if votes else ""
+            found = Evidence(said.layer, said.rule, said.source, date, votes)
+            if pattern is not None and layer.evidence.layer == "facts":
+                self._evidences[key] = found
+        return found
 
     def __iter__(self) -> Iterator[Claim]:
         for name in CAPABILITIES:
