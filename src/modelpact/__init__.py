@@ -4,6 +4,8 @@ The application says what it needs; modelpact knows what each model can do and h
 before any token is spent it answers yes, yes with a label, or no and why.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from modelpact._version import __version__
 from modelpact.catalog import (
     Catalog,
@@ -42,6 +44,27 @@ from modelpact.vocabulary import (
     redact,
 )
 
+if TYPE_CHECKING:
+    from modelpact.emulation.emulator import Emulator, emulator_strategies
+    from modelpact.ledger.ledger import Ledger
+
+_LATER = {
+    "Emulator": "modelpact.emulation.emulator",
+    "emulator_strategies": "modelpact.emulation.emulator",
+    "Ledger": "modelpact.ledger.ledger",
+}
+"""What is imported when it is first asked for, so that `import modelpact` stays light."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'modelpact' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
 __all__ = [
     "CAPABILITIES",
     "Capability",
@@ -52,10 +75,12 @@ __all__ = [
     "ConfigurationError",
     "Constraint",
     "Diagnostic",
+    "Emulator",
     "Evidence",
     "Finding",
     "InputError",
     "InvalidNeed",
+    "Ledger",
     "ModelpactError",
     "Need",
     "Needs",
@@ -69,6 +94,7 @@ __all__ = [
     "capability",
     "default_catalog",
     "diagnose",
+    "emulator_strategies",
     "find_models",
     "need",
     "negotiate",
