@@ -1,5 +1,7 @@
 """Knowledge, synchronous: passages that hold the words of a question, the best first."""
 
+from typing import Any
+
 from modelpact.providers.kit import Call, Provider
 
 provider = Provider("library", "knowledge", units=("discrete",))
@@ -24,7 +26,7 @@ PASSAGES = (
         "required": ["passages"],
     },
 )
-def search(asked: dict, call: Call) -> dict:
+def search(asked: dict[str, Any], call: Call) -> dict[str, Any]:
     words = set(asked["query"].lower().split())
     scored = [(len(words & set(one.lower().strip(".").split())), one) for one in PASSAGES]
     found = [one for score, one in sorted(scored, reverse=True) if score]

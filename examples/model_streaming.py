@@ -2,13 +2,29 @@
 
 import random
 from collections.abc import AsyncIterator
+from typing import Any
 
 from modelpact.providers.kit import Call, Final, Provider
 
 provider = Provider(
     "babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD"
 )
-WORDS = "the pact holds while every model says what it can do and nothing more".split()
+WORDS = [
+    "the",
+    "pact",
+    "holds",
+    "while",
+    "every",
+    "model",
+    "says",
+    "what",
+    "it",
+    "can",
+    "do",
+    "and",
+    "nothing",
+    "more",
+]
 
 
 @provider.capability(
@@ -22,7 +38,7 @@ WORDS = "the pact holds while every model says what it can do and nothing more".
     semantics=("streaming", "sync"),
     rates={"tokens.input": 150_000, "tokens.output": 600_000},  # 0.15 and 0.60 USD a million
 )
-async def babble(asked: dict, call: Call) -> AsyncIterator[object]:
+async def babble(asked: dict[str, Any], call: Call) -> AsyncIterator[object]:
     call.spend("tokens.input", len(asked["prompt"].split()))
     chance = random.Random(asked["prompt"])
     said = []

@@ -1,6 +1,7 @@
 """A tool, asynchronous: a report that takes its time; its price is corrected afterwards."""
 
 import asyncio
+from typing import Any
 
 from modelpact.ledger import CostLine
 from modelpact.providers.kit import Call, Provider
@@ -14,7 +15,7 @@ provider = Provider("reports", "tool", units=("time", "discrete"))
     output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     semantics="async",
 )
-async def report(asked: dict, call: Call) -> dict:
+async def report(asked: dict[str, Any], call: Call) -> dict[str, Any]:
     await asyncio.sleep(0.05)
     call.spend("discrete", asked["lines"])
     call.estimate()

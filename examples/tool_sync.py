@@ -1,6 +1,7 @@
 """A tool, synchronous: how far it is from one place on Earth to another."""
 
 from math import acos, cos, radians, sin
+from typing import Any
 
 from modelpact.providers.kit import Call, Provider
 
@@ -23,7 +24,7 @@ PLACE = {
     output={"type": "object", "properties": {"km": {"type": "integer"}}, "required": ["km"]},
     rates={"discrete": 2_000_000_000},  # 0.002 EUR a call
 )
-def distance(asked: dict, call: Call) -> dict:
+def distance(asked: dict[str, Any], call: Call) -> dict[str, Any]:
     call.spend("discrete", 1)
     a, b = asked["start"], asked["end"]
     one, two, apart = map(radians, (a["lat"], b["lat"], b["lon"] - a["lon"]))

@@ -68,9 +68,7 @@ def test_update_merges_a_newer_file_for_one_user(run: Run, tmp_path: Path) -> No
     assert shown["claims"]["context-window"]["value"] == 777_000
     changed = run("catalog", "diff", str(BUNDLED), "--json")
     assert {"target": "openai/brand-new-model", "kind": "added"}.items() <= next(
-        one
-        for one in json.loads(changed.stdout)
-        if one["target"] == "openai/brand-new-model"
+        one for one in json.loads(changed.stdout) if one["target"] == "openai/brand-new-model"
     ).items()
 
 

@@ -90,7 +90,9 @@ def test_wrong_usage_exits_with_2_and_no_traceback(run: Run, args: tuple[str, ..
 
 def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
     found = data(
-        run("models", "--need", "tools,structured-output,context>=200k", "--sort", "price", "--json")
+        run(
+            "models", "--need", "tools,structured-output,context>=200k", "--sort", "price", "--json"
+        )
     )
     prices = [one["price"]["input"] + one["price"]["output"] for one in found["models"]]
     assert found["total"] > 100
@@ -101,9 +103,7 @@ def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
 
 def test_models_by_capability_as_seed_004_shows(run: Run) -> None:
     """Seed 004, how to query: `catalog models --capability computer-use`."""
-    found = data(
-        run("models", "--provider", "anthropic", "--capability", "computer-use", "--json")
-    )
+    found = data(run("models", "--provider", "anthropic", "--capability", "computer-use", "--json"))
     names = [one["model"] for one in found["models"]]
     assert "anthropic/claude-opus-4-5" in names
     assert all(name.startswith("anthropic/") for name in names)

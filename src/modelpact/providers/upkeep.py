@@ -81,21 +81,25 @@ def _remind(tx: Transaction, identity: str, due: int, every: int) -> Invocation 
     return found
 
 
-async def recover(runtime: "Runtime") -> list[Invocation]:
-    """Take up what this runtime left open when it stopped.
-
-    What was acknowledged stays open: its answer will find it. Asynchronous invocations that may
-    never have left are sent again, under the same id. Callers of the others are gone with the
-    process: they end as interrupted.
-    """
+def left_open(runtime: "Runtime") -> list[Invocation]:
+    """Return what this runtime left open, without a promise of an answer, when it stopped."""
     rows = runtime.ledger.read(
         f"SELECT {COLUMNS} FROM invocations WHERE state = 'open' AND owner = ? "
         "AND acknowledged IS NULL ORDER BY created",
         (runtime.name,),
     )
+    return [read_row(row) for row in rows]
+
+
+async def take_up(runtime: "Runtime", left: list[Invocation]) -> list[Invocation]:
+    """Take up what was left open.
+
+    What was acknowledged is not among it: its answer will find it. Asynchronous invocations that
+    may never have left are sent again, under the same id. Callers of the others are gone with the
+    process: they end as interrupted.
+    """
     taken_up = []
-    for row in rows:
-        invocation = read_row(row)
+    for invocation in left:
         found = runtime.registry.find(invocation.provider)
         if invocation.semantics == "async" and found is not None:
             taken_up.append(await runtime.send(found[0], invocation))

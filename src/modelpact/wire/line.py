@@ -85,10 +85,10 @@ class ClientLine(asyncio.BufferedProtocol):
         try:
             return await waiting
         except asyncio.CancelledError:
-            self.drop()
+            # Once the answer is complete, the connection may be another exchange's already.
+            if self._head is waiting:
+                self.drop()
             raise
-        finally:
-            self._head = None
 
     async def _send(self, body: AsyncIterable[bytes]) -> None:
         """Send a body as it is produced; the answer may begin before it ends."""
@@ -201,7 +201,7 @@ class ClientLine(asyncio.BufferedProtocol):
         reader = self._reader
         unsent = self._sender is not None or self._transport.get_write_buffer_size() > 0
         fit = reader.keeps_alive and not (reader.surplus or unsent or self._transport.is_closing())
-        reader.answer = None
+        reader.answer = self._head = None
         self._busy = False
         self.used = True
         if fit:

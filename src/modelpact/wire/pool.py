@@ -109,7 +109,8 @@ class Pool:
         if isinstance(error, ssl.SSLCertVerificationError):
             return WireError(
                 "tls",
-                f"{origin}: its certificate was not accepted: {error.verify_message}; "
+                f"{origin}: its certificate was not accepted: "
+                f"{getattr(error, 'verify_message', error)}; "
                 "trust its issuer in the SSL context, or check the host name",
             )
         if isinstance(error, ssl.SSLError):

@@ -28,16 +28,18 @@ class AnthropicAdapter:
         *,
         name: str = "anthropic",
         headers: Mapping[str, str] | None = None,
+        key_header: str = "x-api-key",
         client: Client | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         plain_http: Collection[str] = (),
         most_bytes: int = MOST_BYTES,
     ) -> None:
+        """`key_header`: some compatible servers take the key in `authorization` only."""
         self._upstream = Upstream(
             name,
             base_url.rstrip("/").removesuffix("/v1"),
             key=key,
-            key_header=("x-api-key", ""),
+            key_header=(key_header, "Bearer " if key_header == "authorization" else ""),
             headers={"anthropic-version": VERSION, **(headers or {})},
             client=client,
             timeouts=timeouts,

@@ -91,7 +91,7 @@ class OpenAIChatAdapter:
     def _carry(self, request: Request) -> Carried:
         limit = self._limit_for(request.model) if self._limit_for is not None else None
         if limit is not None and limit != request.token_limit_param:
-            request = msgspec.structs.replace(request, token_limit_param=limit)  # type: ignore[arg-type]
+            request = msgspec.structs.replace(request, token_limit_param=limit)
         carried = to_openai_chat(request)
         if carried.body.get("n") not in (None, 1):
             several = Loss("n", "unsupported", "one answer is read; ask several times instead")

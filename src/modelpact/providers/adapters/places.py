@@ -1,4 +1,4 @@
-"""Addresses of upstreams: TLS everywhere but on this machine, unless the operator said otherwise."""
+"""Addresses of upstreams: TLS, but on this machine and where the operator said otherwise."""
 
 import ipaddress
 from collections.abc import Collection

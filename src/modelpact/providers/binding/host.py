@@ -34,11 +34,12 @@ async def serve_runtime(
 ) -> AsyncIterator[RuntimeHost]:
     """Serve a runtime's surface over mutual TLS; take up what it left open; keep deadlines."""
     tls = server_context(identity, trust)
+    left = upkeep.left_open(runtime)
     async with await serve(Surface(runtime), host, port, tls=tls) as server:
         shown = f"[{host}]" if ":" in host else host
         tasks = [
             asyncio.create_task(upkeep.keep_up(runtime, upkeep_s)),
-            asyncio.create_task(runtime.recover()),
+            asyncio.create_task(upkeep.take_up(runtime, left)),
         ]
         try:
             yield RuntimeHost(runtime, server, f"https://{shown}:{server.port}")

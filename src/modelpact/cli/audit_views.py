@@ -1,0 +1,116 @@
+"""How events, envelopes and reports are shown to people and programs."""
+
+import json
+from typing import Any
+
+import click
+import msgspec
+
+from modelpact.cli.periods import show_time
+from modelpact.cli.render import clip, paint, table
+from modelpact.ledger.event import Event
+from modelpact.ledger.reader import Envelope
+from modelpact.ledger.report import VerifyReport
+
+_COLOURS = {"failed": "red", "flagged": "red", "cancelled": "yellow", "rejected": "yellow"}
+
+
+def visible(text: str) -> str:
+    """Return a text with nothing in it that a terminal would obey."""
+    return "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Return an event as an export has it; its time is nanoseconds, as a text."""
+    fields = msgspec.structs.asdict(event)
+    return {"id": event.id, **fields, "time": str(event.time)}
+
+
+def event_rows(events: list[Event]) -> str:
+    """Return events, a line each."""
+    return table([event_row(event) for event in events])
+
+
+def event_row(event: Event) -> tuple[str, ...]:
+    """Return the cells of an event."""
+    colour = _COLOURS.get(event.type.rpartition(".")[2], "cyan")
+    payload = json.dumps(event.payload, ensure_ascii=False)
+    return (
+        paint(show_time(event.time), "dim"),
+        event.id,
+        paint(event.type, colour),
+        visible(clip(payload, 60)),
+    )
+
+
+def print_event(event: Event) -> None:
+    """Print everything of an event."""
+    pairs = [
+        ("event", paint(event.id, "bold")),
+        ("type", event.type),
+        ("time", f"{show_time(event.time)} UTC"),
+        ("caused by", event.cause or "nothing: it is an origin"),
+        ("hash", event.hash),
+        ("previous", event.previous),
+    ]
+    click.echo(table(pairs))
+    click.echo(visible(json.dumps(event.payload, indent=2, ensure_ascii=False)))
+
+
+def print_why(events: list[Event]) -> None:
+    """Print an event and what caused it, back to the origin."""
+    for depth, event in enumerate(events):
+        arrow = "" if depth == 0 else "   " * (depth - 1) + "└─ because of "
+        click.echo(arrow + "  ".join(event_row(event)[1:]))
+    missing = events[-1].cause
+    if missing is not None:
+        said = (
+            "is not in this ledger" if all(missing != one.id for one in events) else "comes again"
+        )
+        click.echo(paint(f"{missing}, which caused that, {said}.", "yellow"))
+
+
+def print_envelopes(envelopes: list[Envelope]) -> None:
+    """Print envelopes, a line each."""
+    rows = [
+        (
+            one.id,
+            one.kind or "–",
+            visible(one.subject) or "–",
+            f"{one.events:,}",
+            paint(show_time(one.latest), "dim"),
+            "archived" if one.archived is not None else "",
+        )
+        for one in envelopes
+    ]
+    click.echo(table(rows, ("envelope", "kind", "subject", "events", "latest", ""), right=[3]))
+
+
+def report_json(report: VerifyReport, source: str) -> dict[str, Any]:
+    """Return a report for programs."""
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    return {"source": source, "ok": report.ok, **fields}
+
+
+def report_line(report: VerifyReport, source: str) -> str:
+    """Return a report for people, in a line or two."""
+    if report.broken is not None:
+        where = f"{report.broken.event}: " if report.broken.event else ""
+        return (
+            f"{paint('✗', 'red')} {source}: {where}{paint(report.broken.kind, 'red')}\n"
+            f"  line {report.broken.line}: {visible(report.broken.message)}\n"
+            f"  {report.events:,} events before it hold"
+        )
+    if not report.checkpoints:
+        vouched = "holds together; nobody has signed it"
+    else:
+        rest = report.events - report.signed
+        whose = ", ".join(report.keys)
+        vouched = f"signed to event {report.signed:,} by {whose}"
+        vouched += f"; {rest:,} events after that are not signed" if rest else ""
+        vouched += "" if report.trusted else "; whose key that is was not proven: give --keys"
+    closed = ", archived" if report.archived else ""
+    return f"{paint('✓', 'green')} {source}: {report.events:,} events{closed}, {vouched}"

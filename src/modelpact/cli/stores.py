@@ -1,0 +1,76 @@
+"""Which ledger a command works on, and with whose keys."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from modelpact.catalog.user import user_folder
+from modelpact.configuration import load_configuration
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.reader import Reader
+from modelpact.vocabulary.errors import InputError
+
+if TYPE_CHECKING:
+    from modelpact.identity import Keyring, PublicKeys
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def store_option(function: F) -> F:
+    """Add `--store URL`."""
+    return click.option(
+        "--store",
+        "store",
+        metavar="URL",
+        help="The ledger: sqlite:FILE or postgresql://…; by default that of modelpact.toml, else "
+        "the one in the user's data folder.",
+    )(function)
+
+
+def store_url(store: str | None, config_path: Path | None) -> str:
+    """Return the URL of the ledger: the option's, else the configuration's, else the user's."""
+    if store:
+        return store
+    configuration = load_configuration(config_path)
+    path = configuration.path
+    if path is None or "store" not in tomllib.loads(path.read_text(encoding="utf-8")):
+        return f"sqlite:{user_folder() / 'modelpact.db'}"
+    url = configuration.store.url
+    if url.startswith("sqlite:") and not url.startswith("sqlite:/"):
+        return f"sqlite:{path.resolve().parent / url.removeprefix('sqlite:')}"
+    return url
+
+
+def open_reader(store: str | None, config_path: Path | None) -> Reader:
+    """Open the ledger for reading."""
+    return Reader.open_to_read(store_url(store, config_path))
+
+
+def open_ledger(store: str | None, config_path: Path | None) -> Ledger:
+    """Open the ledger for writing; it is made where there is none."""
+    return Ledger.open(store_url(store, config_path))
+
+
+def user_keyring() -> "Keyring | None":
+    """Return the user's own keyring, or None where there is none."""
+    from modelpact.identity import Keyring
+
+    folder = user_folder() / "identity" / "keyring"
+    return Keyring.open(folder) if folder.is_dir() else None
+
+
+def trusted_keys(files: tuple[Path, ...]) -> "list[PublicKeys] | None":
+    """Return the keys in files, else the user's own, else None."""
+    from modelpact.ledger.keys import read_keys
+
+    found = []
+    for file in files:
+        try:
+            found.append(read_keys(file.read_bytes(), file))
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
+    own = None if found else user_keyring()
+    return found or ([own.public_keys] if own else None)

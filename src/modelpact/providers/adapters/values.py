@@ -1,0 +1,238 @@
+"""Requests and answers as JSON values: what crosses the provider contract, and its schemas."""
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from modelpact.conversation.message import (
+    Conversation,
+    Message,
+    check_values,
+    read_conversation,
+    write_conversation,
+)
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    TokenLimitParam,
+    Tool,
+    ToolChoice,
+)
+from modelpact.conversation.response import Response, StopReason, StreamEvent
+from modelpact.vocabulary.errors import InputError
+
+CHAT: Final = "urn:modelpact:model:chat"
+"""The kind of the capability to answer a conversation."""
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_OBJECT: Final = {"type": "object"}
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+_NUMBER: Final = {"type": "number"}
+_FLAG: Final = {"type": "boolean"}
+_BLOCKS: Final = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"type": _TEXT}, "required": ["type"]},
+}
+INPUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "model": {"type": "string", "minLength": 1},
+        "messages": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "role": {"enum": ["system", "user", "assistant", "tool"]},
+                    "content": {"anyOf": [_TEXT, _BLOCKS]},
+                    "metadata": _OBJECT,
+                },
+                "required": ["role"],
+                "additionalProperties": False,
+            },
+        },
+        "tools": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": _TEXT,
+                    "parameters": _OBJECT,
+                    "description": _TEXT,
+                    "strict": _FLAG,
+                    "extra": _OBJECT,
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        },
+        "tool_choice": {
+            "type": "object",
+            "properties": {"mode": {"enum": ["auto", "none", "required", "tool"]}, "name": _TEXT},
+            "required": ["mode"],
+            "additionalProperties": False,
+        },
+        "parallel_tool_calls": _FLAG,
+        "output": {
+            "type": "object",
+            "properties": {
+                "type": {"enum": ["json_object", "json_schema"]},
+                "schema": _OBJECT,
+                "name": _TEXT,
+                "description": _TEXT,
+                "strict": _FLAG,
+            },
+            "required": ["type"],
+            "additionalProperties": False,
+        },
+        "reasoning": {
+            "type": "object",
+            "properties": {"effort": _TEXT, "budget_tokens": _COUNT, "extra": _OBJECT},
+            "additionalProperties": False,
+        },
+        "max_tokens": {"type": "integer", "minimum": 1},
+        "token_limit_param": {"enum": list(get_args(TokenLimitParam))},
+        "temperature": _NUMBER,
+        "top_p": _NUMBER,
+        "top_k": {"type": "integer"},
+        "stop": _TEXTS,
+        "api": _TEXT,
+        "extras": _OBJECT,
+        "spelling": _OBJECT,
+    },
+    "required": ["model", "messages"],
+    "additionalProperties": False,
+}
+"""What a chat takes: a `Request` in our own words."""
+OUTPUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "content": _BLOCKS,
+        "stop_reason": {"enum": list(get_args(StopReason))},
+        "stop_sequence": _TEXT,
+        "usage": {
+            "type": "object",
+            "properties": dict.fromkeys(
+                ("input", "output", "reasoning", "cache_read", "cache_write"), _COUNT
+            ),
+            "required": ["input", "output"],
+            "additionalProperties": False,
+        },
+        "model": _TEXT,
+        "id": _TEXT,
+        "extra": _OBJECT,
+        "losses": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"path": _TEXT, "fidelity": {"const": "lossy"}, "what": _TEXT},
+                "required": ["path", "fidelity", "what"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["content", "stop_reason", "usage"],
+    "additionalProperties": False,
+}
+"""What a chat gives: a `Response`, and what the provider could not be told of the request."""
+_PLAIN: Final = ("max_tokens", "temperature", "top_p", "top_k", "parallel_tool_calls")
+
+
+def read_request(value: Any) -> Request:
+    """Make a request of its JSON; errors name the place."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"request: expected an object, not {type(value).__name__}")
+    check_values(value, "request")
+    for name in value:
+        if name not in INPUT["properties"]:
+            raise InputError(f"request: no field {name!r:.60}")
+    fields: dict[str, Any] = {name: value[name] for name in _PLAIN if name in value}
+    for name, kind in (
+        ("model", str),
+        ("tools", tuple[Tool, ...]),
+        ("tool_choice", ToolChoice),
+        ("reasoning", Reasoning),
+        ("stop", tuple[str, ...]),
+        ("token_limit_param", TokenLimitParam),
+        ("api", str),
+        ("extras", dict[str, Any]),
+        ("spelling", dict[str, Any]),
+    ):
+        if name in value:
+            try:
+                fields[name] = msgspec.convert(value[name], kind)
+            except msgspec.ValidationError as error:
+                raise InputError(f"request.{name}: {error}") from None
+    if "model" not in fields:
+        raise InputError("request.model: which model is to answer?")
+    if "output" in value:
+        fields["output"] = _read_output(value["output"])
+    said = read_conversation({"messages": value.get("messages")})
+    return Request(messages=tuple(said.messages), **fields)
+
+
+def write_request(request: Request) -> dict[str, Any]:
+    """Write a request as JSON; whether it is streamed is a matter of how it is invoked."""
+    plain: dict[str, Any] = msgspec.to_builtins(
+        msgspec.structs.replace(request, messages=(), output=None, stream=False)
+    )
+    plain["messages"] = write_conversation(Conversation(list(request.messages)))["messages"]
+    if isinstance(request.output, JsonObject):
+        plain["output"] = {"type": "json_object"}
+    elif isinstance(request.output, JsonSchema):
+        plain["output"] = {"type": "json_schema", **msgspec.to_builtins(request.output)}
+    return plain
+
+
+def write_response(response: Response) -> dict[str, Any]:
+    """Write an answer as JSON."""
+    plain: dict[str, Any] = msgspec.to_builtins(response)
+    said = write_conversation(Conversation([Message("assistant", response.content)]))
+    return {
+        **plain,
+        "content": said["messages"][0]["content"],
+        "stop_reason": response.stop_reason,
+        "usage": msgspec.to_builtins(response.usage),
+    }
+
+
+def read_response(value: Mapping[str, Any]) -> Response:
+    """Make an answer of its JSON."""
+    (said,) = read_conversation(
+        {"messages": [{"role": "assistant", "content": value.get("content", [])}]}
+    ).messages
+    fields = {name: one for name, one in value.items() if name not in ("content", "losses")}
+    try:
+        plain = msgspec.convert(fields, Response)
+    except msgspec.ValidationError as error:
+        raise InputError(f"answer: {error}") from None
+    return msgspec.structs.replace(plain, content=said.content)
+
+
+def write_event(event: StreamEvent) -> dict[str, Any]:
+    """Write a piece of a streamed answer as JSON, its kind under `type`."""
+    plain: dict[str, Any] = msgspec.to_builtins(event)
+    return plain
+
+
+def read_event(value: Any) -> StreamEvent:
+    """Make a piece of a streamed answer of its JSON."""
+    try:
+        return msgspec.convert(value, StreamEvent)  # type: ignore[call-overload,no-any-return]
+    except msgspec.ValidationError as error:
+        raise InputError(f"event: {error}") from None
+
+
+def _read_output(value: Any) -> JsonObject | JsonSchema:
+    if not isinstance(value, Mapping) or value.get("type") not in ("json_object", "json_schema"):
+        raise InputError("request.output.type: expected json_object or json_schema")
+    if value["type"] == "json_object":
+        return JsonObject()
+    fields = {name: one for name, one in value.items() if name != "type"}
+    try:
+        return msgspec.convert(fields, JsonSchema)
+    except msgspec.ValidationError as error:
+        raise InputError(f"request.output: {error}") from None

@@ -1,0 +1,374 @@
+"""Under faults, for real: nothing acknowledged is lost, chains verify, the system works again."""
+
+import contextlib
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.ledger import Ledger, LedgerError, LedgerUnavailable, NewerSchema, Reader
+from modelpact.ledger.schema import MIGRATIONS
+from modelpact.ledger.store import open_store
+from tests.ledger.support import KILLED, fill, finished, process, verified
+
+STEPS = ("begin", "insert", "flushed", "committed")
+
+DYING = """
+class Dying:
+    '''A connection whose process dies at a step of its third transaction.'''
+
+    def __init__(self, inner, step):
+        self.inner, self.step, self.turn = inner, step, 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def at(self, step):
+        if step == self.step and self.turn == 3:
+            die()
+
+    def begin(self, **how):
+        self.turn += 1
+        found = self.inner.begin(**how)
+        self.at("begin")
+        return found
+
+    def many(self, sql, rows):
+        self.inner.many(sql, rows)
+        self.at("insert")
+
+    def commit(self):
+        self.at("flushed")
+        self.inner.commit()
+        self.at("committed")
+
+url, step = sys.argv[1:]
+ledger = Ledger.open(url)
+writer = ledger._writer
+writer._connection = Dying(writer._connection, step)
+for number in range(10):
+    told(ledger.append(Draft("run-1", "run.started", {"number": number}))[0].id)
+"""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step_nothing_acknowledged_is_lost(url: str, step: str) -> None:
+    with process(DYING, url, step) as started:
+        acknowledged = finished(started, KILLED)
+    assert acknowledged == ["run-1:1", "run-1:2"]
+    with Ledger.open(url) as ledger:
+        kept = verified(ledger).events
+        assert kept == (3 if step == "committed" else 2)
+        assert fill(ledger, count=1)[0].sequence == kept + 1
+
+
+WRITING = """
+ledger = Ledger.open(sys.argv[1])
+
+def work(number):
+    while True:
+        told(ledger.append(*(Draft(f"run-{number}", "run.started", {}) for _ in range(2)))[-1].id)
+
+for number in range(4):
+    threading.Thread(target=work, args=(number,)).start()
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_nothing_acknowledged_is_lost(url: str, seed: int) -> None:
+    wanted = random.Random(seed).randrange(5, 200)
+    acknowledged: dict[str, int] = {}
+    with process(WRITING, url) as started:
+        assert started.stdout is not None
+        for count, line in enumerate(started.stdout):
+            if count == wanted:
+                started.kill()
+            envelope, _, number = line.strip().rpartition(":")
+            if number:
+                acknowledged[envelope] = int(number)
+    with Ledger.open(url) as ledger:
+        for envelope, number in acknowledged.items():
+            events = verified(ledger, envelope).events
+            assert events >= number
+            assert events % 2 == 0  # what belongs together was kept together
+
+
+MANY = """
+url, name, count = sys.argv[1:]
+ledger = Ledger.open(url)
+
+def work(thread):
+    for number in range(int(count)):
+        own = Draft(f"own-{name}", "run.started", {"thread": thread})
+        shared = Draft("shared", "run.started", {"name": name, "thread": thread, "n": number})
+        ledger.append(shared, own)
+
+threads = [threading.Thread(target=work, args=(thread,)) for thread in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+ledger.close()
+told("done")
+"""
+
+
+def test_three_processes_on_one_database(url: str) -> None:
+    """Three runtimes on one database, on the same and on different envelopes."""
+    count = 25
+    with contextlib.ExitStack() as stack:
+        started = [stack.enter_context(process(MANY, url, str(n), str(count))) for n in range(3)]
+        for one in started:
+            assert finished(one) == ["done"]
+    with Ledger.open(url) as ledger:
+        assert verified(ledger, "shared").events == 3 * 3 * count
+        assert all(verified(ledger, f"own-{n}").events == 3 * count for n in range(3))
+        told = [(e.payload["name"], e.payload["thread"], e.payload["n"]) for e in ledger.events("shared")]
+        assert len(set(told)) == len(told)
+        for name in "012":
+            for thread in range(3):
+                assert [n for *who, n in told if who == [name, thread]] == list(range(count))
+
+
+def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> None:
+    """Unacknowledged writes are told so, later ones work again, and nothing acknowledged is lost."""
+    acknowledged: list[list[int]] = [[] for _ in range(4)]
+    refused = threading.Event()
+    stop = threading.Event()
+    with Ledger.open(postgres_url) as ledger:
+
+        def write(number: int) -> int:
+            failures = 0
+            while not stop.is_set():
+                try:
+                    event = fill(ledger, f"run-{number}", 1)[0]
+                except LedgerUnavailable:
+                    failures += 1
+                    refused.set()
+                else:
+                    acknowledged[number].append(event.sequence)
+            return failures
+
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(write, number) for number in range(4)]
+            try:
+                while not all(acknowledged):
+                    assert not any(future.done() for future in futures)
+                postgres.stop()
+                assert refused.wait(30)
+                with pytest.raises(LedgerUnavailable):
+                    ledger.read("SELECT 1")
+            finally:
+                postgres.start()
+                before = [len(one) for one in acknowledged]
+                while any(len(one) <= n for one, n in zip(acknowledged, before, strict=True)):
+                    assert not any(future.done() for future in futures)
+                stop.set()
+            assert sum(future.result(30) for future in futures) > 0
+        assert ledger.read("SELECT 1") == [(1,)]
+        for number, sequences in enumerate(acknowledged):
+            assert sequences == sorted(set(sequences))
+            assert verified(ledger, f"run-{number}").events >= sequences[-1]
+
+
+class LosingTheAnswer:
+    """A connection that breaks at the commit, before it or after it."""
+
+    def __init__(self, inner: Any, *, after: bool) -> None:
+        self.inner = inner
+        self.after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def commit(self) -> None:
+        if self.after:
+            self.inner.commit()
+        raise LedgerUnavailable("the line is dead")
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_commit_whose_answer_is_lost_is_looked_up(ledger: Ledger, after: bool) -> None:
+    fill(ledger, count=1)
+    writer: Any = ledger._writer
+    writer._connection = LosingTheAnswer(writer._connection, after=after)
+    if after:
+        assert fill(ledger, count=1)[0].sequence == 2
+    else:
+        with pytest.raises(LedgerUnavailable, match="not kept"):
+            fill(ledger, count=1)
+    assert fill(ledger, count=1)[0].sequence == (3 if after else 2)
+    assert verified(ledger).ok
+
+
+FULL = """
+import resource
+ledger = Ledger.open(sys.argv[1])
+draft = Draft("run-1", "run.started", {"text": "x" * 20_000})
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+ledger.append(draft)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+try:
+    for _ in range(100):
+        told(ledger.append(draft)[0].id)
+except LedgerUnavailable as error:
+    told(f"refused: {error}")
+try:
+    ledger.append(draft)
+except LedgerUnavailable as error:
+    told("refused again")
+assert len(ledger.events("run-1")) < 20
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+told(ledger.append(draft)[0].id)
+"""
+
+
+def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'ledger.db'}"
+    with process(FULL, url) as started:
+        *acknowledged, refused, again, last = finished(started)
+    assert acknowledged
+    assert refused.startswith("refused: the write was not kept: SQLite: ")
+    assert again == "refused again"
+    assert last == f"run-1:{len(acknowledged) + 2}"
+    with Ledger.open(url) as ledger:
+        assert verified(ledger).events == len(acknowledged) + 2
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+READ_ONLY = """
+from modelpact.ledger import Reader
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    Ledger.open(sys.argv[1])
+except LedgerUnavailable as error:
+    told(str(error))
+with Reader.open_to_read(sys.argv[1]) as reader:
+    told(str(len(reader.events("run-1"))))
+"""
+
+
+def test_a_read_only_file_can_be_read_and_says_why_not_written(open_folder: Path) -> None:
+    file = open_folder / "ledger.db"
+    with Ledger.open(f"sqlite:{file}") as ledger:
+        fill(ledger)
+    file.chmod(0o444)
+    open_folder.chmod(0o555)
+    with process(READ_ONLY, f"sqlite:{file}") as started:
+        refused, count = finished(started)
+    open_folder.chmod(0o755)
+    assert "readonly" in refused or "cannot be opened" in refused
+    assert count == "5"
+
+
+def test_a_path_that_cannot_be_a_ledger(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, but it is long enough to be one\n" * 9)
+    for name in (".", "text.db", "text.db/below.db"):
+        with pytest.raises(LedgerUnavailable, match="sqlite:|SQLite"):
+            Ledger.open(f"sqlite:{tmp_path / name}")
+    for name in ("missing.db", "missing/x.db"):
+        with pytest.raises(LedgerError, match="no ledger in"):
+            Reader.open_to_read(f"sqlite:{tmp_path / name}")
+    assert sorted(os.listdir(tmp_path)) == ["text.db"]
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(LedgerUnavailable, match="cannot be reached") as caught:
+        Ledger.open("postgresql://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
+    assert "127.0.0.1" in str(caught.value)
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
+    old = open_store(url).connect(writer=True)
+    old.begin()
+    old.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+    for statements in MIGRATIONS[:version]:
+        for statement in statements:
+            old.execute(statement)
+    old.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(version),))
+    old.commit()
+    old.close()
+    with pytest.raises(LedgerError, match="open it once for writing"):
+        Reader.open_to_read(url)
+    with Ledger.open(url) as ledger:
+        fill(ledger)
+        assert ledger.read("SELECT value FROM meta") == [(str(len(MIGRATIONS)),)]
+    with Reader.open_to_read(url) as reader:
+        assert len(reader.events("run-1")) == 5
+
+
+def test_newer_stores_are_refused(url: str) -> None:
+    """Schema migrations forward, refused clearly when the file is newer than the program."""
+    with Ledger.open(url) as ledger:
+        ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
+    for opening in (Ledger.open, Reader.open_to_read):
+        with pytest.raises(NewerSchema, match="schema 99.*upgrade modelpact"):
+            opening(url)
+
+
+def test_a_migration_that_fails_leaves_the_store_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:{tmp_path / 'ledger.db'}"
+    with Ledger.open(url) as ledger:
+        fill(ledger)
+    broken = (*MIGRATIONS, ("CREATE TABLE fine (x TEXT)", "CREATE NONSENSE"))
+    with monkeypatch.context() as patched:
+        patched.setattr("modelpact.ledger.store.MIGRATIONS", broken)
+        with pytest.raises(LedgerError, match="NONSENSE"):
+            Ledger.open(url)
+    with Ledger.open(url) as ledger:
+        assert verified(ledger).events == 5
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as raw:
+        assert not raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'fine'").fetchall()
+
+
+def test_ledgers_that_open_a_new_store_together(url: str) -> None:
+    begun = threading.Barrier(4)
+
+    def start() -> int:
+        begun.wait()
+        with Ledger.open(url) as ledger:
+            return fill(ledger, count=1)[0].sequence
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result(60) for future in [pool.submit(start) for _ in range(4)]]
+    assert sorted(found) == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_again_and_again_the_ledger_goes_on(url: str, seed: int) -> None:
+    chance = random.Random(seed)
+    acknowledged: dict[str, int] = {}
+    for _ in range(4):
+        wanted = chance.randrange(1, 60)
+        with process(WRITING, url) as started:
+            assert started.stdout is not None
+            for count, line in enumerate(started.stdout):
+                if count == wanted:
+                    started.kill()
+                envelope, _, number = line.strip().rpartition(":")
+                if number:
+                    acknowledged[envelope] = int(number)
+    with Ledger.open(url) as ledger:
+        for envelope, number in acknowledged.items():
+            assert verified(ledger, envelope).events >= number

@@ -1,0 +1,309 @@
+"""The ledger on both stores: kept whole or not at all, in order, never acknowledged early."""
+
+import asyncio
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from modelpact.ledger import (
+    Draft,
+    EnvelopeClosed,
+    Event,
+    Ledger,
+    LedgerError,
+    LedgerUnavailable,
+    Transaction,
+)
+from modelpact.vocabulary.errors import InputError
+from tests.ledger.support import draft, fill, verified
+
+TABLE = "INSERT INTO meta VALUES ('test-' || ?, 'x')"
+
+
+def rows(ledger: Ledger) -> int:
+    count: int = ledger.read("SELECT COUNT(*) FROM meta WHERE value = 'x'")[0][0]
+    return count
+
+
+def test_events_are_chained_and_read_back(ledger: Ledger) -> None:
+    first, second = ledger.append(draft(number=1), draft(number=2, text="é\u20ac\U0001f600\x00"))
+    assert (first.id, second.id) == ("run-1:1", "run-1:2")
+    assert second.previous == first.hash
+    assert ledger.events("run-1") == [first, second]
+    assert ledger.event("run-1:2") == second
+    assert ledger.event("run-1:3") is None
+    assert ledger.event("nonsense") is None
+    assert verified(ledger).events == 2
+
+
+def test_the_chain_goes_on_after_opening_again(url: str) -> None:
+    for _ in range(3):
+        with Ledger.open(url) as ledger:
+            fill(ledger, count=2)
+    with Ledger.open(url) as ledger:
+        assert verified(ledger).events == 6
+
+
+def test_why_walks_back_to_the_origin_even_in_a_circle(ledger: Ledger) -> None:
+    (origin,) = ledger.append(draft("a"))
+    (middle,) = ledger.append(Draft("b", "acme.middle", {}, origin.id))
+    (last,) = ledger.append(Draft("a", "acme.last", {}, middle.id))
+    assert ledger.why(last.id) == [last, middle, origin]
+    ledger.append(Draft("c", "acme.circle", {}, "c:2"), Draft("c", "acme.circle", {}, "c:1"))
+    assert [event.id for event in ledger.why("c:2")] == ["c:2", "c:1"]
+
+
+def test_work_that_raises_leaves_nothing(ledger: Ledger) -> None:
+    def plain(tx: Transaction) -> None:
+        tx.append(draft())
+        raise RuntimeError("no")
+
+    def touching(tx: Transaction) -> None:
+        tx.append(draft())
+        tx.execute(TABLE, ("1",))
+        tx.append(draft())
+        raise RuntimeError("no")
+
+    for work in (plain, touching):
+        with pytest.raises(RuntimeError, match="no"):
+            ledger.write(work)
+    assert rows(ledger) == 0
+    fill(ledger, count=1)
+    assert verified(ledger).events == 1
+
+
+def test_in_a_shared_commit_only_the_guilty_fail(ledger: Ledger) -> None:
+    """Concurrent appends share a commit; one that fails takes nobody with it."""
+    ledger.write(lambda tx: tx.execute(TABLE, ("taken",)))
+    held, released = threading.Event(), threading.Event()
+    ledger.submit(lambda tx: (held.set(), released.wait(30)))
+    held.wait(30)
+
+    def taken(tx: Transaction) -> Event:
+        event = tx.append(draft(number=99))
+        tx.execute(TABLE, ("taken",))
+        return event
+
+    def hiding(tx: Transaction) -> Event:
+        try:
+            tx.execute(TABLE, ("taken",))
+        except LedgerError:
+            pass
+        return tx.append(draft(number=98))
+
+    def wrong(tx: Transaction) -> None:
+        tx.execute("SELECT nothing FROM nowhere")
+
+    good = [ledger.submit(lambda tx, n=n: tx.append(draft(number=n))) for n in range(3)]  # type: ignore[misc]
+    bad = [ledger.submit(work) for work in (taken, hiding, wrong)]  # type: ignore[arg-type]
+    touching = ledger.submit(lambda tx: tx.changed(TABLE, ("new",)))
+    late = ledger.submit(lambda tx: tx.append(draft(number=3)))
+    released.set()
+    assert [future.result(30).payload["number"] for future in good] == [0, 1, 2]
+    assert touching.result(30) == 1
+    assert late.result(30).sequence == 4
+    for future in bad:
+        error = future.exception(30)
+        assert isinstance(error, LedgerError)
+        assert not isinstance(error, LedgerUnavailable)
+    assert [event.payload["number"] for event in ledger.events("run-1")] == [0, 1, 2, 3]
+    assert verified(ledger).events == 4
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Draft("a b", "run.started", {}),
+        Draft("a", "capability.dreamt", {}),
+        Draft("a", "run.started", {"x": 1.5}),
+        Draft("a", "run.started", []),  # type: ignore[arg-type]
+        Draft("a", "run.started", {}, "no\x00name"),
+    ],
+)
+def test_a_wrong_draft_is_refused_before_it_is_written(ledger: Ledger, bad: Draft) -> None:
+    with pytest.raises(InputError):
+        ledger.append(draft("a"), bad)
+    assert ledger.events("a") == []
+
+
+def test_a_work_sees_what_it_wrote(ledger: Ledger) -> None:
+    def work(tx: Transaction) -> tuple[int, int]:
+        tx.open_envelope("run-1", "run", "a test")
+        tx.append(draft())
+        before = tx.execute("SELECT COUNT(*) FROM events")[0][0]
+        tx.append(draft())
+        return before, tx.execute("SELECT COUNT(*) FROM events")[0][0]
+
+    assert ledger.write(work) == (1, 2)
+    found = ledger.envelope("run-1")
+    assert found is not None
+    assert (found.kind, found.subject, found.events) == ("run", "a test", 2)
+
+
+def test_closing_finishes_what_waits_and_refuses_what_comes(url: str) -> None:
+    ledger = Ledger.open(url)
+    waiting = [ledger.submit(lambda tx: tx.append(draft())) for _ in range(200)]
+    ledger.close()
+    assert [future.result(0).sequence for future in waiting] == list(range(1, 201))
+    with pytest.raises(LedgerError, match="closed"):
+        ledger.append(draft())
+    with pytest.raises(LedgerError, match="closed"):
+        asyncio.run(ledger.write_async(lambda tx: None))
+    assert isinstance(ledger.submit(lambda tx: None).exception(0), LedgerError)
+    ledger.close()
+
+
+def test_closing_while_others_hand_in_leaves_nobody_waiting(lite: Ledger) -> None:
+    begun = threading.Barrier(5)
+
+    def hand_in() -> tuple[int, int]:
+        begun.wait()
+        kept = refused = 0
+        while not refused:
+            error = lite.submit(lambda tx: tx.append(draft())).exception(30)
+            refused += error is not None
+            kept += error is None
+        return kept, refused
+
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(hand_in) for _ in range(4)]
+        begun.wait()
+        lite.append(draft())
+        lite.close()
+        kept = sum(future.result(30)[0] for future in futures)
+    with Ledger.open(lite.store.url) as again:
+        assert verified(again).events == kept + 1
+
+
+def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
+    held, released = threading.Event(), threading.Event()
+    first = ledger.submit(lambda tx: (held.set(), released.wait(30)))
+    held.wait(30)
+    second = ledger.submit(lambda tx: tx.append(draft()))
+    assert second.cancel()
+    assert not first.cancel()
+    released.set()
+    first.result(30)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(ledger.write_async(lambda tx: tx.append(draft())))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    (event,) = fill(ledger, count=1)
+    assert event.sequence in (1, 2)  # the task may have been too late to cancel
+    assert verified(ledger).events == event.sequence
+
+
+def test_a_loop_that_is_gone_stops_nobody(lite: Ledger) -> None:
+    held, released = threading.Event(), threading.Event()
+    lite.submit(lambda tx: (held.set(), released.wait(30)))
+    held.wait(30)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(lite.write_async(lambda tx: tx.append(draft())))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    task.cancel()
+    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    loop.close()
+    released.set()
+    fill(lite, count=1)
+
+
+def test_tasks_share_commits(ledger: Ledger) -> None:
+    async def main() -> list[Event]:
+        return await asyncio.gather(
+            *(ledger.write_async(lambda tx, n=n: tx.append(draft(number=n))) for n in range(300))
+        )
+
+    events = asyncio.run(main())
+    assert [event.sequence for event in events] == list(range(1, 301))
+
+    async def fails() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await ledger.write_async(lambda tx: 1 // 0)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await ledger.write_async(lambda tx: next(iter(())))
+
+    asyncio.run(fails())
+
+
+def test_reads_go_on_during_writes(ledger: Ledger) -> None:
+    stop = threading.Event()
+
+    def read() -> int:
+        most = 0
+        while not stop.is_set():
+            events = ledger.events("run-1")
+            assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+            assert len(events) >= most
+            most = len(events)
+        return most
+
+    with ThreadPoolExecutor(2) as pool:
+        readers: list[Future[int]] = [pool.submit(read) for _ in range(2)]
+        acknowledged = [fill(ledger, count=2)[-1] for _ in range(40)]
+        assert ledger.events("run-1")[-1] == acknowledged[-1]  # what was acknowledged is seen
+        stop.set()
+        assert all(reader.result(30) <= 80 for reader in readers)
+
+
+def test_time_never_goes_back(url: str) -> None:
+    """A clock that jumps back: times never go back within the ledger."""
+    times = iter([100, 50, 50, 7, 200, 3])
+    with Ledger.open(url, clock=lambda: next(times)) as ledger:
+        found = [fill(ledger, f"run-{n}", 1)[0].time for n in range(6)]
+    assert found == sorted(set(found))
+    with Ledger.open(url, clock=lambda: 1) as ledger:
+        assert fill(ledger, "later", 1)[0].time > found[-1]
+
+
+def test_an_envelope_is_no_younger_than_another_runtimes_events(url: str) -> None:
+    with Ledger.open(url, clock=lambda: 10) as slow, Ledger.open(url, clock=lambda: 1000) as fast:
+        fill(slow, count=1)
+        fill(fast, count=1)
+        (late,) = fill(slow, count=1)
+        assert late.sequence == 3
+        assert late.time >= 1000
+
+
+def test_two_ledgers_take_turns_on_one_envelope(url: str) -> None:
+    with Ledger.open(url) as one, Ledger.open(url) as other:
+        for number in range(10):
+            ledger = (one, other)[number % 2]
+            assert fill(ledger, count=1)[0].sequence == number + 1
+            ledger.write(lambda tx, n=number: tx.execute(TABLE, (str(n),)))  # type: ignore[misc]
+        assert verified(one).events == 10
+
+
+def test_listeners_hear_of_what_is_durable_in_order(ledger: Ledger) -> None:
+    heard: list[str] = []
+    ledger.bus.subscribe(lambda event: heard.append(event.id), "run.")
+    ledger.bus.subscribe(lambda event: 1 // 0)
+    fill(ledger, count=3)
+    ledger.append(Draft("run-1", "acme.other", {}))
+    with pytest.raises(ZeroDivisionError):
+        ledger.write(lambda tx: (tx.append(draft()), 1 // 0))
+    assert heard == ["run-1:1", "run-1:2", "run-1:3"]
+    assert ledger.bus.failures == 4
+
+
+def test_nothing_is_appended_to_an_archived_envelope(ledger: Ledger) -> None:
+    fill(ledger)
+    ledger.append(Draft("run-1", "envelope.archived", {}))
+    for _ in range(2):
+        with pytest.raises(EnvelopeClosed, match="archived"):
+            fill(ledger)
+    with Ledger.open(ledger.store.url) as other, pytest.raises(EnvelopeClosed):
+        fill(other)
+
+
+def test_memory_is_no_store(tmp_path: Path) -> None:
+    for url in ("sqlite::memory:", "sqlite:", "mysql://x", ""):
+        with pytest.raises(InputError, match=r"store\.url"):
+            Ledger.open(url)

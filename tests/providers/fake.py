@@ -1,0 +1,98 @@
+"""A provider's server that does what a test tells it, right or wrong, over real mutual TLS."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from modelpact.identity import HEADER, Keyring, server_context, sign_body
+from modelpact.providers.contract import Registration
+from modelpact.wire import Incoming, Outgoing, serve, write_event
+from tests.providers.support import World
+
+COST = [{"unit": "discrete", "amount": 1}]
+Message = dict[str, Any]
+Behaviour = Callable[["Fake", Message], Awaitable[Outgoing]]
+
+
+class Fake:
+    """Hears invocations and answers them as its behaviour says."""
+
+    def __init__(self, world: World, name: str, ring: Keyring) -> None:
+        self.world = world
+        self.name = name
+        self.ring = ring
+        self.heard: list[Message] = []
+        self.cancelled: list[str] = []
+        self.behaviour: Behaviour = right
+        self.registration = Registration("none", "tool", (), ())
+        self.released = asyncio.Event()
+
+    async def __call__(self, request: Incoming) -> Outgoing:
+        if request.method == "DELETE":
+            self.cancelled.append(request.path.rpartition("/")[2])
+            return Outgoing(204)
+        message = msgspec.json.decode(await request.body())
+        self.heard.append(message)
+        return await self.behaviour(self, message)
+
+    def signature(self, subject: str, body: bytes, sequence: int = 1, **more: Any) -> str:
+        ring = more.pop("ring", self.ring)
+        return sign_body(ring, subject, body, sequence=sequence, **more)
+
+    def answer(self, subject: str, output: Any, sequence: int = 1, **more: Any) -> Outgoing:
+        """Return a right answer; `fields` replace parts of it."""
+        body = answer_body(subject, output, **more.pop("fields", {}))
+        header = self.signature(subject, body, sequence, **more)
+        return Outgoing(200, ((HEADER, header),), body)
+
+    def headers(self, subject: str, body: bytes, sequence: int = 1, **more: Any) -> Any:
+        return ((HEADER, self.signature(subject, body, sequence, **more)),)
+
+    def event(self, kind: str, subject: str, body: bytes, sequence: int) -> bytes:
+        return write_event(f"{self.signature(subject, body, sequence)}\n{body.decode()}", kind)
+
+
+def answer_body(subject: str, output: Any, **fields: Any) -> bytes:
+    return msgspec.json.encode({"invocationId": subject, "output": output, "cost": COST, **fields})
+
+
+def partial_body(subject: str, number: int, content: Any) -> bytes:
+    return msgspec.json.encode({"invocationId": subject, "number": number, "content": content})
+
+
+async def right(fake: Fake, message: Message) -> Outgoing:
+    """Answer with the input; promise where an answer may come later."""
+    if message["semantics"] == "async":
+        return accepted(fake, message)
+    return fake.answer(message["invocationId"], message["input"])
+
+
+def accepted(fake: Fake, message: Message) -> Outgoing:
+    body = msgspec.json.encode({"invocationId": message["invocationId"]})
+    return Outgoing(202, fake.headers(message["invocationId"], body, 0), body)
+
+
+def streamed(*events: bytes) -> Outgoing:
+    async def body() -> AsyncIterator[bytes]:
+        for event in events:
+            yield event
+
+    return Outgoing(200, (("content-type", "text/event-stream"),), body())
+
+
+@asynccontextmanager
+async def faking(world: World, name: str = "fake", **more: Any) -> AsyncIterator[Fake]:
+    """Serve a fake; `registration` is what a test registers it with."""
+    fake = Fake(world, name, world.keyring(name))
+    tls = server_context(world.identity(more.pop("certificate", name)), world.trust)
+    server = await serve(fake, "127.0.0.1", 0, tls=tls)
+    try:
+        url = f"https://127.0.0.1:{server.port}"
+        fake.registration = world.registration(name, url, **more)
+        yield fake
+    finally:
+        fake.released.set()
+        await server.aclose()

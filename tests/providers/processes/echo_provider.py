@@ -1,0 +1,27 @@
+"""A provider as a process: echoes in every semantics, and writes down each time that it works."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from modelpact.providers.kit import Call, Final, Provider
+
+NAME = os.environ.get("PROVIDER", "echo")
+provider = Provider(NAME, "tool", units=("discrete",))
+ANY: dict[str, Any] = {"type": "object"}
+
+
+@provider.capability(
+    "urn:test:echo", input=ANY, output=ANY, semantics=("sync", "async", "streaming")
+)
+async def echo(asked: dict[str, Any], call: Call) -> AsyncIterator[Any]:
+    with Path(os.environ["WORKED"]).open("a") as log:
+        log.write(f"{call.invocation_id}\n")
+    call.spend("discrete", 1)
+    yield {"half": 1}
+    yield {"half": 2}
+    yield Final(asked)
+
+
+provider.run()
