@@ -13,7 +13,7 @@ before = resident()
 OURS = "import modelpact\n"
 EVERY = """
 catalog = modelpact.default_catalog()
-every = [(p, m) for p in catalog.models.providers for m in catalog.models.table(p)]
+every = [(p, m) for p in catalog.models.providers for m in catalog.models.names(p)]
 for provider, model in every:
     one = modelpact.resolve(provider, model)
 """

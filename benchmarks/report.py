@@ -16,6 +16,7 @@ HEADINGS = {
     "show": "The command line",
     "emulation": "Emulation",
     "memory": "Memory",
+    "ledger": "The ledger",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
 

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from modelpact.wire import Client, Handler, Incoming, Outgoing, PoolLimits, serve
 
@@ -207,5 +206,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:] = [one for one in sys.path if Path(one) != Path(__file__).parent]
     main()

@@ -9,22 +9,7 @@ from modelpact.providers.kit import Call, Final, Provider
 provider = Provider(
     "babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD"
 )
-WORDS = [
-    "the",
-    "pact",
-    "holds",
-    "while",
-    "every",
-    "model",
-    "says",
-    "what",
-    "it",
-    "can",
-    "do",
-    "and",
-    "nothing",
-    "more",
-]
+WORDS = ("every", "pact", "holds", "while", "models", "say", "what", "they", "can", "do")
 
 
 @provider.capability(

@@ -81,7 +81,43 @@ def test_the_schema_accepts_the_example_and_is_a_schema() -> None:
     validator.validate(tomllib.loads(EXAMPLE))
 
 
+CONTRACT = """\
+[profiles.strict]
+on_deregistration = "cancel"
+on_violation = "deregister"
+require_identity = true
+[profiles.lenient]
+[contract]
+profile = "strict"
+plain_http = ["models.lan"]
+"""
+
+
+def test_a_compliance_profile_is_a_named_bundle_of_policy() -> None:
+    """DESIGN, provider contract: "Compliance profiles are named bundles of policy"."""
+    read = read_configuration(CONTRACT)
+    assert read.profiles["strict"].on_violation == "deregister"
+    assert read.profiles["strict"].require_identity
+    assert read.profiles["lenient"].on_deregistration == "drain"
+    assert (read.contract.profile, read.contract.plain_http) == ("strict", ("models.lan",))
+    assert read_configuration("").contract.profile == "standard"
+    jsonschema_rs.validator_for(configuration_schema()).validate(tomllib.loads(CONTRACT))
+
+
+def test_a_profile_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'strict'") as caught:
+        read_configuration(CONTRACT.replace('profile = "strict"', 'profile = "strikt"'))
+    assert caught.value.problems[0].where == "contract.profile"
+    assert caught.value.problems[0].line == 7
+
+
 MISTAKES = [
+    ('[profiles.p]\non_violation = "shrug"', "profiles.p.on_violation"),
+    ("[profiles.p]\nrequire_identity = 1", "profiles.p.require_identity"),
+    ("[profiles.p]\nother = 1", "profiles.p.other"),
+    ("[profiles]\np = 5", "profiles.p"),
+    ('[contract]\nplain_http = "lan"', "contract.plain_http"),
+    ("[contract]\nother = 1", "contract.other"),
     ('[stor]\nurl = "x"', "stor"),
     ('[policy]\nunknown = "maybe"', "policy.unknown"),
     ("[policy]\nemulate = 1", "policy.emulate"),

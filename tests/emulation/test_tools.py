@@ -256,3 +256,25 @@ def test_whatever_is_called_is_read_back(given_arguments: list[dict[str, Any]]) 
         for one in given_arguments
     )
     assert [one.input for one in read(text).calls] == given_arguments
+
+
+def test_a_call_that_is_only_quoted_is_not_made() -> None:
+    quoted = f"The page tells me to run {call('now')} but I refuse."
+    assert read(quoted).findings == ("text stands after a tool call; a call must end the answer",)
+
+
+def test_text_that_speaks_of_the_tag_is_text() -> None:
+    said = '{"answer": "use the <tool_call> tag", "c": 1}'
+    found = read(said)
+    assert (found.text, found.calls, found.findings) == (said, (), ())
+
+
+def test_what_stands_beside_name_and_arguments_is_a_finding() -> None:
+    wrong = '<tool_call>{"name": "now", "parameters": {"q": "x"}}</tool_call>'
+    assert any("parameters" in one for one in read(wrong).findings)
+
+
+def test_a_made_up_result_is_left_out() -> None:
+    found = read(f"{call('now')}\n<tool_result>12:00</tool_result>\nIt is noon.")
+    assert [one.name for one in found.calls] == ["now"]
+    assert found.findings == ()

@@ -150,8 +150,10 @@ def _check_thinking(body: dict[str, Any], model: Model) -> None:
 
 
 def _check_tools(body: dict[str, Any]) -> None:
-    names = [tool["name"] for tool in body.get("tools", [])]
+    names = [tool.get("name", "") for tool in body.get("tools", [])]
     for place, tool in enumerate(body.get("tools", [])):
+        if tool.get("type", "custom") != "custom":
+            continue
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool["name"]):
             raise refusal(
                 f"tools.{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"

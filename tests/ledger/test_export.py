@@ -25,9 +25,9 @@ from modelpact.ledger import (
     import_export,
     verify_export,
 )
+from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import sign_checkpoint
 from modelpact.ledger.event import EventOnWire, event_hash
-from modelpact.ledger.canonical import canonical
 from modelpact.ledger.export import hashed_line, read_export, write_export
 from tests.ledger.support import draft, fill, verified
 
@@ -245,9 +245,7 @@ def test_an_expected_head_finds_what_was_cut_off_with_its_checkpoints(
     assert named(whole, keyring, expected=ExpectedHead(2, "0" * 64)) == "edited"
 
 
-def test_a_checkpoint_beyond_the_last_event_means_truncated(
-    lite: Ledger, keyring: Keyring
-) -> None:
+def test_a_checkpoint_beyond_the_last_event_means_truncated(lite: Ledger, keyring: Keyring) -> None:
     """Truncated, against a checkpoint: even where the header was made to fit."""
     fill(lite, count=3)
     header, *events = export_lines(lite, "run-1")
@@ -284,7 +282,9 @@ def test_a_checkpoint_needs_a_key_and_events(ledger: Ledger, keyring: Keyring) -
         ledger.checkpoint("run-1", keyring)
 
 
-def test_an_import_is_idempotent_and_goes_on(ledger: Ledger, lite: Ledger, keyring: Keyring) -> None:
+def test_an_import_is_idempotent_and_goes_on(
+    ledger: Ledger, lite: Ledger, keyring: Keyring
+) -> None:
     fill(ledger, count=5)
     ledger.checkpoint("run-1", keyring)
     before = list(export_lines(ledger, "run-1"))
@@ -345,7 +345,9 @@ def test_an_archive_keeps_verifying_after_rotations(url: str, tmp_path: Path) ->
         assert verified(ledger).events == 7
 
 
-def test_archiving_that_was_stopped_can_be_finished(lite: Ledger, keyring: Keyring, tmp_path: Path) -> None:
+def test_archiving_that_was_stopped_can_be_finished(
+    lite: Ledger, keyring: Keyring, tmp_path: Path
+) -> None:
     fill(lite, count=6)
     lite.append(Draft("run-1", "envelope.archived", {}))
     file = tmp_path / "run-1.jsonl.gz"

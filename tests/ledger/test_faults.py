@@ -1,7 +1,6 @@
 """Under faults, for real: nothing acknowledged is lost, chains verify, the system works again."""
 
 import contextlib
-import os
 import random
 import shutil
 import sqlite3
@@ -95,9 +94,9 @@ def test_killed_at_random_nothing_acknowledged_is_lost(url: str, seed: int) -> N
             if number:
                 acknowledged[envelope] = int(number)
     with Ledger.open(url) as ledger:
-        for envelope, number in acknowledged.items():
+        for envelope, last in acknowledged.items():
             events = verified(ledger, envelope).events
-            assert events >= number
+            assert events >= last
             assert events % 2 == 0  # what belongs together was kept together
 
 
@@ -129,7 +128,8 @@ def test_three_processes_on_one_database(url: str) -> None:
     with Ledger.open(url) as ledger:
         assert verified(ledger, "shared").events == 3 * 3 * count
         assert all(verified(ledger, f"own-{n}").events == 3 * count for n in range(3))
-        told = [(e.payload["name"], e.payload["thread"], e.payload["n"]) for e in ledger.events("shared")]
+        payloads = [event.payload for event in ledger.events("shared")]
+        told = [(one["name"], one["thread"], one["n"]) for one in payloads]
         assert len(set(told)) == len(told)
         for name in "012":
             for thread in range(3):
@@ -137,7 +137,7 @@ def test_three_processes_on_one_database(url: str) -> None:
 
 
 def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> None:
-    """Unacknowledged writes are told so, later ones work again, and nothing acknowledged is lost."""
+    """Unacknowledged writes are told so, later ones work, and nothing acknowledged is lost."""
     acknowledged: list[list[int]] = [[] for _ in range(4)]
     refused = threading.Event()
     stop = threading.Event()
@@ -213,17 +213,16 @@ ledger = Ledger.open(sys.argv[1])
 draft = Draft("run-1", "run.started", {"text": "x" * 20_000})
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 ledger.append(draft)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
-try:
-    for _ in range(100):
+resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
+refused = 0
+while refused < 3:  # the log is cut when the file is opened again: then a little fits once more
+    try:
         told(ledger.append(draft)[0].id)
-except LedgerUnavailable as error:
-    told(f"refused: {error}")
-try:
-    ledger.append(draft)
-except LedgerUnavailable as error:
-    told("refused again")
-assert len(ledger.events("run-1")) < 20
+        refused = 0
+    except LedgerUnavailable as error:
+        refused += 1
+        told(f"refused: {error}")
+assert len(ledger.events("run-1")) < 40
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 told(ledger.append(draft)[0].id)
 """
@@ -232,10 +231,11 @@ told(ledger.append(draft)[0].id)
 def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'ledger.db'}"
     with process(FULL, url) as started:
-        *acknowledged, refused, again, last = finished(started)
+        *lines, last = finished(started)
+    refused = [line for line in lines if line.startswith("refused")]
+    acknowledged = [line for line in lines if line not in refused]
     assert acknowledged
-    assert refused.startswith("refused: the write was not kept: SQLite: ")
-    assert again == "refused again"
+    assert all(line.startswith("refused: the write was not kept: SQLite: ") for line in refused)
     assert last == f"run-1:{len(acknowledged) + 2}"
     with Ledger.open(url) as ledger:
         assert verified(ledger).events == len(acknowledged) + 2
@@ -251,6 +251,7 @@ def open_folder() -> Iterator[Path]:
 
 
 READ_ONLY = """
+import modelpact.ledger.sqlite
 from modelpact.ledger import Reader
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -278,14 +279,14 @@ def test_a_read_only_file_can_be_read_and_says_why_not_written(open_folder: Path
 
 
 def test_a_path_that_cannot_be_a_ledger(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("this is not a database, but it is long enough to be one\n" * 9)
+    (tmp_path / "text.db").write_text("this is no database, however long it is\n" * 20)
     for name in (".", "text.db", "text.db/below.db"):
-        with pytest.raises(LedgerUnavailable, match="sqlite:|SQLite"):
+        with pytest.raises(LedgerUnavailable, match=r"sqlite:|SQLite"):
             Ledger.open(f"sqlite:{tmp_path / name}")
     for name in ("missing.db", "missing/x.db"):
         with pytest.raises(LedgerError, match="no ledger in"):
             Reader.open_to_read(f"sqlite:{tmp_path / name}")
-    assert sorted(os.listdir(tmp_path)) == ["text.db"]
+    assert [one.name for one in tmp_path.iterdir()] == ["text.db"]
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
@@ -320,7 +321,7 @@ def test_newer_stores_are_refused(url: str) -> None:
     with Ledger.open(url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
     for opening in (Ledger.open, Reader.open_to_read):
-        with pytest.raises(NewerSchema, match="schema 99.*upgrade modelpact"):
+        with pytest.raises(NewerSchema, match=r"schema 99.*upgrade modelpact"):
             opening(url)
 
 
@@ -370,5 +371,5 @@ def test_killed_again_and_again_the_ledger_goes_on(url: str, seed: int) -> None:
                 if number:
                     acknowledged[envelope] = int(number)
     with Ledger.open(url) as ledger:
-        for envelope, number in acknowledged.items():
-            assert verified(ledger, envelope).events >= number
+        for envelope, last in acknowledged.items():
+            assert verified(ledger, envelope).events >= last

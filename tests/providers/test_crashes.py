@@ -149,8 +149,10 @@ def test_three_runtimes_on_one_database(
         running = [start(task) for task in tasks]
         results = [finish(process) for process in running]
     with Ledger.open(world.store) as ledger:
-        rows = ledger.read("SELECT state, error, owner FROM invocations")
-        log = worked.with_suffix(".log").read_text()
+        rows = ledger.read(
+            "SELECT state, error, owner, id, acknowledged, partials, created FROM invocations"
+        )
+        log = worked.with_suffix(".log").read_text() + worked.read_text()
         assert {row[0] for row in rows} == {"completed"}, (rows, log)
     for code, told, wrong in results:
         assert code == 0, wrong

@@ -83,7 +83,7 @@ def test_a_stream_says_the_same_as_the_whole() -> None:
     events = stream(MockProvider([whole], chunk=3))
     assert collect(events) == whole
     assert events[0] == ThinkingDelta("Hm.")
-    assert events[1] == TextDelta("A l")
+    assert events[2] == TextDelta("A l")
     assert events[-2:] == [ToolCall(call), Finish("tool_use", "", Usage(1, 2), "m")]
 
 

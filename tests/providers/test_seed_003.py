@@ -468,3 +468,39 @@ async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(
     assert kinds.count("capability.reminded") >= 1
     assert kinds[-1] == "capability.failed"
     assert_whole(ledger)
+
+
+@on_loop
+async def test_a_stream_asked_for_twice_runs_once(lite: World, lite_ledger: Ledger) -> None:
+    async with (
+        lite.hosting(lite_ledger) as host,
+        echo_provider().running(lite.settings("echo", host.url)),
+    ):
+        runtime = host.runtime
+        how: Any = {"semantics": "streaming", "idempotency_key": "k"}
+        first = await runtime.invoke("echo", ECHO, {"a": 1}, **how)
+        again = await runtime.invoke("echo", ECHO, {"a": 1}, **how)
+        assert first.id == again.id
+        one = [piece async for piece in runtime.stream(first)]
+        two = [piece async for piece in runtime.stream(again)]
+        assert one == two
+        assert len(one) == 3
+    assert_whole(lite_ledger)
+
+
+def test_deadlines_hold_without_a_host(lite_ledger: Ledger) -> None:
+    import asyncio
+
+    from modelpact.providers.human import ASK, human_registration
+    from modelpact.providers.runtime import Runtime
+
+    async def main() -> None:
+        runtime = Runtime(lite_ledger)
+        runtime.registry.register(human_registration())
+        asked = await runtime.invoke(
+            "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.1
+        )
+        done = await runtime.wait(asked.id)
+        assert str(done.error).startswith("deadline")
+
+    asyncio.run(asyncio.wait_for(main(), 10))

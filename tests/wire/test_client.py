@@ -416,3 +416,17 @@ async def test_a_request_that_would_break_the_framing(method: str, headers: dict
 def test_a_proxy_is_refused() -> None:
     with pytest.raises(InputError, match="proxies are not supported"):
         Client(proxy="http://proxy:3128")
+
+
+def test_both_sides_work_on_uvloop_as_well() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def run() -> None:
+        async with serving() as server, Client() as client:
+            url = f"http://127.0.0.1:{server.port}/"
+            for _ in range(3):
+                answer = await client.request("POST", url, (), b"x" * 300_000)
+                assert len(await answer.read()) == 300_000 + len("POST / ")
+            assert client.connections == 1
+
+    uvloop.run(run())

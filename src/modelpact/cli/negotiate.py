@@ -29,7 +29,11 @@ from modelpact.vocabulary.errors import InputError
 @click.argument("file", required=False)
 @click.option("--dialect", type=click.Choice(["stud", "abp"]), help="JSON in, its JSON out.")
 @click.option("--report", is_flag=True, help="abp: print the CompatibilityReport.")
-@click.option("--emulate", is_flag=True, help="abp: let the default emulations count.")
+@click.option(
+    "--emulate",
+    is_flag=True,
+    help="Let emulations count: the default ones for abp, else the working set.",
+)
 @click.option("--target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option(
     "--need",
@@ -68,8 +72,10 @@ def command(
     if unknown is not None:
         policy = msgspec.structs.replace(policy, unknown=unknown)
     if dialect is None:
-        if target is None or not needs or file is not None or report or emulate:
+        if target is None or not needs or file is not None or report:
             raise click.UsageError("give --target and --need, or --dialect with JSON")
+        if emulate:
+            policy = msgspec.structs.replace(policy, emulate=True)
         found = resolve_target(catalog, target)
         verdict = negotiate(
             read_needs(needs), found, policy, strategies=emulator_strategies(), catalog=catalog

@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
     "audit": "The ledger's events: show, tail, verify, export, import, archive.",
     "costs": "What was spent, by provider, model, intent, worker or function.",
+    "providers": "Registered providers: list, show, register, deregister.",
+    "invocations": "Invocations and the human inbox: list, show, answer, cancel.",
     "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
     "completion": "Print the shell completion script.",
 }

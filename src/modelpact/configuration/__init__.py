@@ -5,6 +5,8 @@ May import everything beneath it: `negotiation`, `needs`, `catalog`, `vocabulary
 
 from modelpact.configuration.config import (
     Configuration,
+    ContractSettings,
+    ProfileSettings,
     ProviderSettings,
     SecretRef,
     StoreSettings,
@@ -14,6 +16,8 @@ from modelpact.configuration.load import find_configuration, load_configuration,
 
 __all__ = [
     "Configuration",
+    "ContractSettings",
+    "ProfileSettings",
     "ProviderSettings",
     "SecretRef",
     "StoreSettings",

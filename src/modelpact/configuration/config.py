@@ -1,12 +1,16 @@
 """The values of a `modelpact.toml`."""
 
 from pathlib import Path
+from typing import Final, Literal
 
 import msgspec
 
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
 from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Policy
+
+STANDARD_PROFILE: Final = "standard"
+"""The profile that is there without being written down."""
 
 
 class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,6 +34,21 @@ class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api_key: SecretRef | None = None
 
 
+class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A compliance profile: a named bundle of policy towards providers."""
+
+    on_deregistration: Literal["drain", "cancel"] = "drain"
+    on_violation: Literal["flag", "deregister"] = "flag"
+    require_identity: bool = False
+
+
+class ContractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The provider contract: the profile in force, and hosts that may be reached without TLS."""
+
+    profile: str = STANDARD_PROFILE
+    plain_http: tuple[str, ...] = ()
+
+
 class Workload(msgspec.Struct, frozen=True):
     """A named piece of work: what it needs, the model it runs on, the declared fallback."""
 
@@ -50,6 +69,8 @@ class Configuration(msgspec.Struct, frozen=True):
     providers: dict[str, ProviderSettings] = {}
     models: dict[tuple[str, str], Overlay] = {}
     workloads: dict[str, Workload] = {}
+    profiles: dict[str, ProfileSettings] = {}
+    contract: ContractSettings = ContractSettings()
 
     def catalog(self, base: Catalog | None = None) -> Catalog:
         """Return the catalog with this configuration's providers and models over it."""

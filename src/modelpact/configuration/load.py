@@ -11,7 +11,10 @@ import msgspec
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
 from modelpact.catalog.statement import statement_problems
 from modelpact.configuration.config import (
+    STANDARD_PROFILE,
     Configuration,
+    ContractSettings,
+    ProfileSettings,
     ProviderSettings,
     SecretRef,
     StoreSettings,
@@ -24,7 +27,7 @@ from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem,
 from modelpact.vocabulary.redaction import redact_text
 
 FILE_NAME: Final = "modelpact.toml"
-SECTIONS: Final = ("store", "policy", "providers", "models", "workloads")
+SECTIONS: Final = ("store", "policy", "providers", "models", "workloads", "profiles", "contract")
 WORKLOAD_FIELDS: Final = ("model", "needs", "fallback")
 NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
 
@@ -107,25 +110,39 @@ class _Reader:
             for name, entry in self.table(content, "workloads")
             if (workload := self.workload(name, entry)) is not None
         }
-        return Configuration(path, store, policy, self.providers, models, workloads)
+        profiles = {
+            name: self.fields(["profiles", name], entry, ProfileSettings)
+            for name, entry in self.table(content, "profiles")
+        }
+        contract = self.section(content, "contract", ContractSettings, ContractSettings())
+        named = (STANDARD_PROFILE, *profiles)
+        if contract.profile not in named:
+            self.wrong(["contract", "profile"], _no_such("profile", contract.profile, named))
+        return Configuration(
+            path, store, policy, self.providers, models, workloads, profiles, contract
+        )
 
     def section(self, content: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
-        """Read a section of fixed keys, each wrong key told for itself."""
+        """Read a section of fixed keys."""
         given = content.get(name, {})
         if not isinstance(given, dict):
             self.wrong([name], f"expected a section [{name}]")
             return default
+        return self.fields([name], given, kind)
+
+    def fields(self, place: list[str], given: Mapping[str, Any], kind: type[T]) -> T:
+        """Read fixed keys, each wrong one told for itself."""
         fields: dict[str, Any] = {}
         for one in msgspec.structs.fields(kind):  # type: ignore[arg-type]
             if one.name in given:
                 try:
                     fields[one.name] = msgspec.convert(given[one.name], one.type)
                 except msgspec.ValidationError as error:
-                    self.wrong([name, one.name], _readable(error, one.type))
+                    self.wrong([*place, one.name], _readable(error, one.type))
         known = [one.name for one in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
         for key in given:
             if key not in known:
-                self.wrong([name, key], _no_such("key", key, known))
+                self.wrong([*place, key], _no_such("key", key, known))
         return kind(**fields)
 
     def table(self, content: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:

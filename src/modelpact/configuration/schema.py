@@ -30,6 +30,10 @@ def configuration_schema() -> dict[str, Any]:
                 "providers": {"type": "object", "additionalProperties": _provider()},
                 "models": {"type": "object", "additionalProperties": _model()},
                 "workloads": {"type": "object", "additionalProperties": _workload()},
+                "profiles": {"type": "object", "additionalProperties": _profile()},
+                "contract": _closed(
+                    {"profile": _TEXT, "plain_http": {"type": "array", "items": _TEXT}}
+                ),
             }
         ),
     }
@@ -49,6 +53,16 @@ def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 def _provider() -> dict[str, Any]:
     secret = {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
     return _closed({"kind": _TEXT, "base_url": _TEXT, "api_key": secret})
+
+
+def _profile() -> dict[str, Any]:
+    return _closed(
+        {
+            "on_deregistration": {"enum": ["drain", "cancel"]},
+            "on_violation": {"enum": ["flag", "deregister"]},
+            "require_identity": {"type": "boolean"},
+        }
+    )
 
 
 def _model() -> dict[str, Any]:

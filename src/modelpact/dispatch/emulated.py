@@ -1,11 +1,11 @@
 """Emulated calls: the port is called with prepared requests, and again where emulation asks."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
-from modelpact.emulation.report import AskAgain, WorkReport
+from modelpact.emulation.report import AskAgain, EmulationFailed, WorkReport
 from modelpact.emulation.work import Work
 from modelpact.providers.port import ModelPort
 
@@ -18,12 +18,19 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 async def complete(port: ModelPort, work: Work) -> Answer:
-    """Call a model with prepared work, and again as often as its emulation asks and may."""
+    """Call a model with prepared work, and again as often as its emulation asks and may.
+
+    `EmulationFailed` carries the usage of the answers that could not be used.
+    """
     request, attempt, used = work.request, 1, Usage()
     while True:
         response = await port.complete(request)
         used = used + response.usage
-        received = work.receive(response, attempt)
+        try:
+            received = work.receive(response, attempt)
+        except EmulationFailed as error:
+            error.usage = used
+            raise
         if isinstance(received, AskAgain):
             request, attempt = received.request, received.attempt
             continue
@@ -31,10 +38,21 @@ async def complete(port: ModelPort, work: Work) -> Answer:
         return Answer(msgspec.structs.replace(received, usage=used), report)
 
 
-async def stream(port: ModelPort, work: Work) -> AsyncIterator[StreamEvent]:
-    """Stream a model's answer to prepared work; the last event is its end, with all usage."""
+async def stream(
+    port: ModelPort, work: Work, *, on_report: Callable[[WorkReport], None] | None = None
+) -> AsyncIterator[StreamEvent]:
+    """Stream a model's answer to prepared work; the last event is its end, with all usage.
+
+    `on_report` is called with the report before the last event.
+    """
+
+    def tell(calls_made_again: int) -> None:
+        if on_report is not None:
+            on_report(msgspec.structs.replace(work.report, calls_made_again=calls_made_again))
+
     if work.emulate_stream:
         answer = await complete(port, work)
+        tell(answer.report.calls_made_again)
         for event in work.events(answer.response):
             yield event
         return
@@ -46,10 +64,15 @@ async def stream(port: ModelPort, work: Work) -> AsyncIterator[StreamEvent]:
                 used = used + event.usage
             for passed_on in processor.feed(event):
                 yield passed_on
-        ending = processor.finish()
+        try:
+            ending = processor.finish()
+        except EmulationFailed as error:
+            error.usage = used
+            raise
         if isinstance(ending, AskAgain):
             request, attempt = ending.request, ending.attempt
             continue
+        tell(attempt - 1)
         for event in ending:
             if isinstance(event, Finish):
                 event = msgspec.structs.replace(event, usage=used)

@@ -21,7 +21,17 @@ def emulator_strategies() -> Strategies:
     return _STRATEGIES
 
 
-_STRATEGIES: Final = Strategies(LABELS)
+_CARRIED_BY: Final = {
+    "json-mode": "structured-output",
+    "discriminator-enum": "structured-output",
+    "tool-choice": "tool-calling",
+    "parallel-tool-calls": "tool-calling",
+}
+"""Capabilities that come with the emulation of another."""
+
+_STRATEGIES: Final = Strategies(
+    {**LABELS, **{name: LABELS[base] for name, base in _CARRIED_BY.items()}}
+)
 
 
 class Emulator:
@@ -58,5 +68,6 @@ class Emulator:
         """
         if isinstance(capabilities, str):
             raise InputError("capabilities: expected a list of names")
-        wanted = list(dict.fromkeys(capability(name).id for name in capabilities))
+        named = (capability(name).id for name in capabilities)
+        wanted = list(dict.fromkeys(_CARRIED_BY.get(name, name) for name in named))
         return Preparation(request, wanted, self.repairs).run(token_limit_param)

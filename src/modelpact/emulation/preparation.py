@@ -145,7 +145,8 @@ class Preparation:
         history = calls + sum(isinstance(block, ToolResultBlock) for block in blocks)
         if not request.tools and earlier is None and not history:
             return
-        before = calls + (earlier.before if earlier else 0)
+        numbers = [_number(one.id) for one in blocks if isinstance(one, ToolUseBlock)]
+        before = max(calls + (earlier.before if earlier else 0), *numbers, 0)
         if earlier is not None and not request.tools:
             spec = msgspec.structs.replace(earlier, before=before)
         else:
@@ -176,7 +177,7 @@ class Preparation:
         self.wants("structured-output", output)
         schema = msgspec.json.encode(output.schema).decode()
         prompt = (
-            "Answer with one JSON value and nothing else: no prose, no code fence. "
+            f"{self.answer_with('one JSON value')} "
             f"It must be valid against this JSON Schema:\n{schema}"
         )
         self.ask("structured-output", prompt, "validated", output, calls=self.repairs)
@@ -187,8 +188,14 @@ class Preparation:
         if not isinstance(output, JsonObject):
             return
         self.wants("json-object", output)
-        prompt = "Answer with one JSON object and nothing else: no prose, no code fence."
+        prompt = self.answer_with("one JSON object")
         self.ask("json-object", prompt, "validated", output, calls=self.repairs)
+
+    def answer_with(self, what: str) -> str:
+        """Ask for JSON alone, but for what else was asked for."""
+        after = "After your thinking, answer" if "reasoning" in self.wanted else "Answer"
+        unless = ", unless you call a tool" if self.work.get("tools") else ""
+        return f"{after} with {what} and nothing else{unless}: no prose, no code fence."
 
     def wants(self, name: str, output: JsonObject | JsonSchema) -> None:
         """Have the answer checked instead of asking the model for a format."""
@@ -273,6 +280,12 @@ class Preparation:
         self.remember("token-limit-param", before)
         detail = f"{before} is passed as {name}"
         self.entry("token-limit-param", PostProcessing(detail), "translation")
+
+
+def _number(identity: str) -> int:
+    """Return the number of a call that was named as we name them, or 0."""
+    digits = identity.removeprefix("call_")
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
 def _offered(request: Request) -> tuple[Tool, ...]:

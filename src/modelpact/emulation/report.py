@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from modelpact.conversation.request import Request
+from modelpact.conversation.response import Usage
 from modelpact.emulation.strategies import EmulationStrategy
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -58,6 +59,8 @@ class EmulationFailed(ModelpactError):
     def __init__(self, capability: str, findings: tuple[str, ...], attempts: int) -> None:
         self.capability = capability
         self.findings = findings
+        self.usage = Usage()
+        """What the answers that could not be used have cost, where dispatch counted it."""
         tries = f"{attempts} answer{'s' if attempts != 1 else ''}"
         super().__init__(f"{capability} could not be emulated after {tries}: {'; '.join(findings)}")
 

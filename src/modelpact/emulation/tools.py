@@ -19,9 +19,11 @@ from modelpact.conversation.message import (
 from modelpact.conversation.request import Tool, ToolChoice
 from modelpact.emulation.json_text import NoJson, find_json, json_at
 from modelpact.emulation.validation import Schema
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 _OPEN: Final = "<tool_call>"
+_JSON_NEXT: Final = re.compile(r"\s*(?:[{`\[]|$)")
+_MADE_UP: Final = "<tool_result"
 _CLOSE: Final = re.compile(r"\s*</tool_call>")
 _MOST_CALLS: Final = 128
 _MOST_FINDINGS: Final = 10
@@ -77,7 +79,7 @@ def tools_prompt(spec: ToolSpec) -> str:
         "You can call tools. Each line between <tools> and </tools> is a tool with the JSON Schema "
         "of its arguments.",
         f"<tools>\n{described}\n</tools>",
-        "To call a tool, write this and nothing after it:",
+        "To call a tool, write this at the end of your answer and nothing after it:",
         '<tool_call>{"name": "the tool", "arguments": {}}</tool_call>',
         "The result then arrives between <tool_result> and </tool_result>.",
     ]
@@ -95,16 +97,31 @@ def tools_prompt(spec: ToolSpec) -> str:
 
 def spoken(text: str) -> str:
     """Return the text of an answer before its first tool call."""
-    start = text.find(_OPEN)
+    start = _next_call(text, 0)
     return text if start < 0 else text[:start].rstrip()
+
+
+def _next_call(text: str, place: int) -> int:
+    """Return where the next call begins, or -1.
+
+    A tag that neither JSON nor a closing tag follows is text that speaks of the tag.
+    """
+    last_close = text.rfind("</tool_call>")
+    start = text.find(_OPEN, place)
+    while start >= 0:
+        if start < last_close or _JSON_NEXT.match(text, start + len(_OPEN)):
+            return start
+        start = text.find(_OPEN, start + len(_OPEN))
+    return -1
 
 
 def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Calls:
     """Read the calls from an answer, each checked against its tool's schema.
 
-    Text after the first call is not the answer's: a model that writes on makes up the result.
+    Calls end an answer. A result that the model made up after them is left out; other text there
+    makes it doubtful that a call was meant, so it is a finding.
     """
-    start = text.find(_OPEN)
+    start = _next_call(text, 0)
     findings: list[str] = []
     calls: list[ToolUseBlock] = []
     while start >= 0:
@@ -123,7 +140,11 @@ def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Call
             findings.extend(wrong)
             if call is not None:
                 calls.append(call)
-        start = text.find(_OPEN, end)
+        start = _next_call(text, end)
+        between = text[end : start if start >= 0 else len(text)]
+        between = between.removeprefix("</tool_call>").strip(" \t\r\n`")
+        if between and not between.startswith(_MADE_UP):
+            findings.append("text stands after a tool call; a call must end the answer")
     findings.extend(_choice_findings(spec, calls, bool(findings)))
     return Calls(spoken(text), tuple(calls), tuple(findings))
 
@@ -151,6 +172,9 @@ def _checked(
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None, ['a tool call is {"name": …, "arguments": {…}}']
     name = value["name"]
+    strange = sorted(set(value) - {"name", "arguments"})
+    if strange:
+        return None, [f"a tool call has no {brief(strange[0])}; it has name and arguments"]
     if name not in schemas:
         known = ", ".join(schemas)
         return None, [f"there is no tool {name!r:.80}; there are {known:.300}"]
@@ -222,4 +246,4 @@ def _json(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"tools: a value cannot be written as JSON: {error}") from None
-    return text.replace("</", "<\\/")
+    return text.replace("<", "\\u003c")

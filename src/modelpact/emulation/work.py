@@ -14,13 +14,14 @@ from modelpact.conversation.message import (
 )
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import (
+    BlockEnd,
     Finish,
     Response,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     collect,
+    spell_out,
 )
 from modelpact.emulation import thinking
 from modelpact.emulation.chunks import chunks
@@ -31,6 +32,7 @@ from modelpact.emulation.tools import ToolSpec, read_calls, spoken
 from modelpact.emulation.validation import Schema
 
 _ASK_AGAIN: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
+_PLAIN_END: Final = BlockEnd()
 _MOST_SHOWN: Final = 8_000
 """Characters of a bad answer that are sent back with the request to correct it."""
 
@@ -63,6 +65,10 @@ class Work(msgspec.Struct, frozen=True):
         if size > LARGEST_ANSWER and self.checks_the_whole:
             found = f"the answer has {size:,} characters; more than {LARGEST_ANSWER:,}"
             raise EmulationFailed(self.whole_capability, (found,), attempt)
+        if response.stop_reason == "refusal":
+            return response
+        if not self.split_thinking and not self.checks_the_whole:
+            return self._cut(response)
         thought, text = (
             thinking.split(response.text) if self.split_thinking else ("", response.text)
         )
@@ -76,9 +82,12 @@ class Work(msgspec.Struct, frozen=True):
             if read.findings:
                 return self._again("tool-calling", response, read.findings, attempt)
             text, calls = read.text, read.calls or calls
-            reason = "tool_use" if read.calls else reason
+            if read.calls and reason != "length":
+                reason = "tool_use"
         if self.output is not None and not calls:
             findings, text = self._checked_output(text)
+            if reason == "length" and not findings and text[-1:] not in ("}", "]"):
+                findings = ("the answer was cut off at the limit of its length",)
             if findings:
                 return self._again(self._output_capability(), response, findings, attempt)
         native = [one for one in response.content if not isinstance(one, (TextBlock, ToolUseBlock))]
@@ -89,6 +98,24 @@ class Work(msgspec.Struct, frozen=True):
             content=(*content, *calls),
             stop_reason=reason,
             stop_sequence=stopped_by,
+        )
+
+    def _cut(self, response: Response) -> Response:
+        """Cut an answer at a stop sequence, and leave every block before it as it is."""
+        cut = first_stop(response.text, self.stops)
+        if cut is None:
+            return response
+        content: list[Block] = []
+        left = cut[0]
+        for block in response.content:
+            if isinstance(block, TextBlock):
+                if len(block.text) >= left:
+                    content += [TextBlock(block.text[:left], block.extra)] if left else []
+                    break
+                left -= len(block.text)
+            content.append(block)
+        return msgspec.structs.replace(
+            response, content=tuple(content), stop_reason="stop_sequence", stop_sequence=cut[1]
         )
 
     def _output_capability(self) -> str:
@@ -134,16 +161,15 @@ class Work(msgspec.Struct, frozen=True):
 
     def events(self, response: Response) -> Iterator[StreamEvent]:
         """Yield a whole answer as a stream: its texts in pieces, and its end."""
-        for block in response.content:
-            if isinstance(block, TextBlock):
-                for piece in chunks(block.text):
-                    yield TextDelta(piece)
-            elif isinstance(block, ThinkingBlock):
-                for piece in chunks(block.thinking):
+        for event in spell_out(response):
+            if isinstance(event, TextDelta):
+                for piece in chunks(event.text):
+                    yield TextDelta(piece, event.refusal)
+            elif isinstance(event, ThinkingDelta):
+                for piece in chunks(event.thinking):
                     yield ThinkingDelta(piece)
-        for call in response.tool_calls:
-            yield ToolCall(call)
-        yield Finish(response.stop_reason, response.stop_sequence, response.usage, response.model)
+            else:
+                yield event
 
     def stream(self, attempt: int = 1) -> "StreamProcessor":
         """Return a processor for one streamed answer."""
@@ -189,8 +215,9 @@ class StreamProcessor:
             return []
         if isinstance(event, TextDelta):
             return self._pass_on(event.text)
-        if isinstance(event, ToolCall) and (self._stops or self._splitter):
-            self._held.append(event)
+        if (self._stops or self._splitter) and not isinstance(event, ThinkingDelta):
+            if event != _PLAIN_END:  # text may still be held back that comes before this
+                self._held.append(event)
             return []
         return [event]
 

@@ -32,23 +32,27 @@ class Lines:
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        self._lines = iter(lines)
         self.number = 0
         self.whole = True
         self.bare = False
+        self._rest = self._read(lines)
 
-    def __iter__(self) -> "Iterator[bytes]":
-        return self
+    def __iter__(self) -> Iterator[bytes]:
+        return self._rest
 
     def __next__(self) -> bytes:
-        raw = next(self._lines)
-        line = raw if type(raw) is bytes else _encoded(raw)
-        self.number += 1
-        if line[-1:] == b"\n":
-            return line[:-1]
-        self.whole = False
-        self.bare = self.bare or self.number == 1
-        return line
+        return next(self._rest)
+
+    def _read(self, lines: Iterable[Line]) -> Iterator[bytes]:
+        for raw in lines:
+            line = raw if type(raw) is bytes else _encoded(raw)
+            self.number += 1
+            if line[-1:] == b"\n":
+                yield line[:-1]
+            else:
+                self.whole = False
+                self.bare = self.bare or self.number == 1
+                yield line
 
 
 def _encoded(line: Line) -> bytes:

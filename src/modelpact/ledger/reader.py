@@ -52,8 +52,12 @@ class Reader:
     def open_to_read(cls, url: str) -> "Reader":
         """Open what a URL names for reading only; nothing is made and nothing is changed."""
         reader = Reader(open_store(url))
-        reader._reader = reader.store.connect(writer=False)
-        check_schema(reader._reader)
+        connection = reader._reader = reader.store.connect(writer=False)
+        try:
+            check_schema(connection)
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def __enter__(self) -> "Reader":

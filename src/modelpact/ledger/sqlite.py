@@ -18,6 +18,7 @@ from modelpact.ledger.store import (
 )
 
 _WAIT_S: Final = 10
+_NO_LOG: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _THEIR_FAULT: Final = frozenset(
     {
         sqlite3.SQLITE_ERROR,
@@ -63,7 +64,7 @@ class SqliteStore:
             raw.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             raw.close()
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or self._unfinished():
+            if error.sqlite_errorcode & 0xFF not in _NO_LOG or self._unfinished():
                 raise
             # A folder that cannot be written to, in which nobody can be writing either.
             return _connect(f"file:{quote(self.path)}?mode=ro&immutable=1", uri=True)

@@ -224,9 +224,12 @@ class _Verifier:
 
     def blame_checkpoint(self, line: bytes, sequence: int) -> NoReturn:
         """Say what is wrong with a true checkpoint in a wrong place."""
+        at = self.lines.number
         if sequence < self.count:
-            raise _Found("reordered", self.name(sequence), "its checkpoint stands too late")
-        again, events, found, at = False, False, False, self.lines.number
+            if any(0 < sequence_of(one) <= self.count for one in self.lines):
+                raise _Found("duplicated", self.name(self.count), "the event stands twice", at)
+            raise _Found("reordered", self.name(sequence), "its checkpoint stands too late", at)
+        again, events, found = False, False, False
         for one in self.lines:
             again = again or one == line
             events = events or one.startswith(EVENT_START)

@@ -161,7 +161,10 @@ def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]
             return Finding(need, claim, "met")
         return Finding(need, claim, "met", label=_provider_label(claim))
     label = ""
-    if reason in ("unsupported", "unknown") and need.min_support == "emulated":
+    lacking = reason in ("unsupported", "unknown") or (
+        reason == "below-minimum" and isinstance(need.minimum, str)
+    )
+    if lacking and need.min_support == "emulated":
         label = labels.get(need.capability, "")
         if label and policy.emulate:
             return Finding(need, claim, "emulated", label=label)

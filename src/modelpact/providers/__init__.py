@@ -1,6 +1,7 @@
-"""Providers: the port through which a model is called, and the scripted mock.
+"""Providers: the contract, its runtime and its HTTP binding; the port to models; the mock.
 
-May import everything beneath it; nothing above `dispatch` calls a model past this port.
+`contract` says what is agreed, `runtime` keeps it, `binding` takes it over a wire, `kit` is for
+authors of providers. May import everything beneath it.
 """
 
 from modelpact.providers.mock import MockProvider

@@ -6,17 +6,20 @@ runtime took in arrives as well; the bus only says when to look.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.store import LedgerUnavailable
 from modelpact.providers.carrier import Partial
-from modelpact.providers.contract import ContractError, Invocation
-from modelpact.providers.invocations import COLUMNS, read_row
+from modelpact.providers.contract import Invocation
+from modelpact.providers.invocations import find_invocation
 
+_LOG: Final = logging.getLogger("modelpact.providers")
 _LOOK_SECONDS: Final = 0.25
 """How often to look for what other runtimes took in."""
 
@@ -24,8 +27,9 @@ _LOOK_SECONDS: Final = 0.25
 class Delivery:
     """Internal signals of invocations, in order."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, overdue: Callable[[Invocation], Awaitable[bool]]) -> None:
         self._ledger = ledger
+        self._overdue = overdue
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._loops: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._stop = ledger.bus.subscribe(self._heard, "capability.")
@@ -52,13 +56,21 @@ class Delivery:
         try:
             while True:
                 waker.clear()
-                found = self._find(invocation_id)
-                for piece in self._pieces(invocation_id, after):
+                try:
+                    found = find_invocation(self._ledger, invocation_id)
+                    pieces = self._pieces(invocation_id, after)
+                except LedgerUnavailable as error:  # the store comes back, and has them all
+                    _LOG.warning("%s waits for the store: %s", invocation_id, error)
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    continue
+                for piece in pieces:
                     after = piece.number
                     yield piece
                 if found.state != "open":
                     yield found
                     return
+                if await self._overdue(found):
+                    continue
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
                         await waker.wait()
@@ -68,14 +80,6 @@ class Delivery:
             wakers.discard(waker)
             if not wakers:
                 del self._waiting[invocation_id]
-
-    def _find(self, invocation_id: str) -> Invocation:
-        rows = self._ledger.read(
-            f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,)
-        )
-        if not rows:
-            raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
-        return read_row(rows[0])
 
     def _pieces(self, invocation_id: str, after: int) -> list[Partial]:
         rows = self._ledger.read(

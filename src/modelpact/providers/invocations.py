@@ -8,6 +8,7 @@ import msgspec
 from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.reader import Reader
 from modelpact.providers.contract import ContractError, Invocation
 
 COLUMNS: Final = (
@@ -22,6 +23,26 @@ def load(tx: Transaction, invocation_id: str) -> Invocation:
     if not rows:
         raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
     return read_row(rows[0])
+
+
+def find_invocation(reader: Reader, invocation_id: str) -> Invocation:
+    """Return an invocation, or raise `unknown_invocation`."""
+    rows = reader.read(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
+    if not rows:
+        raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
+    return read_row(rows[0])
+
+
+def list_invocations(
+    reader: Reader, state: str = "", provider: str = "", limit: int = 100
+) -> list[Invocation]:
+    """Return invocations, the newest first."""
+    rows = reader.read(
+        f"SELECT {COLUMNS} FROM invocations WHERE (? = '' OR state = ?) "
+        "AND (? = '' OR provider = ?) ORDER BY created DESC LIMIT ?",
+        (state, state, provider, provider, limit),
+    )
+    return [read_row(row) for row in rows]
 
 
 def read_row(row: tuple[Any, ...]) -> Invocation:
@@ -63,6 +84,11 @@ def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
     )
     cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
     return None if cost is None else msgspec.convert(cost, CostRecord)
+
+
+def plain(text: str, limit: int = 500) -> str:
+    """Cut a text from elsewhere to what an event takes."""
+    return text[:limit].encode("utf-8", "replace").decode()
 
 
 def check_json(value: Any) -> None:

@@ -6,13 +6,11 @@ from typing import Final
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import (
-    Finish,
     Response,
     StreamEvent,
     TextDelta,
-    ThinkingDelta,
-    ToolCall,
     Usage,
+    spell_out,
 )
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import capability
@@ -59,14 +57,12 @@ class MockProvider:
             yield event
 
     def _events(self, response: Response) -> Iterable[StreamEvent]:
-        if response.thinking:
-            yield ThinkingDelta(response.thinking)
-        text = response.text
-        for start in range(0, len(text), self._chunk):
-            yield TextDelta(text[start : start + self._chunk])
-        for call in response.tool_calls:
-            yield ToolCall(call)
-        yield Finish(response.stop_reason, response.stop_sequence, response.usage, response.model)
+        for event in spell_out(response):
+            if isinstance(event, TextDelta):
+                for start in range(0, len(event.text), self._chunk):
+                    yield TextDelta(event.text[start : start + self._chunk], event.refusal)
+            else:
+                yield event
 
     def _answer(self, request: Request) -> Response:
         self._check(request)

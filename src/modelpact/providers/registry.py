@@ -6,6 +6,7 @@ import msgspec
 
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.reader import Reader
 from modelpact.providers.contract import (
     ContractError,
     Profile,
@@ -94,10 +95,7 @@ class Registry:
 
     def find(self, provider: str) -> tuple[Registration, str] | None:
         """Return a provider's registration and state, or None."""
-        rows = self._ledger.read(
-            "SELECT registration, state FROM providers WHERE id = ?", (provider,)
-        )
-        return (_REGISTRATION.decode(rows[0][0]), str(rows[0][1])) if rows else None
+        return find_provider(self._ledger, provider)
 
     def active(self, provider: str) -> Registration:
         """Return the registration of an active provider, or raise."""
@@ -120,8 +118,19 @@ class Registry:
 
     def listed(self) -> list[tuple[Registration, str]]:
         """Return every provider with its state."""
-        rows = self._ledger.read("SELECT registration, state FROM providers ORDER BY id")
-        return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
+        return list_providers(self._ledger)
+
+
+def find_provider(reader: Reader, provider: str) -> tuple[Registration, str] | None:
+    """Return a provider's registration and state, or None."""
+    rows = reader.read("SELECT registration, state FROM providers WHERE id = ?", (provider,))
+    return (_REGISTRATION.decode(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+def list_providers(reader: Reader) -> list[tuple[Registration, str]]:
+    """Return every provider with its state."""
+    rows = reader.read("SELECT registration, state FROM providers ORDER BY id")
+    return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
 def mark_deregistered(

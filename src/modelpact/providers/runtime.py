@@ -1,8 +1,6 @@
 """The runtime: invocations are recorded before they leave, settled once, and always paid for."""
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
@@ -10,7 +8,7 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
-from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import Conflict
 from modelpact.providers import settling, upkeep
 from modelpact.providers.carrier import Accepted, Breach, Carrier, Partial, Unreachable
@@ -23,19 +21,21 @@ from modelpact.providers.contract import (
     Reply,
     Semantics,
 )
+from modelpact.providers.corrections import correct
 from modelpact.providers.delivery import Delivery
+from modelpact.providers.ending import end
 from modelpact.providers.human import HumanCarrier
-from modelpact.providers.invocations import COLUMNS, read_row
+from modelpact.providers.invocations import find_invocation, list_invocations
 from modelpact.providers.judging import Judge
-from modelpact.providers.registry import Registry, mark_deregistered
+from modelpact.providers.registry import Registry
 from modelpact.providers.settling import Order, Outcome
+from modelpact.providers.steady import steady
+from modelpact.providers.streaming import run_stream
+from modelpact.providers.telling import tell, tell_cancelled
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 __all__ = ["Accepted", "Breach", "Carrier", "Partial", "Runtime", "Unreachable"]
 
-_LOG: Final = logging.getLogger("modelpact.providers")
-_TELL_SECONDS: Final = 5.0
-"""How long a provider may take to hear of a cancellation."""
 _NO_PIECES: Final = 2**62
 
 
@@ -61,7 +61,9 @@ class Runtime:
         self.registry = Registry(ledger, self.profile, plain_http)
         self.carriers = dict(carriers or {})
         self.default_carrier = default_carrier
-        self.delivery = Delivery(ledger)
+        self.now = steady(ledger.clock)
+        self.delivery = Delivery(ledger, self._overdue)
+        self._to_stream: set[str] = set()
         self._judge = Judge()
         self._human = HumanCarrier()
 
@@ -116,6 +118,7 @@ class Runtime:
             semantics,
             self.name,
             envelope or f"invocations/{self.name}",
+            self.now(),
             deadline_s,
             remind_every_s,
             idempotency_key,
@@ -126,7 +129,9 @@ class Runtime:
         invocation, fresh = await self._open(order)
         if fresh and semantics != "streaming":
             return await self.send(registration, invocation)
-        if not fresh and semantics == "sync":
+        if fresh:
+            self._to_stream.add(invocation.id)
+        elif semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
 
@@ -137,23 +142,23 @@ class Runtime:
         except Conflict:  # its idempotency key was taken between our look and our write
             return await self.ledger.write_async(lambda tx: settling.open_invocation(tx, order))
 
-    def _left(self, invocation: Invocation) -> float | None:
+    def seconds_left(self, invocation: Invocation) -> float | None:
         """Return how many seconds an invocation has left."""
         if invocation.deadline is None:
             return None
-        return max(0.0, (invocation.deadline - self.ledger.clock()) / settling.SECOND)
+        return max(0.0, (invocation.deadline - self.now()) / settling.SECOND)
 
     async def send(self, registration: Registration, invocation: Invocation) -> Invocation:
         """Take an open invocation to its provider, within its time."""
         try:
-            async with asyncio.timeout(self._left(invocation)):
+            async with asyncio.timeout(self.seconds_left(invocation)):
                 answer = await self.carrier(registration).send(registration, invocation)
         except TimeoutError:
             ended = await self.fail(invocation, "deadline", "no answer before the deadline")
-            await self._tell(registration, [invocation])
+            await tell(self, registration, [invocation])
             return ended
         except Breach as breach:
-            return await self._violated(invocation, breach.violation, breach.detail)
+            return await self.violate(invocation, breach.violation, breach.detail)
         except ModelpactError as error:
             return await self.fail(invocation, "unreachable", str(error))
         except asyncio.CancelledError:
@@ -161,83 +166,40 @@ class Runtime:
             raise
         if isinstance(answer, Reply):
             return await self.settle(answer, expected=invocation.id)
-        return await self._accepted(invocation, answer)
+        return await self.accept(invocation, answer)
 
-    async def _accepted(self, invocation: Invocation, answer: Accepted) -> Invocation:
+    async def accept(self, invocation: Invocation, answer: Accepted) -> Invocation:
+        """Note a provider's promise to answer later."""
         if answer.invocation_id != invocation.id:
             detail = f"acknowledged {answer.invocation_id!r:.80}"
-            return await self._violated(invocation, "unknown_invocation", detail)
+            return await self.violate(invocation, "unknown_invocation", detail)
         if invocation.semantics == "sync":
-            return await self._violated(invocation, "invalid_response", "no answer, only a promise")
+            return await self.violate(invocation, "invalid_response", "no answer, only a promise")
         return await self.ledger.write_async(lambda tx: settling.acknowledge(tx, invocation.id))
 
     async def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
-        """Run a streaming invocation: its pieces in order, then the settled invocation."""
-        registration = self.registry.active(invocation.provider)
+        """Run a streaming invocation: its pieces in order, then the settled invocation.
+
+        Whoever has got it by its idempotency key follows the one that runs.
+        """
+        if invocation.id not in self._to_stream:
+            async for piece in self.signals(invocation.id):
+                yield piece
+            return
+        self._to_stream.discard(invocation.id)
         try:
-            async for piece in self._stream(registration, invocation):
+            registration = self.registry.active(invocation.provider)
+            async for piece in run_stream(self, registration, invocation):
                 yield piece
         except (asyncio.CancelledError, GeneratorExit):
             await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
             raise
 
-    async def _stream(
-        self, registration: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Invocation]:
-        pieces: AsyncIterator[Any] | None = None
-        try:
-            pieces = aiter(self.carrier(registration).stream(registration, invocation))
-            while True:
-                async with asyncio.timeout(self._left(invocation)):
-                    piece = await anext(pieces, None)
-                if isinstance(piece, Reply):
-                    yield await self.settle(piece, expected=invocation.id)
-                    return
-                if isinstance(piece, Accepted):
-                    found = await self._accepted(invocation, piece)
-                    async for signal in self.delivery.signals(found.id):
-                        yield signal
-                    return
-                if not isinstance(piece, Partial):
-                    what = "the stream ended without a final answer"
-                    yield await self.fail(invocation, "cut_off", what)
-                    return
-                if not await self.take_partial(piece, expected=invocation.id):
-                    yield self.find(invocation.id)
-                    return
-                yield piece
-        except TimeoutError:
-            yield await self.fail(invocation, "deadline", "no answer before the deadline")
-            await self._tell(registration, [invocation])
-        except Breach as breach:
-            yield await self._violated(invocation, breach.violation, breach.detail)
-        except ModelpactError as error:
-            yield await self.fail(invocation, "unreachable", str(error))
-        finally:
-            close = getattr(pieces, "aclose", None)
-            if close is not None:
-                with contextlib.suppress(Exception):
-                    await close()
-
-    async def take_partial(self, piece: Partial, *, expected: str | None = None) -> bool:
-        """Keep a piece of an answer; one out of its order ends the invocation as a violation."""
-        invocation = self.find(expected or piece.invocation_id)
-        if piece.invocation_id == invocation.id and await self.ledger.write_async(
-            lambda tx: settling.keep_partial(tx, invocation, piece)
-        ):
-            return True
-        now = self.find(invocation.id)
-        if now.state == "open":
-            due = now.partials + 1
-            detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {due}"
-            await self._violated(invocation, "reordered_partial", detail)
-        return False
-
     async def settle(self, reply: Reply, *, expected: str | None = None) -> Invocation:
         """Take a provider's final answer in: checked, paid for, settled once."""
         if expected is not None and reply.invocation_id != expected:
             detail = f"answered {reply.invocation_id!r:.80} instead"
-            return await self._violated(self.find(expected), "unknown_invocation", detail)
+            return await self.violate(self.find(expected), "unknown_invocation", detail)
         invocation = self.find(reply.invocation_id)
         found = self.registry.find(invocation.provider)
         if found is None:
@@ -248,16 +210,15 @@ class Runtime:
         """End an invocation for want of an answer; one that is settled stays as it is."""
         return await self._end(invocation, Outcome(error=f"{code}: {detail}"))
 
-    async def _violated(self, invocation: Invocation, violation: str, detail: str) -> Invocation:
+    async def violate(self, invocation: Invocation, violation: str, detail: str) -> Invocation:
+        """End an invocation because its provider broke the contract, and flag that."""
         error = f"{violation}: {detail}"
         outcome = Outcome(error=error, violation=violation, detail=detail)
         return await self._end(invocation, outcome)
 
     async def _end(self, invocation: Invocation, outcome: Outcome) -> Invocation:
-        ended, cancelled = await self.ledger.write_async(
-            lambda tx: settling.settle(tx, self.profile, invocation.id, outcome)
-        )
-        await self.tell_cancelled(cancelled)
+        ended, cancelled = await end(self.ledger, self.profile, invocation.id, outcome)
+        await tell_cancelled(self, cancelled)
         return ended
 
     async def flag(
@@ -267,7 +228,7 @@ class Runtime:
         cancelled = await self.ledger.write_async(
             lambda tx: settling.flag_provider(tx, self.profile, provider, violation, detail, cause)
         )
-        await self.tell_cancelled(cancelled)
+        await tell_cancelled(self, cancelled)
 
     async def cancel(self, invocation_id: str, reason: str) -> Invocation:
         """Cancel an open invocation and tell its provider; a settled one stays as it is."""
@@ -275,26 +236,8 @@ class Runtime:
             lambda tx: settling.cancel(tx, invocation_id, reason)
         )
         if was_open:
-            await self.tell_cancelled([invocation])
+            await tell_cancelled(self, [invocation])
         return invocation
-
-    async def tell_cancelled(self, cancelled: list[Invocation]) -> None:
-        """Tell providers that nobody waits for these any more."""
-        for provider in {one.provider for one in cancelled}:
-            found = self.registry.find(provider)
-            if found is not None:
-                mine = [one for one in cancelled if one.provider == provider]
-                await self._tell(found[0], mine)
-
-    async def _tell(self, registration: Registration, cancelled: list[Invocation]) -> None:
-        """Pass cancellations on; a provider that does not listen changes nothing here."""
-        for invocation in cancelled:
-            try:
-                async with asyncio.timeout(_TELL_SECONDS):
-                    await self.carrier(registration).cancel(registration, invocation)
-            except (ModelpactError, TimeoutError) as error:
-                _LOG.info("%s did not hear of a cancellation: %s", registration.id, error)
-                return
 
     async def deregister(
         self, provider: str, reason: str = "", policy: Policy | None = None
@@ -304,14 +247,10 @@ class Runtime:
         if policy not in ("drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
 
-        def work(tx: Transaction) -> tuple[Event, list[Invocation]]:
-            event = mark_deregistered(tx, provider, settling.plain(reason or "asked to"), None)
-            if policy == "drain":
-                return event, []
-            return event, settling.cancel_open(tx, provider, "the provider was deregistered")
-
-        event, cancelled = await self.ledger.write_async(work)
-        await self.tell_cancelled(cancelled)
+        event, cancelled = await self.ledger.write_async(
+            lambda tx: settling.deregister(tx, provider, reason or "asked to", policy)
+        )
+        await tell_cancelled(self, cancelled)
         return event
 
     async def expire(self) -> list[Invocation]:
@@ -326,6 +265,13 @@ class Runtime:
         """Take up what this runtime left open when it stopped; call it before the first invoke."""
         return await upkeep.take_up(self, upkeep.left_open(self))
 
+    async def _overdue(self, invocation: Invocation) -> bool:
+        """End an invocation that somebody waits for past its deadline."""
+        if invocation.deadline is None or self.now() <= invocation.deadline:
+            return False
+        await self.fail(invocation, "deadline", "no answer before the deadline")
+        return True
+
     async def wait(self, invocation_id: str) -> Invocation:
         """Wait until an invocation is settled, here or by another runtime."""
         async for found in self.delivery.signals(invocation_id, after=_NO_PIECES):
@@ -339,21 +285,13 @@ class Runtime:
 
     def find(self, invocation_id: str) -> Invocation:
         """Return an invocation, or raise `unknown_invocation`."""
-        rows = self.ledger.read(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
-        if not rows:
-            raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
-        return read_row(rows[0])
+        return find_invocation(self.ledger, invocation_id)
 
     def listed(
         self, state: str | None = None, limit: int = 100, *, provider: str | None = None
     ) -> list[Invocation]:
         """Return invocations, the newest first."""
-        rows = self.ledger.read(
-            f"SELECT {COLUMNS} FROM invocations WHERE (? = '' OR state = ?) "
-            "AND (? = '' OR provider = ?) ORDER BY created DESC LIMIT ?",
-            (state or "", state or "", provider or "", provider or "", limit),
-        )
-        return [read_row(row) for row in rows]
+        return list_invocations(self.ledger, state or "", provider or "", limit)
 
     async def correct_cost(
         self, event_id: str, lines: tuple[CostLine, ...], reason: str = ""
@@ -361,5 +299,5 @@ class Runtime:
         """Record a corrected cost for a settled invocation; it names the event that it corrects."""
         checked = check_lines(list(msgspec.to_builtins(lines)))
         return await self.ledger.write_async(
-            lambda tx: settling.correct(tx, event_id, CostRecord(checked), reason)
+            lambda tx: correct(tx, event_id, CostRecord(checked), reason)
         )

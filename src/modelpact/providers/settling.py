@@ -13,8 +13,9 @@ from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.carrier import Partial
-from modelpact.providers.contract import ContractError, Invocation, Profile, Semantics
-from modelpact.providers.invocations import elapsed, load, standing_cost
+from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, Semantics
+from modelpact.providers.corrections import correct
+from modelpact.providers.invocations import elapsed, load, plain
 from modelpact.providers.registry import flag, mark_deregistered
 
 SECOND: Final = 1_000_000_000
@@ -29,6 +30,8 @@ class Order(msgspec.Struct, frozen=True):
     semantics: Semantics
     owner: str
     envelope: str
+    now: int = 0
+    """The caller's time; the ledger's stands still after a clock was put back."""
     deadline_s: float | None = None
     remind_every_s: float | None = None
     idempotency_key: str | None = None
@@ -47,11 +50,6 @@ class Outcome(msgspec.Struct, frozen=True):
     detail: str = ""
     answered: bool = False
     """Whether it is the provider's answer; else it is ours, for want of one."""
-
-
-def plain(text: str, limit: int = 500) -> str:
-    """Cut a text from elsewhere to what an event takes."""
-    return text[:limit].encode("utf-8", "replace").decode()
 
 
 def digest(value: Any) -> str:
@@ -94,6 +92,7 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         "attribution": msgspec.to_builtins(order.attribution),
     }
     event = tx.append(Draft(order.envelope, "capability.invoked", payload, order.cause))
+    now = max(tx.now, order.now)
     every = None if order.remind_every_s is None else int(order.remind_every_s * SECOND)
     row = {
         "id": identity,
@@ -110,9 +109,9 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         "partials": 0,
         "reminders": 0,
         "created": tx.now,
-        "deadline": None if order.deadline_s is None else tx.now + int(order.deadline_s * SECOND),
+        "deadline": None if order.deadline_s is None else now + int(order.deadline_s * SECOND),
         "remind_every": every,
-        "remind_at": None if every is None else tx.now + every,
+        "remind_at": None if every is None else now + every,
     }
     marks = ", ".join("?" * len(row))
     tx.execute(f"INSERT INTO invocations ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
@@ -148,14 +147,17 @@ def keep_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> boo
 
 
 def settle(
-    tx: Transaction, profile: Profile, invocation_id: str, outcome: Outcome
+    tx: Transaction, profile: Profile, invocation_id: str, outcome: Outcome, *, again: bool = False
 ) -> tuple[Invocation, list[Invocation]]:
     """End an invocation, once; also return what was cancelled because of a violation.
 
     What comes after the end changes no outcome: a first late answer corrects the cost, which had
-    to be estimated, and a second answer is a violation.
+    to be estimated, and a second answer is a violation; unless it is the same one, written `again`
+    because it was not known whether it had been kept.
     """
     invocation = load(tx, invocation_id)
+    if again and invocation.answered is not None:
+        return invocation, []
     overdue = invocation.deadline is not None and tx.now > invocation.deadline
     if invocation.state == "open" and outcome.answered and overdue:
         _end(tx, invocation, Outcome(error="deadline: no answer before the deadline"))
@@ -251,6 +253,16 @@ def cancel_open(tx: Transaction, provider: str, reason: str) -> list[Invocation]
     return [cancel(tx, row[0], reason)[0] for row in rows]
 
 
+def deregister(
+    tx: Transaction, provider: str, reason: str, policy: Policy
+) -> tuple[Event, list[Invocation]]:
+    """Take a provider out of routing; also return the open invocations that were cancelled."""
+    event = mark_deregistered(tx, provider, plain(reason), None)
+    if policy == "drain":
+        return event, []
+    return event, cancel_open(tx, provider, "the provider was deregistered")
+
+
 def flag_provider(
     tx: Transaction,
     profile: Profile,
@@ -270,42 +282,3 @@ def flag_provider(
     if profile.on_deregistration != "cancel":
         return []
     return cancel_open(tx, provider, f"the provider was deregistered: {violation}")
-
-
-def correct(
-    tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
-) -> Event:
-    """Replace the cost that an event embeds by a correction that refers to it."""
-    before = standing_cost(tx, event_id)
-    if before is None:
-        raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
-    corrected = CostRecord(
-        record.lines,
-        before.attribution,
-        record.estimate,
-        corrects=event_id,
-        replaced=before.lines,
-    )
-    payload = {
-        "corrects": event_id,
-        "reason": plain(reason),
-        "cost": corrected.to_json(),
-        **({"correction": plain(name)} if name else {}),
-    }
-    draft = Draft(event_id.rpartition(":")[0], "cost.corrected", payload, event_id)
-    event = tx.append(draft)
-    tx.record_cost(event, corrected)
-    return event
-
-
-def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str) -> str:
-    """Correct a cost under a name of the provider's; the same name again changes nothing."""
-    rows = tx.execute(
-        "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' "
-        "AND cause = ?",
-        (event_id.rpartition(":")[0], event_id),
-    )
-    for sequence, payload in rows:
-        if msgspec.json.decode(payload).get("correction") == plain(name):
-            return f"{event_id.rpartition(':')[0]}:{sequence}"
-    return correct(tx, event_id, record, reason, name).id

@@ -11,6 +11,7 @@ from modelpact.ledger.costs import Attribution as Who
 from modelpact.ledger.costs import CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Draft, check_type
 from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import Conflict
 from modelpact.providers import settling
 from modelpact.providers.contract import ContractError, Offer, Registration, cost_violation
@@ -162,19 +163,21 @@ class SignalInbox:
     def latency(self, source: str) -> Latency:
         """Measure a source against the longest delay that it declared."""
         found = self._runtime.registry.find(source)
-        declared = None if found is None else found[0].max_latency_ms
-        limit = 2**62 if declared is None else (declared + 1) * _MILLISECOND - 1
-        rows = self._ledger.read(
-            "SELECT COUNT(*), SUM(CASE WHEN received - emitted > ? THEN 1 ELSE 0 END), "
-            "MAX(received - emitted), SUM((received - emitted) / 1000000) FROM signals "
-            "WHERE source = ?",
-            (limit, source),
-        )
-        count, late, longest, total = rows[0]
-        mean = int(total) // count if count else 0
-        return Latency(
-            source, count, int(late or 0), _milliseconds(longest or 0), max(0, mean), declared
-        )
+        return measure_latency(self._ledger, source, found[0].max_latency_ms if found else None)
+
+
+def measure_latency(reader: Reader, source: str, declared_ms: int | None) -> Latency:
+    """Measure how late the signals of a source were."""
+    limit = 2**62 if declared_ms is None else (declared_ms + 1) * _MILLISECOND - 1
+    rows = reader.read(
+        "SELECT COUNT(*), SUM(CASE WHEN received - emitted > ? THEN 1 ELSE 0 END), "
+        "MAX(received - emitted), SUM((received - emitted) / 1000000) FROM signals "
+        "WHERE source = ?",
+        (limit, source),
+    )
+    count, late, longest, total = rows[0]
+    mean = max(0, int(total) // count) if count else 0
+    return Latency(source, count, int(late or 0), _milliseconds(longest or 0), mean, declared_ms)
 
 
 def _milliseconds(nanoseconds: int) -> int:

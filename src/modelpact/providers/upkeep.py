@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
-from modelpact.ledger.store import LedgerError
+from modelpact.ledger.store import LedgerError, LedgerUnavailable
 from modelpact.providers import settling
 from modelpact.providers.contract import Invocation
 from modelpact.providers.invocations import COLUMNS, load, read_row
+from modelpact.providers.telling import tell_cancelled
 
 if TYPE_CHECKING:
     from modelpact.providers.runtime import Runtime
 
 _LOG: Final = logging.getLogger("modelpact.providers")
 _MOST_AT_ONCE: Final = 1_000
+_AGAIN_SECONDS: Final = 1.0
 
 
 async def expire(runtime: "Runtime") -> list[Invocation]:
@@ -26,7 +28,7 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
     rows = runtime.ledger.read(
         "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline "
         "LIMIT ?",
-        (runtime.ledger.clock(), _MOST_AT_ONCE),
+        (runtime.now(), _MOST_AT_ONCE),
     )
     outcome = settling.Outcome(error="deadline: no answer before the deadline")
 
@@ -40,7 +42,7 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
         found = await runtime.ledger.write_async(lambda tx, one=identity: work(tx, one))  # type: ignore[misc]
         if found is not None:
             expired.append(found)
-    await runtime.tell_cancelled(expired)
+    await tell_cancelled(runtime, expired)
     return expired
 
 
@@ -49,20 +51,22 @@ async def remind(runtime: "Runtime") -> list[Invocation]:
     rows = runtime.ledger.read(
         "SELECT id, remind_at, remind_every FROM invocations WHERE state = 'open' "
         "AND remind_at < ? ORDER BY remind_at LIMIT ?",
-        (runtime.ledger.clock(), _MOST_AT_ONCE),
+        (runtime.now(), _MOST_AT_ONCE),
     )
     reminded = []
     for identity, due, every in rows:
         found = await runtime.ledger.write_async(
-            lambda tx, one=identity, due=due, every=every: _remind(tx, one, due, every)  # type: ignore[misc]
+            lambda tx, one=identity, due=due, every=every: _remind(  # type: ignore[misc]
+                tx, one, due, every, runtime.now()
+            )
         )
         if found is not None:
             reminded.append(found)
     return reminded
 
 
-def _remind(tx: Transaction, identity: str, due: int, every: int) -> Invocation | None:
-    following = due + every * (1 + max(0, tx.now - due) // every)
+def _remind(tx: Transaction, identity: str, due: int, every: int, now: int) -> Invocation | None:
+    following = due + every * (1 + max(0, now - due) // every)
     changed = tx.changed(
         "UPDATE invocations SET remind_at = ?, reminders = reminders + 1 "
         "WHERE id = ? AND state = 'open' AND remind_at = ?",
@@ -100,13 +104,25 @@ async def take_up(runtime: "Runtime", left: list[Invocation]) -> list[Invocation
     """
     taken_up = []
     for invocation in left:
-        found = runtime.registry.find(invocation.provider)
-        if invocation.semantics == "async" and found is not None:
-            taken_up.append(await runtime.send(found[0], invocation))
-        else:
-            what = "the runtime stopped before the answer came"
-            taken_up.append(await runtime.fail(invocation, "interrupted", what))
+        while True:
+            try:
+                taken_up.append(await _take_up(runtime, invocation.id))
+                break
+            except LedgerUnavailable as error:
+                _LOG.warning("%s waits for the store: %s", invocation.id, error)
+                await asyncio.sleep(_AGAIN_SECONDS)
     return taken_up
+
+
+async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
+    invocation = runtime.find(identity)
+    found = runtime.registry.find(invocation.provider)
+    if invocation.state != "open" or invocation.acknowledged is not None:
+        return invocation
+    if invocation.semantics == "async" and found is not None:
+        return await runtime.send(found[0], invocation)
+    what = "the runtime stopped before the answer came"
+    return await runtime.fail(invocation, "interrupted", what)
 
 
 async def keep_up(runtime: "Runtime", every_s: float = 1.0) -> None:

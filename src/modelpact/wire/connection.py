@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections import deque
-from math import inf
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from modelpact.wire.errors import ClientLeft, Refused
-from modelpact.wire.exchange import Incoming, refusal
+from modelpact.wire.exchange import Incoming, peer_of, refusal
+from modelpact.wire.patience import Patience
 from modelpact.wire.reader import RequestReader
 from modelpact.wire.service import Service
 from modelpact.wire.writer import Writer
@@ -17,10 +17,7 @@ _SLICE: Final = 16_384
 """What is parsed at once, so that a burst of pipelined requests cannot pile up."""
 _WAITING: Final = 8
 """Pipelined requests that may wait while reading goes on."""
-_PROGRESS: Final = 16_384
-"""Bytes that a slow client must have read within the time for writing."""
-_LINGER_SECONDS: Final = 2.0
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_INTERNAL: Final = Refused(500, "internal error")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -39,40 +36,39 @@ class Connection(asyncio.BufferedProtocol):
         self._unparsed: memoryview | None = None
         self._deaf = False
         self._held = False
-        self._unsent = 0
-        self._timed: Literal["idle", "head", "body", ""] = "idle"
-        self.read_by = inf
-        self.write_by = inf
+        self._patience = Patience(service.limits, service.loop.time)
         self.peer = ("", 0)
         self.peer_certificate: bytes | None = None
+
+    @property
+    def read_by(self) -> float:
+        """By when the client must have sent what it owes."""
+        return self._patience.by
+
+    @property
+    def write_by(self) -> float:
+        """By when the client must have read what it was sent."""
+        return self._writer.by
 
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or turn it away if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
-        self._writer = Writer(self._transport, self._loop)
+        self._writer = Writer(self._transport, self._loop, self._limits.write_seconds)
         service = self._service
-        over = len(service.connections) - self._limits.connections
-        if over > self._limits.connections // 8 + 8:
-            # Even to say no takes a connection for a while.
-            self._deaf = True
+        if service.overrun:
             self._transport.abort()
             return
-        if service.draining or over >= 0:
+        if service.full:
             self._refuse(Refused(503, "too many connections; try again in a second"))
         service.connections.add(self)
         service.watch.add(self)
-        address = transport.get_extra_info("peername")
-        if isinstance(address, tuple):
-            self.peer = (address[0], address[1])
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None:
-            self.peer_certificate = tls.getpeercert(binary_form=True)
+        self.peer, self.peer_certificate = peer_of(transport)
         if self._refused is not None:
             self._next()
         else:
-            self.read_by = self._loop.time() + self._limits.head_seconds
+            self._patience.first_request()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Lend the shared buffer."""
@@ -88,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> None:
         """Take the end of the client's input for its leaving; what was answered is still sent."""
         self._left()
-        self.write_by = self._loop.time() + self._limits.write_seconds
+        self._writer.last()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Stop the handler and forget the connection."""
@@ -102,14 +98,11 @@ class Connection(asyncio.BufferedProtocol):
             service.emptied.set()
 
     def pause_writing(self) -> None:
-        """Hear that the client does not keep up."""
+        """Hear that the client does not keep up with what it is sent."""
         self._writer.pause()
-        self._unsent = self._transport.get_write_buffer_size()
-        self.write_by = self._loop.time() + self._limits.write_seconds
 
     def resume_writing(self) -> None:
         """Hear that it has caught up."""
-        self.write_by = inf
         self._writer.resume()
 
     # Requests in.
@@ -125,13 +118,11 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(refused)
             return
         if reader.arriving is not None:
-            self._time_body(len(data))
+            self._await_body(len(data))
         elif self._current is not None or self._queue:
-            self._timed = ""
-            self.read_by = inf
-        elif reader.in_head and self._timed != "head":
-            self._timed = "head"
-            self.read_by = self._loop.time() + self._limits.head_seconds
+            self._patience.nothing()
+        elif reader.in_head:
+            self._patience.head()
 
     def _parse_slices(self, data: memoryview) -> None:
         """Parse until enough requests wait; keep the rest for later."""
@@ -141,18 +132,11 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._reader.feed(data[start : start + _SLICE])
 
-    def _time_body(self, arrived: int) -> None:
-        """Give a body its time: a fresh allowance, and more of it for every byte."""
+    def _await_body(self, arrived: int) -> None:
         if self._held or self._expecting:
-            self._timed = ""
-            self.read_by = inf
-            return
-        most = self._loop.time() + self._limits.body_seconds
-        if self._timed == "body":
-            self.read_by = min(most, self.read_by + arrived / self._limits.body_rate)
+            self._patience.nothing()
         else:
-            self._timed = "body"
-            self.read_by = most
+            self._patience.body(arrived)
 
     def arrived(self, request: Incoming, expects: bool) -> None:
         """Put a request in the queue; called by the reader."""
@@ -164,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, refused: Refused) -> None:
         """Read no more; who reads the unfinished body hears why, or else the client does."""
         self._deaf = True
-        self.read_by = inf
+        self._patience.nothing()
         if self._reader.arriving is not None:
             self._reader.arriving.fail(refused)
         else:
@@ -173,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Stop reading until what has come is used."""
         self._held = True
-        self.read_by = inf
+        self._patience.nothing()
         self._transport.pause_reading()
 
     def go_on(self) -> None:
@@ -184,15 +168,14 @@ class Connection(asyncio.BufferedProtocol):
         if not self._deaf:
             self._transport.resume_reading()
             if self._reader.arriving is not None:
-                self._timed = ""
-                self._time_body(0)
+                self._await_body(0)
 
     def wanted(self) -> None:
         """Ask a client that waits to be asked for the body."""
         if self._expecting:
             self._expecting = False
-            self._writer.send(_CONTINUE)
-            self._time_body(0)
+            self._writer.go_ahead()
+            self._await_body(0)
 
     # Responses out.
 
@@ -216,11 +199,10 @@ class Connection(asyncio.BufferedProtocol):
         elif not self._deaf:
             if self._held:
                 self.go_on()
-            in_head = self._reader.in_head
-            self._timed = "head" if in_head else "idle"
-            self.read_by = self._loop.time() + (
-                self._limits.head_seconds if in_head else self._limits.idle_seconds
-            )
+            if self._reader.in_head:
+                self._patience.head()
+            else:
+                self._patience.request()
 
     async def _serve(self, request: Incoming) -> None:
         self._writer.begun = keep = False
@@ -233,11 +215,9 @@ class Connection(asyncio.BufferedProtocol):
             if self._task is None or self._task.cancelling():
                 self._transport.abort()
                 raise
-            _log.error("%s %s: the handler was cancelled from within", request.method, request.path)
-            keep = await self._apologise(request, Refused(500, "internal error"))
+            keep = await self._apologise(request, _INTERNAL)
         except Exception:
-            _log.exception("%s %s failed", request.method, request.path)
-            keep = await self._apologise(request, Refused(500, "internal error"))
+            keep = await self._apologise(request, _INTERNAL)
         if keep and self._may_keep(request):
             self._next()
         else:
@@ -245,6 +225,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _apologise(self, request: Incoming, refused: Refused) -> bool:
         """Say why there is no answer, unless a part of one is sent: it must not look complete."""
+        if refused is _INTERNAL:
+            _log.exception("%s %s failed", request.method, request.path)
         if self._writer.begun:
             return False
         outgoing = refusal(refused.status, refused.reason)
@@ -255,19 +237,16 @@ class Connection(asyncio.BufferedProtocol):
         return request.keep_alive and request.complete and not self._service.draining
 
     def _close(self) -> None:
-        """Close once all is sent; what the client still sends is dropped for a while.
-
-        To close with unread input resets the connection, and the client may lose the response.
-        """
+        """Close once all is sent; what the client still sends is dropped for a while."""
         self._current = self._task = None
-        now = self._loop.time()
-        self.write_by = now + self._limits.write_seconds
+        self._writer.last()
         if not self._deaf and self._reader.arriving is None:
             self._deaf = True
             self._transport.close()
             return
+        # To close with unread input resets the connection, and the client may lose the response.
         self._deaf = True
-        self.read_by = now + _LINGER_SECONDS
+        self._patience.end()
         if not self._transport.is_closing():
             self._transport.resume_reading()
             if self._transport.can_write_eof():
@@ -276,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
     def _left(self) -> None:
         """Stop all work for a client that is gone."""
         self._deaf = True
-        self.read_by = inf
+        self._patience.nothing()
         self._queue.clear()
         self._unparsed = None
         if self._reader.arriving is not None:
@@ -293,21 +272,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def overdue(self, now: float) -> None:
         """Act on a deadline that has passed."""
-        if self.write_by <= now:
-            unsent = self._transport.get_write_buffer_size()
-            if self._transport.is_closing() or unsent > self._unsent - _PROGRESS:
-                self.abort()
-                return
-            self._unsent = unsent
-            self.write_by = now + self._limits.write_seconds
-        if self.read_by > now:
+        if self._writer.by <= now and not self._writer.progresses(now):
+            self.abort()
+        if self._patience.by > now:
             return
-        self.read_by = inf
+        owed = self._patience.owed
+        self._patience.nothing()
         if self._deaf:
             self.abort()
-        elif self._timed == "body":
+        elif owed == "body":
             self._refuse(Refused(408, "the body did not come in time"))
-        elif self._reader.in_head:
+        elif owed == "head" or self._reader.in_head:
             self._refuse(Refused(408, "the head did not come in time"))
             self._next()
         else:

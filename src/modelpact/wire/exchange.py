@@ -19,6 +19,16 @@ class Peer(Source, Protocol):
     peer_certificate: bytes | None
 
 
+def peer_of(transport: asyncio.BaseTransport) -> tuple[tuple[str, int], bytes | None]:
+    """Return the address of the other end, and the certificate (DER) that it has shown."""
+    address = transport.get_extra_info("peername")
+    tls = transport.get_extra_info("ssl_object")
+    return (
+        (address[0], address[1]) if isinstance(address, tuple) else ("", 0),
+        None if tls is None else tls.getpeercert(binary_form=True),
+    )
+
+
 class Incoming(Message):
     """A request: its head is there, its body may still be arriving."""
 

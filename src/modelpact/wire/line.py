@@ -8,6 +8,7 @@ from typing import Final, cast
 from modelpact.wire.answer import Answer
 from modelpact.wire.answer_reader import AnswerReader
 from modelpact.wire.errors import ConnectionLost, Phase, WireError, WireTimeout
+from modelpact.wire.exchange import peer_of
 from modelpact.wire.limits import PoolLimits, Timeouts
 from modelpact.wire.watch import Watch
 
@@ -116,9 +117,7 @@ class ClientLine(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport, and the certificate that the server has shown."""
         self._transport = cast(asyncio.Transport, transport)
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None:
-            self.peer_certificate = tls.getpeercert(binary_form=True)
+        _, self.peer_certificate = peer_of(transport)
         self._watch.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002

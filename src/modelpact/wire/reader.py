@@ -46,6 +46,7 @@ class RequestReader:
         "_refused",
         "_resuming",
         "_sink",
+        "_upgrading",
         "_url",
         "arriving",
         "body_left",
@@ -61,7 +62,7 @@ class RequestReader:
         self.body_left = 0
         """Bytes that are certainly of that body."""
         self.in_head = False
-        self._resuming = False
+        self._resuming = self._upgrading = False
         self._refused: Refused | None = None
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
@@ -149,14 +150,16 @@ class RequestReader:
             return
         self.in_head = False
         headers = Headers(self._fields)
+        index = headers.index
         self._check_size(headers)
         method = parser.get_method().decode("ascii")
         version = parser.get_http_version()
-        self._check_framing(method, version, headers.index)
-        target = self._target(method, headers.index)
-        self.body_left = int(headers.index.get(b"content-length", 0))
+        self._check_framing(method, version, index)
+        target = self._target(method, index)
+        self.body_left = int(index.get(b"content-length", 0))
         if self.body_left > self._limits.body:
             self._refuse(413, f"the body is longer than {self._limits.body} bytes")
+        self._upgrading = parser.should_upgrade()
         self._headers = headers
         self._body_room = self._limits.body
         self._fed = 0
@@ -168,7 +171,7 @@ class RequestReader:
             keep_alive=version == "1.1" and parser.should_keep_alive(),
             chunked_ok=version == "1.1",
         )
-        self._sink.arrived(self.arriving, b"expect" in headers.index and version == "1.1")
+        self._sink.arrived(self.arriving, b"expect" in index and version == "1.1")
 
     def on_body(self, chunk: bytes) -> None:
         """Pass on a part of the body."""
@@ -181,13 +184,13 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """The body is complete, unless the parser stepped aside for an upgrade."""
-        if self._parser is not None and self._parser.should_upgrade() and not self._resuming:
+        arriving = self.arriving
+        if arriving is None or (self._upgrading and not self._resuming):
             return
         self._resuming = False
-        if self.arriving is not None:
-            self.body_left = 0
-            self.arriving.end()
-            self.arriving = None
+        self.body_left = 0
+        self.arriving = None
+        arriving.end()
 
     def _check_size(self, headers: Headers) -> None:
         if len(headers) > self._limits.headers:

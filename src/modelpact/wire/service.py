@@ -37,3 +37,13 @@ class Service:
         self.emptied = asyncio.Event()
         # Filled and parsed within one callback of the loop, so one serves all connections.
         self.buffer = memoryview(bytearray(_READ_SIZE))
+
+    @property
+    def full(self) -> bool:
+        """Tell whether a new connection is to be turned away."""
+        return self.draining or len(self.connections) >= self.limits.connections
+
+    @property
+    def overrun(self) -> bool:
+        """Tell whether so many are being turned away that there is no time to tell them."""
+        return len(self.connections) > self.limits.connections * 9 // 8 + 8

@@ -8,8 +8,13 @@ from typing import Protocol
 class Watched(Protocol):
     """Something with a time by which it must have moved on."""
 
-    read_by: float
-    write_by: float
+    @property
+    def read_by(self) -> float:
+        """By when something must have come."""
+
+    @property
+    def write_by(self) -> float:
+        """By when something must have been taken."""
 
     def overdue(self, now: float) -> None:
         """Act on a deadline that has passed; set the next, or `inf`."""

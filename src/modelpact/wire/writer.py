@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from math import inf
 from typing import Final, cast
 
 from modelpact.wire.errors import Refused
@@ -11,18 +12,41 @@ _JOINED: Final = 65_536
 """A body up to this length travels in one write with its head; a longer one is not copied."""
 _BATCH: Final = 32_768
 """Chunks of one turn of the event loop are sent together, up to this many bytes."""
+_PROGRESS: Final = 16_384
+"""Bytes that a slow client must have read each time it is looked at."""
 _CLOSE: Final = "connection: close\r\n"
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CHUNKED: Final = "transfer-encoding: chunked\r\n"
 
 
 class Writer:
     """Writes the responses of one connection, and waits where the client does not read."""
 
-    __slots__ = ("_flushing", "_loop", "_lost", "_pending", "_room", "_size", "_transport", "begun")
+    __slots__ = (
+        "_ending",
+        "_flushing",
+        "_loop",
+        "_lost",
+        "_pending",
+        "_room",
+        "_seconds",
+        "_size",
+        "_transport",
+        "_unread",
+        "begun",
+        "by",
+    )
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, seconds: float
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._seconds = seconds
+        self._unread = 0
+        self._ending = False
+        self.by = inf
+        """By when the client must have read some of what it was sent."""
         self._pending: list[bytes] = []
         self._size = 0
         self._flushing = False
@@ -35,9 +59,27 @@ class Writer:
         """Hear that the client does not keep up."""
         if self._room is None:
             self._room = self._loop.create_future()
+        self._await_reader()
+
+    def last(self) -> None:
+        """Hear that nothing follows: from here on the client has its time to read it all."""
+        self._ending = True
+        self._await_reader()
+
+    def _await_reader(self) -> None:
+        self._unread = self._transport.get_write_buffer_size()
+        self.by = self._loop.time() + self._seconds
+
+    def progresses(self, now: float) -> bool:
+        """Tell whether the client has read enough since; if so, it gets the same time again."""
+        before, self._unread = self._unread, self._transport.get_write_buffer_size()
+        self.by = now + self._seconds
+        return before - self._unread >= _PROGRESS
 
     def resume(self) -> None:
         """Hear that it has caught up."""
+        if not self._ending:
+            self.by = inf
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
@@ -48,10 +90,10 @@ class Writer:
         self._pending = []
         self.resume()
 
-    def send(self, data: bytes) -> None:
-        """Send something as it is."""
+    def go_ahead(self) -> None:
+        """Ask for a body that waits to be asked for."""
         if not self._lost:
-            self._transport.write(data)
+            self._transport.write(_CONTINUE)
 
     def refuse(self, refused: Refused) -> None:
         """Send the last response of a connection, to nothing that could be read."""
@@ -74,7 +116,7 @@ class Writer:
             if not head_only:
                 await self._stream(parts, chunked=request.chunked_ok)
             self._flush()
-        except Exception:
+        except BaseException:
             # Before anything is sent there is still time for another answer.
             if self.begun:
                 self._flush()

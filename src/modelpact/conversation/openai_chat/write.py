@@ -35,6 +35,9 @@ def to_openai_chat(request: Request) -> Carried:
     body: dict[str, Any] = {"model": request.model, "messages": []}
     for place, message in enumerate(request.messages):
         body["messages"].extend(_write_message(message, f"messages[{place}]", losses))
+    if request.messages and request.messages[-1].role == "assistant" and request.api == "anthropic":
+        where = f"messages[{len(request.messages) - 1}]"
+        losses.lossy(where, "a begun answer is not continued here, only answered")
     tools = [one for tool in request.tools if (one := _write_tool(tool, losses)) is not None]
     if tools:
         body["tools"] = tools

@@ -8,6 +8,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.conversation.fidelity import Loss
+from modelpact.conversation.message import ImageBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage, collect
 from modelpact.ledger.costs import Attribution, CostLine, Unit, price_cost, usage_lines
@@ -34,7 +35,10 @@ _UNITS: Final[tuple[Unit, ...]] = (
     "tokens.cache-write",
     "time",
 )
+_WORKED: Final = ("cut_off", "malformed", "timeout")
+"""Failures of an upstream that had the request: it may charge for it."""
 _CHARACTERS_A_TOKEN: Final = 4
+_TOKENS_AN_IMAGE: Final = 1_000
 _USUAL_OUTPUT: Final = 1_024
 """Tokens to expect of an answer where neither the request nor the catalog has a limit."""
 
@@ -111,12 +115,13 @@ class ModelProvider:
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:  # noqa: ARG002
         """Answer a chat whole."""
         started = time.monotonic_ns()
+        request: Request | None = None
         try:
             request = read_request(invocation.input)
             losses = self._losses(request)
             response = await self.port.complete(request)
         except ModelpactError as error:
-            return _failed(invocation, error, started)
+            return self._failed(invocation, request, [], error, started)
         return self._reply(invocation, request, response, losses)
 
     async def stream(
@@ -128,6 +133,7 @@ class ModelProvider:
         started = time.monotonic_ns()
         events: list[StreamEvent] = []
         number = 0
+        request: Request | None = None
         try:
             request = read_request(invocation.input)
             losses = self._losses(request)
@@ -141,15 +147,12 @@ class ModelProvider:
             finally:
                 await _close(pieces)
         except ModelpactError as error:
-            if events:
-                yield self._broken(invocation, request, events, str(error), error)
-            else:
-                yield _failed(invocation, error, started)
+            yield self._failed(invocation, request, events, error, started)
             return
         response = collect(events)
         if response is None:
-            told = "the stream ended before the answer did"
-            yield self._broken(invocation, request, events, told, None)
+            cut = UpstreamError("the stream ended before the answer did", code="cut_off")
+            yield self._failed(invocation, request, events, cut, started)
         else:
             yield self._reply(invocation, request, response, losses)
 
@@ -174,19 +177,27 @@ class ModelProvider:
         cost = self._lines(request.model, usage)
         return Reply(invocation.id, output, cost=cost, estimate=not counted)
 
-    def _broken(
+    def _failed(
         self,
         invocation: Invocation,
-        request: Request,
+        request: Request | None,
         events: list[StreamEvent],
-        told: str,
-        error: ModelpactError | None,
+        error: ModelpactError,
+        started: int,
     ) -> Reply:
-        """Reply that the answer broke off; the tokens that came are paid for all the same."""
+        """Reply that no answer came of it.
+
+        Where the model may have worked, its tokens are estimated; else only the time was spent.
+        """
+        status = error.status if isinstance(error, ProviderError) else None
+        code = error.code if isinstance(error, UpstreamError) else ""
+        told = f"{code or ('refused' if status is not None else 'failed')}: {error}"
+        if request is None or not (events or code in _WORKED):
+            line = CostLine("time", max(0, time.monotonic_ns() - started))
+            return Reply(invocation.id, error=told, cost=(line,))
         partly = collect([*events, Finish()]) or Response()
         cost = self._lines(request.model, self._counted(request, partly))
-        code = getattr(error, "code", "") or "cut_off"
-        return Reply(invocation.id, error=f"{code}: {told}", cost=cost, estimate=True)
+        return Reply(invocation.id, error=told, cost=cost, estimate=True)
 
     def _lines(self, model: str, usage: Usage) -> tuple[CostLine, ...]:
         price = self._catalog.resolve(self._catalog_name, model).price
@@ -206,15 +217,6 @@ class ModelProvider:
         return Usage(_size(request), _tokens(made))
 
 
-def _failed(invocation: Invocation, error: ModelpactError, started: int) -> Reply:
-    """Reply that nothing came of it; the time that it took is its cost."""
-    code = error.code if isinstance(error, UpstreamError) else ""
-    status = error.status if isinstance(error, ProviderError) else None
-    kind = code or ("refused" if status is not None else "failed")
-    line = CostLine("time", max(0, time.monotonic_ns() - started))
-    return Reply(invocation.id, error=f"{kind}: {error}", cost=(line,))
-
-
 async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
     close = getattr(pieces, "aclose", None)
     if close is not None:
@@ -222,9 +224,16 @@ async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
 
 
 def _size(request: Request) -> int:
-    """Return the tokens of a prompt, roughly: inlined images count as they are long."""
-    said = msgspec.json.encode([request.messages, request.tools])
-    return _tokens(len(said))
+    """Return the tokens of a prompt, roughly; an image counts the same whatever its length."""
+    images = 0
+    characters = len(msgspec.json.encode(request.tools)) if request.tools else 0
+    for message in request.messages:
+        for block in message.content:
+            if isinstance(block, ImageBlock):
+                images += 1
+            else:
+                characters += len(msgspec.json.encode(block))
+    return _tokens(characters) + images * _TOKENS_AN_IMAGE
 
 
 def _tokens(characters: int) -> int:

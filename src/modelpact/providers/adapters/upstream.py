@@ -1,6 +1,7 @@
 """The way to an upstream server: one POST, whole or streamed, with every failure told apart."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
@@ -12,7 +13,15 @@ from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
 from modelpact.providers.adapters.keys import NO_KEY, Key
 from modelpact.providers.adapters.places import checked_base
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Answer, Client, EventParser, Timeouts, WireError, WireTimeout
+from modelpact.wire import (
+    Answer,
+    Client,
+    ConnectionLost,
+    EventParser,
+    Timeouts,
+    WireError,
+    WireTimeout,
+)
 
 DEFAULT_TIMEOUTS: Final = Timeouts(connect=10.0, write=60.0, first_byte=600.0, between_bytes=120.0)
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -127,7 +136,7 @@ class Upstream:
             raise self.malformed(error) from None
 
     async def _post(self, path: str, body: Mapping[str, Any], accept: str) -> Answer:
-        content = msgspec.json.encode(body)
+        content = _written(body, self.name)
         headers = {**self._headers, "accept": accept}
         url = f"{self.base_url}{path}"
         try:
@@ -192,13 +201,25 @@ class Upstream:
         return UpstreamError(f"{self.name} sent a malformed answer: {told}", code="malformed")
 
     def _failed(self, error: WireError) -> UpstreamError:
-        reached = error.phase not in ("pool", "connect", "tls")
-        code = "cut_off" if reached else "unreachable"
+        code = "malformed"
         if isinstance(error, WireTimeout):
             code = "timeout"
+        elif error.phase in ("pool", "connect", "tls"):
+            code = "unreachable"
+        elif isinstance(error, ConnectionLost):
+            code = "cut_off"
         told = cleaned(str(error), self._key.reveal())
         wait = getattr(error, "retry_after", None)
         return UpstreamError(f"{self.name}: {told}", code=code, retry_after=wait)
+
+
+def _written(body: Mapping[str, Any], name: str) -> bytes:
+    """Write a body; msgspec would write numbers that JSON does not have as null."""
+    try:
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{name}: the request cannot be written as JSON: {error}") from None
 
 
 async def _let_close(answer: Answer) -> None:

@@ -221,7 +221,7 @@ def write_event(event: StreamEvent) -> dict[str, Any]:
 def read_event(value: Any) -> StreamEvent:
     """Make a piece of a streamed answer of its JSON."""
     try:
-        return msgspec.convert(value, StreamEvent)  # type: ignore[call-overload,no-any-return]
+        return msgspec.convert(value, StreamEvent)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise InputError(f"event: {error}") from None
 

@@ -12,7 +12,15 @@ from modelpact.providers.binding.messages import JSON, InvocationMessage, encode
 from modelpact.providers.carrier import Accepted, Breach, Partial, Unreachable
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.upstreams import plain_upstream
-from modelpact.wire import Answer, Client, EventParser, Timeouts, WireError, WireTimeout
+from modelpact.wire import (
+    Answer,
+    Client,
+    ConnectionLost,
+    EventParser,
+    Timeouts,
+    WireError,
+    WireTimeout,
+)
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
 _REFUSAL: Final = 4_096
@@ -185,6 +193,7 @@ def _told(registration: Registration, error: WireError) -> Breach | Unreachable:
     """Tell a provider that breaks the contract from one that is not there."""
     if isinstance(error.__cause__, UntrustedPeer):
         return Breach("wrong_identity", f"at {registration.base_url}: {error.__cause__}")
-    if not isinstance(error, WireTimeout) and "malformed" in str(error):
+    gone = isinstance(error, WireTimeout | ConnectionLost)
+    if not gone and error.phase in ("head", "body"):
         return Breach("invalid_response", str(error))
     return Unreachable(str(error))

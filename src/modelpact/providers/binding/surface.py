@@ -10,7 +10,6 @@ import msgspec
 from modelpact.identity import HEADER, PeerCertificate, read_certificate
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
-from modelpact.providers import settling
 from modelpact.providers.binding.answers import read_answer, read_partial
 from modelpact.providers.binding.messages import (
     JSON,
@@ -27,8 +26,10 @@ from modelpact.providers.contract import (
     cost_violation,
     read_registration,
 )
+from modelpact.providers.corrections import correct_once
 from modelpact.providers.runtime import Runtime
 from modelpact.providers.signals import Signal, SignalInbox
+from modelpact.providers.streaming import take_partial
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Incoming, Outgoing, Refused
 
@@ -167,7 +168,7 @@ class Surface:
         except Breach as breach:
             await self._flag(registration, breach, before)
             raise
-        if not await self._runtime.take_partial(piece):
+        if not await take_partial(self._runtime, piece, identity):
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
         return _json(200, {"invocationId": identity, "partials": piece.number})
 
@@ -191,7 +192,7 @@ class Surface:
             raise misstated
         settled, record = found.settled_by, CostRecord(lines, estimate=message.estimate)
         event = await self._runtime.ledger.write_async(
-            lambda tx: settling.correct_once(tx, settled, record, message.reason, message.id)
+            lambda tx: correct_once(tx, settled, record, message.reason, message.id)
         )
         return _json(200, {"invocationId": found.id, "corrects": settled, "event": event})
 

@@ -48,6 +48,7 @@ class Workshop:
         self._signer = signer
         self._line = line
         self._tasks: OrderedDict[str, asyncio.Task[tuple[bytes, int]]] = OrderedDict()
+        self._streamed: OrderedDict[str, None] = OrderedDict()
 
     async def __call__(self, request: Incoming) -> Outgoing:
         """Answer the runtime."""
@@ -80,13 +81,17 @@ class Workshop:
 
     async def _begin(self, message: InvocationMessage, offer: Offer) -> Outgoing:
         """Start the work, or find it under way: the id says which work it is."""
-        if message.semantics == "streaming":
-            return Outgoing(200, _EVENTS, self._stream(message, offer))
         identity = message.invocation_id
+        if message.semantics == "streaming":
+            if identity in self._streamed:
+                raise Refused(409, "this invocation was streamed already")
+            self._streamed[identity] = None
+            if len(self._streamed) > _MOST_REMEMBERED:
+                self._streamed.popitem(last=False)
+            return Outgoing(200, _EVENTS, self._stream(message, offer))
         task = self._tasks.get(identity)
         if task is None:
-            while len(self._tasks) >= _MOST_REMEMBERED:
-                self._tasks.popitem(last=False)
+            self._make_room()
             work = self._whole if message.semantics == "sync" else self._late
             task = self._tasks[identity] = asyncio.create_task(work(message, offer))
             task.add_done_callback(_look)
@@ -101,6 +106,15 @@ class Workshop:
             task.cancel()
             raise
         return Outgoing(200, signed_headers(self._signer, identity, body, sequence), body)
+
+    def _make_room(self) -> None:
+        """Forget the oldest work that is done; refuse more where none is."""
+        if len(self._tasks) < _MOST_REMEMBERED:
+            return
+        oldest = next((one for one, task in self._tasks.items() if task.done()), None)
+        if oldest is None:
+            raise Refused(503, "too much is under way; try again later")
+        del self._tasks[oldest]
 
     async def _whole(self, message: InvocationMessage, offer: Offer) -> tuple[bytes, int]:
         """Do the work and return its answer."""
@@ -161,6 +175,9 @@ class Workshop:
 
 async def _pieces(function: Function, value: Any, call: Call) -> AsyncIterator[Any]:
     """Call a capability of any form: its pieces, then its final output."""
+    if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+        yield FinalOutput(await asyncio.to_thread(function, value, call))
+        return
     made = function(value, call)
     if inspect.isasyncgen(made):
         ended = False
@@ -172,7 +189,7 @@ async def _pieces(function: Function, value: Any, call: Call) -> AsyncIterator[A
         if not ended:
             raise InputError("the capability ended without yielding Final(output)")
         return
-    yield FinalOutput(await made if inspect.isawaitable(made) else made)
+    yield FinalOutput(await made)
 
 
 def _told(failure: Exception) -> str:

@@ -1,0 +1,215 @@
+"""`modelpact providers`: who is registered, with what."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from modelpact.cli.common import config_option, json_option, parse_json, print_json
+from modelpact.cli.render import paint, table
+from modelpact.cli.stores import open_ledger, open_reader, store_option
+from modelpact.configuration import load_configuration
+from modelpact.ledger.reader import Reader
+from modelpact.providers.contract import ContractError, Policy, Registration, read_registration
+from modelpact.providers.profiles import profile_in_force
+from modelpact.providers.registry import find_provider, list_providers
+from modelpact.providers.runtime import Runtime
+from modelpact.providers.signals import measure_latency
+from modelpact.vocabulary.errors import InputError, UnknownName
+
+_COLOURS: Final = {"active": "green", "deregistered": "dim", "expelled": "red"}
+_LARGEST: Final = 4 * 1024 * 1024
+
+
+@click.group("providers", short_help="Registered providers.")
+def command() -> None:
+    """List, show, register and deregister the providers of a ledger."""
+
+
+@command.command("list")
+@store_option
+@config_option
+@json_option
+def list_command(store: str | None, config_path: Path | None, as_json: bool) -> None:
+    """List every provider that is or was registered."""
+    with open_reader(store, config_path) as reader:
+        listed = list_providers(reader)
+    if as_json:
+        print_json([_as_json(registration, state) for registration, state in listed])
+        return
+    if not listed:
+        click.echo("No providers are registered.")
+        return
+    rows = [
+        (
+            registration.id,
+            registration.category,
+            paint(state, _COLOURS.get(state, "dim")),
+            str(len(registration.offers)),
+            registration.base_url or "in process",
+            "pinned" if registration.identity else "none",
+        )
+        for registration, state in listed
+    ]
+    click.echo(table(rows, ("provider", "kind", "state", "offers", "where", "identity"), right=[3]))
+
+
+@command.command("show")
+@click.argument("provider")
+@store_option
+@config_option
+@json_option
+def show_command(provider: str, store: str | None, config_path: Path | None, as_json: bool) -> None:
+    """Show a provider: its offers, its trust, its violations, its open work."""
+    with open_reader(store, config_path) as reader:
+        registration, state = _found(reader, provider)
+        flagged = _flags(reader, provider)
+        waiting = reader.read(
+            "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
+        )[0][0]
+        latency = measure_latency(reader, provider, registration.max_latency_ms)
+    if as_json:
+        more: dict[str, Any] = {"open": waiting, "flags": flagged}
+        if registration.max_latency_ms is not None:
+            more["latency"] = msgspec.to_builtins(latency)
+        print_json({**_as_json(registration, state), **more})
+        return
+    click.echo(table(_facts(registration, state, waiting)))
+    for offer in registration.offers:
+        click.echo(f"\n{paint(offer.kind, 'bold')}  {', '.join(offer.semantics)}")
+        if offer.description:
+            click.echo(f"  {offer.description}")
+        for rate in offer.rates:
+            money = f"{rate.pico / 1_000_000_000_000:.12f}".rstrip("0").rstrip(".")
+            click.echo(f"  {money} {registration.currency} for one of {rate.unit}")
+    if registration.max_latency_ms is not None:
+        click.echo(
+            f"\n{latency.count} signals, {latency.late} later than the declared "
+            f"{latency.declared_ms} ms; the latest took {latency.longest_ms} ms"
+        )
+    if flagged:
+        click.echo()
+        rows = [(one["event"], one["violation"], one["detail"]) for one in flagged]
+        click.echo(table(rows, ("event", "violation", "")))
+
+
+@command.command("register")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@store_option
+@config_option
+@json_option
+def register_command(
+    file: Path, store: str | None, config_path: Path | None, as_json: bool
+) -> None:
+    """Register a provider from FILE (JSON or TOML); exit 1 if the contract does not allow it."""
+    registration = read_registration(_read(file))
+    settings = load_configuration(config_path)
+    with open_ledger(store, config_path) as ledger:
+        runtime = Runtime(
+            ledger,
+            profile=profile_in_force(settings),
+            plain_http=frozenset(settings.contract.plain_http),
+        )
+        try:
+            event = runtime.registry.register(registration)
+        except ContractError as error:
+            raise _refused(error) from None
+    if as_json:
+        print_json({"provider": registration.id, "event": event.id})
+    else:
+        click.echo(f"{registration.id} is registered ({event.id}).")
+
+
+@command.command("deregister")
+@click.argument("provider")
+@click.option(
+    "--policy",
+    type=click.Choice(["drain", "cancel"]),
+    help="What becomes of open invocations; by default what the profile says.",
+)
+@click.option("--reason", default="", help="Why, for the record.")
+@store_option
+@config_option
+@json_option
+def deregister_command(
+    provider: str,
+    policy: Policy | None,
+    reason: str,
+    store: str | None,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Stop routing to a provider; exit 1 if it is not active."""
+    settings = load_configuration(config_path)
+    with open_ledger(store, config_path) as ledger:
+        runtime = Runtime(ledger, profile=profile_in_force(settings))
+        try:
+            event = asyncio.run(runtime.deregister(provider, reason, policy))
+        except ContractError as error:
+            raise _refused(error) from None
+    if as_json:
+        print_json({"provider": provider, "event": event.id})
+    else:
+        click.echo(f"{provider} is deregistered ({event.id}).")
+
+
+def _refused(error: ContractError) -> SystemExit:
+    click.echo(f"modelpact: {error}", err=True)
+    return SystemExit(1)
+
+
+def _read(file: Path) -> Any:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
+    if len(data) > _LARGEST:
+        raise InputError(f"{file} is larger than any registration")
+    if file.suffix != ".toml":
+        return parse_json(data, str(file))
+    try:
+        return tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file} is not TOML: {error}") from None
+
+
+def _found(reader: Reader, provider: str) -> tuple[Registration, str]:
+    found = find_provider(reader, provider)
+    if found is None:
+        names = [registration.id for registration, _ in list_providers(reader)]
+        raise UnknownName("provider", provider, names, "`modelpact providers list` lists all")
+    return found
+
+
+def _flags(reader: Reader, provider: str) -> list[dict[str, str]]:
+    found, after = [], 0
+    while events := reader.events("registry", after=after):
+        after = events[-1].sequence
+        found += [
+            {"event": one.id, **{key: one.payload[key] for key in ("violation", "detail")}}
+            for one in events
+            if one.type == "provider.flagged" and one.payload.get("provider") == provider
+        ]
+    return found
+
+
+def _facts(registration: Registration, state: str, waiting: int) -> list[tuple[str, str]]:
+    return [
+        ("provider", registration.id + (f" ({registration.name})" if registration.name else "")),
+        ("kind", registration.category),
+        ("state", paint(state, _COLOURS.get(state, "dim"))),
+        ("where", registration.base_url or "in process"),
+        ("identity", registration.identity or "none"),
+        ("signing key", registration.signing_key or "none"),
+        ("units", ", ".join(registration.units)),
+        ("open", str(waiting)),
+    ]
+
+
+def _as_json(registration: Registration, state: str) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(registration)
+    return {**data, "state": state}

@@ -1,0 +1,48 @@
+"""Corrections: a cost that was reported, replaced by one that refers to it."""
+
+import msgspec
+
+from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.event import Draft, Event
+from modelpact.ledger.ledger import Transaction
+from modelpact.providers.contract import ContractError
+from modelpact.providers.invocations import plain, standing_cost
+
+
+def correct(
+    tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
+) -> Event:
+    """Replace the cost that an event embeds by a correction that refers to it."""
+    before = standing_cost(tx, event_id)
+    if before is None:
+        raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
+    corrected = CostRecord(
+        record.lines,
+        before.attribution,
+        record.estimate,
+        corrects=event_id,
+        replaced=before.lines,
+    )
+    payload = {
+        "corrects": event_id,
+        "reason": plain(reason),
+        "cost": corrected.to_json(),
+        **({"correction": plain(name)} if name else {}),
+    }
+    draft = Draft(event_id.rpartition(":")[0], "cost.corrected", payload, event_id)
+    event = tx.append(draft)
+    tx.record_cost(event, corrected)
+    return event
+
+
+def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str) -> str:
+    """Correct a cost under a name of the provider's; the same name again changes nothing."""
+    rows = tx.execute(
+        "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' "
+        "AND cause = ?",
+        (event_id.rpartition(":")[0], event_id),
+    )
+    for sequence, payload in rows:
+        if msgspec.json.decode(payload).get("correction") == plain(name):
+            return f"{event_id.rpartition(':')[0]}:{sequence}"
+    return correct(tx, event_id, record, reason, name).id

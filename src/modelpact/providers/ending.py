@@ -1,0 +1,35 @@
+"""Ending an invocation while the store comes and goes: an answer in hand is not let go at once."""
+
+import asyncio
+import logging
+from typing import Final
+
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
+from modelpact.providers import settling
+from modelpact.providers.contract import Invocation, Profile
+from modelpact.providers.settling import Outcome
+
+_LOG: Final = logging.getLogger("modelpact.providers")
+_WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+
+async def end(
+    ledger: Ledger, profile: Profile, invocation_id: str, outcome: Outcome
+) -> tuple[Invocation, list[Invocation]]:
+    """Settle an invocation; a store that is away is asked again for a few seconds."""
+    again = False
+    for wait in (*_WAITS, None):
+        try:
+            return await ledger.write_async(
+                lambda tx, again=again: settling.settle(  # type: ignore[misc]
+                    tx, profile, invocation_id, outcome, again=again
+                )
+            )
+        except LedgerUnavailable as error:
+            if wait is None:
+                raise
+            again = again or isinstance(error, LedgerUncertain)
+            _LOG.warning("%s waits for the store: %s", invocation_id, error)
+            await asyncio.sleep(wait)
+    raise AssertionError("the last try returns or raises")

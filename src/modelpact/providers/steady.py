@@ -1,0 +1,14 @@
+"""A time that never goes back and never stands still, whatever happens to the clock."""
+
+import time
+from collections.abc import Callable
+
+
+def steady(clock: Callable[[], int]) -> Callable[[], int]:
+    """Return a clock that follows another, but passes on when that one is put back."""
+    began, at = clock(), time.monotonic_ns()
+
+    def now() -> int:
+        return max(clock(), began + time.monotonic_ns() - at)
+
+    return now

@@ -1,0 +1,70 @@
+"""Streams: the pieces of an answer in their order, each kept before it is passed on."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from modelpact.providers import settling
+from modelpact.providers.carrier import Accepted, Breach, Partial
+from modelpact.providers.contract import Invocation, Registration, Reply
+from modelpact.providers.telling import tell
+from modelpact.vocabulary.errors import ModelpactError
+
+if TYPE_CHECKING:
+    from modelpact.providers.runtime import Runtime
+
+
+async def run_stream(
+    runtime: "Runtime", registration: Registration, invocation: Invocation
+) -> AsyncIterator[Partial | Invocation]:
+    """Take a streaming invocation to its provider: its pieces, then the settled invocation."""
+    pieces: AsyncIterator[Any] | None = None
+    try:
+        pieces = aiter(runtime.carrier(registration).stream(registration, invocation))
+        while True:
+            async with asyncio.timeout(runtime.seconds_left(invocation)):
+                piece = await anext(pieces, None)
+            if isinstance(piece, Reply):
+                yield await runtime.settle(piece, expected=invocation.id)
+                return
+            if isinstance(piece, Accepted):
+                found = await runtime.accept(invocation, piece)
+                async for signal in runtime.signals(found.id):
+                    yield signal
+                return
+            if not isinstance(piece, Partial):
+                what = "the stream ended without a final answer"
+                yield await runtime.fail(invocation, "cut_off", what)
+                return
+            if not await take_partial(runtime, piece, invocation.id):
+                yield runtime.find(invocation.id)
+                return
+            yield piece
+    except TimeoutError:
+        yield await runtime.fail(invocation, "deadline", "no answer before the deadline")
+        await tell(runtime, registration, [invocation])
+    except Breach as breach:
+        yield await runtime.violate(invocation, breach.violation, breach.detail)
+    except ModelpactError as error:
+        yield await runtime.fail(invocation, "unreachable", str(error))
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            with contextlib.suppress(Exception):
+                await close()
+
+
+async def take_partial(runtime: "Runtime", piece: Partial, invocation_id: str) -> bool:
+    """Keep a piece of an answer; one out of its order ends the invocation as a violation."""
+    invocation = runtime.find(invocation_id)
+    if piece.invocation_id == invocation.id and await runtime.ledger.write_async(
+        lambda tx: settling.keep_partial(tx, invocation, piece)
+    ):
+        return True
+    now = runtime.find(invocation.id)
+    if now.state == "open":
+        due = now.partials + 1
+        detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {due}"
+        await runtime.violate(invocation, "reordered_partial", detail)
+    return False

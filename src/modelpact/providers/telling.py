@@ -1,0 +1,35 @@
+"""Telling providers that nobody waits any more; one that does not listen changes nothing here."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from modelpact.providers.contract import Invocation, Registration
+from modelpact.vocabulary.errors import ModelpactError
+
+if TYPE_CHECKING:
+    from modelpact.providers.runtime import Runtime
+
+_LOG: Final = logging.getLogger("modelpact.providers")
+_SECONDS: Final = 5.0
+"""How long a provider may take to hear of a cancellation."""
+
+
+async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> None:
+    """Tell the providers of these invocations."""
+    for provider in {one.provider for one in cancelled}:
+        found = runtime.registry.find(provider)
+        if found is not None:
+            mine = [one for one in cancelled if one.provider == provider]
+            await tell(runtime, found[0], mine)
+
+
+async def tell(runtime: "Runtime", registration: Registration, cancelled: list[Invocation]) -> None:
+    """Tell one provider; after the first time that it does not hear, let it be."""
+    for invocation in cancelled:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await runtime.carrier(registration).cancel(registration, invocation)
+        except (ModelpactError, TimeoutError) as error:
+            _LOG.info("%s did not hear of a cancellation: %s", registration.id, error)
+            return

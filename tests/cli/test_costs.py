@@ -1,0 +1,122 @@
+"""`modelpact costs`, as a process: exact money, marked estimates, every format."""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from modelpact.cli.costs import bar, exact_money
+from modelpact.cli.periods import read_since
+from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction
+from modelpact.vocabulary.errors import InputError
+from tests.cli.conftest import Run
+
+DAY = 86_400 * 10**9
+
+
+def spend(ledger: Ledger, nano: int, who: Attribution, estimate: bool = False) -> None:
+    record = CostRecord(
+        (CostLine("currency", nano, "USD"), CostLine("tokens.input", 1_500)), who, estimate
+    )
+
+    def work(tx: Transaction) -> None:
+        event = tx.append(Draft("run-1", "capability.completed", {"cost": record.to_json()}))
+        tx.record_cost(event, record)
+
+    ledger.write(work)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> str:
+    url = f"sqlite:{tmp_path / 'data' / 'modelpact.db'}"
+    with Ledger.open(url, clock=lambda: time.time_ns() - 3 * DAY) as ledger:
+        spend(ledger, 5 * 10**9, Attribution("old", "m"))
+    with Ledger.open(url) as ledger:
+        spend(ledger, 1_234_567_891, Attribution("acme", "m", intent="sum up"))
+        spend(ledger, 1, Attribution("acme", "n"))
+        spend(ledger, 250_000_000, Attribution("=cmd()", "m"), estimate=True)
+    return url
+
+
+def test_people_see_a_table_with_bars(run: Run, filled: str) -> None:
+    done = run("costs", "--since", "24h")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[1].split()[:4] == ["acme", "2", "$1.234567892", "3,000"]
+    assert lines[1].rstrip().endswith("█" * 20)
+    assert "≈ $0.25" in lines[2]
+    assert lines[3].split()[:2] == ["total", "3"]
+    assert "$1.484567892" in lines[3]
+    assert lines[4] == "≈ $0.25 of this is estimated and not corrected yet."
+    assert "old" not in done.stdout
+    assert "old" in run("costs").stdout
+
+
+def test_programs_get_whole_numbers(run: Run, filled: str) -> None:
+    done = run("costs", "--by", "model", "--format", "json", "--store", filled)
+    data = json.loads(done.stdout)
+    assert {one["model"]: one["amount_nano"] for one in data["rows"]} == {
+        "m": 6_484_567_891,
+        "n": 1,
+    }
+    assert data["totals"][0]["records"] == 4
+    assert data["totals"][0]["estimated_nano"] == 250_000_000
+    assert json.loads(run("costs", "--json", "--by", "model").stdout)["rows"] == data["rows"]
+
+
+def test_csv_is_exact_and_safe_to_open(run: Run, filled: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(run("costs", "--format", "csv").stdout)))
+    assert [row["provider"] for row in rows] == ["old", "acme", "'=cmd()"]
+    assert rows[1]["amount"] == "1.234567892"
+    assert rows[1]["tokens_input"] == "3000"
+
+
+def test_what_is_not_there_is_said(run: Run, filled: str, tmp_path: Path) -> None:
+    nothing = run("costs", "--since", "2999-01-01")
+    assert nothing.returncode == 0
+    assert nothing.stdout.startswith("No costs are recorded since 2999-01-01")
+    missing = run("costs", "--store", f"sqlite:{tmp_path / 'none.db'}")
+    assert missing.returncode == 2
+    assert "there is no ledger in" in missing.stderr
+    assert run("costs", "--since", "yesterday").returncode == 2
+    assert run("costs", "--by", "mood").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("24h", 10 * DAY - DAY),
+        ("7d", 3 * DAY),
+        ("90m", 10 * DAY - 5_400 * 10**9),
+        ("1970-01-03", 2 * DAY),
+        ("1970-01-03T06:00:00Z", 2 * DAY + DAY // 4),
+        ("1970-01-03T06:00:00+06:00", 2 * DAY),
+        ("1970-01-03T00:00:00.000001", 2 * DAY + 1_000),
+    ],
+)
+def test_periods(text: str, wanted: int) -> None:
+    assert read_since(text, now=10 * DAY) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1h", "1y", "1.5h", "2026-13-01", "tomorrow"])
+def test_what_is_no_period_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="write 24h"):
+        read_since(text)
+
+
+def test_money_is_shown_exactly() -> None:
+    assert exact_money(0, "USD") == "$0.00"
+    assert exact_money(1, "USD") == "$0.000000001"
+    assert exact_money(-1_500_000_000, "EUR") == "−1.50 EUR"
+    assert exact_money(1_234_567 * 10**9, "USD") == "$1,234,567.00"
+    assert exact_money(2**62 + 1, "USD") == "$4,611,686,018.427387905"
+
+
+def test_bars_show_what_is_not_nothing() -> None:
+    assert bar(0, 10) == ""
+    assert bar(1, 10**9) == "▏"
+    assert bar(10, 10) == "█" * 20
+    assert bar(5, 10, 1) == "▌"

@@ -1,0 +1,171 @@
+"""Costs: whole numbers, corrections that count once, totals that agree with the events."""
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.ledger import (
+    Attribution,
+    CostLine,
+    CostRecord,
+    Draft,
+    Event,
+    Ledger,
+    Transaction,
+    export_lines,
+    import_export,
+)
+from modelpact.ledger.cost_rows import HOUR
+from modelpact.ledger.costs import UNITS, check_lines, half_even
+from modelpact.ledger.totals import CostTotal, cost_totals
+from modelpact.vocabulary.errors import InputError
+
+
+def usd(nano: int) -> CostLine:
+    return CostLine("currency", nano, "USD")
+
+
+def spend(ledger: Ledger, record: CostRecord, envelope: str = "run-1") -> Event:
+    """Append an event that embeds a record."""
+    kind = "cost.corrected" if record.corrects else "capability.completed"
+
+    def work(tx: Transaction) -> Event:
+        event = tx.append(Draft(envelope, kind, {"cost": record.to_json()}))
+        tx.record_cost(event, record)
+        return event
+
+    return ledger.write(work)
+
+
+def only(totals: list[CostTotal]) -> CostTotal:
+    (one,) = totals
+    return one
+
+
+def test_a_record_has_lines_of_every_unit(ledger: Ledger) -> None:
+    who = Attribution(provider="acme", model="m", worker="w", intent="i", function="f")
+    lines = tuple(
+        CostLine(unit, place + 1, "EUR" if unit == "currency" else "")
+        for place, unit in enumerate(UNITS)
+    )
+    spend(ledger, CostRecord(lines, who))
+    for by, name in (("provider", "acme"), ("model", "m"), ("worker", "w"), ("intent", "i")):
+        one = only(cost_totals(ledger, by))  # type: ignore[arg-type]
+        assert (one.name, one.currency, one.records) == (name, "EUR", 1)
+        assert one.amounts == {unit: place + 1 for place, unit in enumerate(UNITS)}
+        assert not any(one.estimated.values())
+
+
+def test_currencies_are_never_added_together(ledger: Ledger) -> None:
+    record = CostRecord((usd(5), CostLine("currency", 7, "EUR"), CostLine("tokens.input", 3)))
+    spend(ledger, record)
+    found = {one.currency: one for one in cost_totals(ledger, "provider")}
+    assert {name: one.money for name, one in found.items()} == {"USD": 5, "EUR": 7}
+    assert sum(one.records for one in found.values()) == 1
+    assert sum(one.amounts["tokens.input"] for one in found.values()) == 3
+
+
+def test_a_correction_counts_once(ledger: Ledger) -> None:
+    """The corrected record refers to the event it corrects; totals count it once."""
+    who = Attribution(provider="acme")
+    guess = spend(ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), who, estimate=True))
+    spend(ledger, CostRecord((usd(1_000),), who))
+    before = only(cost_totals(ledger, "provider"))
+    assert (before.records, before.money, before.estimated["currency"]) == (2, 1_100, 100)
+    spend(ledger, CostRecord((usd(130),), who, corrects=guess.id, replaced=(usd(100),)))
+    after = only(cost_totals(ledger, "provider"))
+    assert (after.records, after.money) == (2, 1_130)
+    assert after.amounts["tokens.input"] == 0
+    assert not any(after.estimated.values())
+    for nano in (90, 95):  # corrections of the same event again, whatever they say they replace
+        spend(ledger, CostRecord((usd(nano),), who, corrects=guess.id, replaced=(usd(100),)))
+        assert only(cost_totals(ledger, "provider")).money == 1_000 + nano
+
+
+def test_a_correction_of_what_is_elsewhere_takes_back_what_it_says(ledger: Ledger) -> None:
+    spend(ledger, CostRecord((usd(130),), corrects="gone:1", replaced=(usd(100),)))
+    assert only(cost_totals(ledger, "provider")).money == 30
+
+
+def test_a_correction_belongs_to_the_time_of_the_work(url: str) -> None:
+    now = [5 * HOUR]
+    with Ledger.open(url, clock=lambda: now[0]) as ledger:
+        early = spend(ledger, CostRecord((usd(100),)))
+        now[0] = 9 * HOUR
+        spend(ledger, CostRecord((usd(1),)))
+        spend(ledger, CostRecord((usd(130),), corrects=early.id, replaced=(usd(100),)))
+        assert only(cost_totals(ledger, "provider", until=8 * HOUR)).money == 130
+        assert only(cost_totals(ledger, "provider", since=8 * HOUR)).money == 1
+
+
+def test_one_event_has_one_record(ledger: Ledger) -> None:
+    def twice(tx: Transaction) -> None:
+        event = tx.append(Draft("run-1", "capability.completed", {}))
+        for _ in range(2):
+            tx.record_cost(event, CostRecord((usd(1),)))
+
+    with pytest.raises(InputError, match="already"):
+        ledger.write(twice)
+    event = spend(ledger, CostRecord((usd(1),)))
+    with pytest.raises(Exception, match=r"another writer|UNIQUE|duplicate"):
+        ledger.write(lambda tx: tx.record_cost(event, CostRecord((usd(1),))))
+    assert only(cost_totals(ledger, "provider")).money == 1
+
+
+def test_totals_agree_with_the_records_in_any_period(url: str) -> None:
+    chance = random.Random(7)
+    now = [0]
+    kept: list[tuple[int, str, int]] = []
+    for _ in range(2):  # two writers, one after the other: each has sums of its own
+        with Ledger.open(url, clock=lambda: now[0]) as ledger:
+            for _ in range(30):
+                now[0] += chance.randrange(HOUR // 2)
+                who = chance.choice(["a", "b"])
+                event = spend(ledger, CostRecord((usd(chance.randrange(99)),), Attribution(who)))
+                kept.append((event.time, who, event.payload["cost"]["lines"][0]["amount"]))
+            for _ in range(20):
+                since, until = sorted(chance.randrange(now[0] + HOUR) for _ in range(2))
+                found = {
+                    one.name: one.money
+                    for one in cost_totals(ledger, "provider", since=since, until=until)
+                }
+                for who in "ab":
+                    wanted = sum(n for t, w, n in kept if w == who and since <= t < until)
+                    assert found.get(who, 0) == wanted
+
+
+def test_an_import_brings_its_costs_once(ledger: Ledger, lite: Ledger) -> None:
+    guess = spend(ledger, CostRecord((usd(100),), estimate=True))
+    spend(ledger, CostRecord((usd(130),), corrects=guess.id, replaced=(usd(100),)))
+    lines = list(export_lines(ledger, "run-1"))
+    for _ in range(2):
+        import_export(lite, lambda: lines)
+        one = only(cost_totals(lite, "provider"))
+        assert (one.records, one.money, one.estimated["currency"]) == (1, 130, 0)
+
+
+@given(st.integers(0, 10**24), st.integers(1, 10**9))
+def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
+    assert half_even(amount, divisor) == round(Fraction(amount, divisor))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "at least one"),
+        ("x", "at least one"),
+        ([{"unit": "tokens", "amount": 1}], r"cost\[0\]"),
+        ([{"unit": "discrete", "amount": 1.5}], r"cost\[0\]"),
+        ([{"unit": "discrete", "amount": -1}], "out of range"),
+        ([{"unit": "discrete", "amount": 2**53}], "out of range"),
+        ([{"unit": "currency", "amount": 1}], "currency"),
+        ([{"unit": "discrete", "amount": 1, "currency": "USD"}], "currency"),
+    ],
+)
+def test_wrong_lines_are_named(lines: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        check_lines(lines)

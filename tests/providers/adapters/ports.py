@@ -1,0 +1,46 @@
+"""Both adapters, each at its fake, so that what holds of one is asked of the other."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from modelpact.conversation import Message, Request, StreamEvent, TextBlock
+from modelpact.providers.adapters import AnthropicAdapter, Key, OpenAIChatAdapter
+from modelpact.wire import Timeouts
+from tests.fakes.anthropic import FakeAnthropic
+from tests.fakes.openai import FakeOpenAI
+from tests.fakes.replies import Script
+
+APIS = ["openai", "anthropic"]
+KEY = "sk-ant-0123456789abcdef-the-right-key"
+MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5"}
+Adapter = OpenAIChatAdapter | AnthropicAdapter
+Fake = FakeOpenAI | FakeAnthropic
+QUICK = Timeouts(connect=2.0, write=2.0, first_byte=0.5, between_bytes=0.5)
+
+
+@asynccontextmanager
+async def at(
+    api: str, script: Script = (), *, key: str = KEY, timeouts: Timeouts = QUICK, **how: Any
+) -> AsyncIterator[tuple[Adapter, Fake]]:
+    """An adapter at a fake that takes only the right key."""
+    kind: type[Fake] = FakeOpenAI if api == "openai" else FakeAnthropic
+    adapter: type[Adapter] = OpenAIChatAdapter if api == "openai" else AnthropicAdapter
+    async with kind(script, key=KEY) as fake:
+        port = adapter(fake.base_url, Key(key), timeouts=timeouts, **how)
+        try:
+            yield port, fake
+        finally:
+            await port.aclose()
+
+
+def ask(api: str, text: str = "Hi", **fields: Any) -> Request:
+    """A plain request for the fake's usual model."""
+    fields = {"max_tokens": 4_000, **fields}
+    model = fields.pop("model", MODELS[api])
+    return Request(model, (Message("user", (TextBlock(text),)),), **fields)
+
+
+async def listed(adapter: Adapter, request: Request) -> list[StreamEvent]:
+    """All events of a stream."""
+    return [event async for event in adapter.stream(request)]

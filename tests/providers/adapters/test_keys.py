@@ -1,0 +1,127 @@
+"""Keys come from where the configuration says, and are never shown; addresses are safe ones."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from modelpact.catalog.provider import Provider
+from modelpact.configuration import ProviderSettings, SecretRef
+from modelpact.providers.adapters import Key, MissingKey, OpenAIChatAdapter, resolve_key
+from modelpact.providers.adapters.places import checked_base
+from modelpact.vocabulary.errors import InputError
+
+SECRET = "sk-proj-0123456789abcdef0123456789"
+OPENAI = Provider(
+    "openai",
+    "OpenAI",
+    "cloud",
+    "own",
+    ("openai-chat",),
+    base_url="https://api.openai.com/v1",
+    key_env=("OPENAI_API_KEY", "OPENAI_KEY"),
+)
+LOCAL = Provider("vllm", "vLLM", "local", "weights", ("openai-chat",))
+
+
+def settings(**ref: str) -> ProviderSettings:
+    return ProviderSettings(api_key=SecretRef(**ref))
+
+
+def test_a_variable() -> None:
+    env = {"MY_KEY": f"  {SECRET}\n"}
+    assert resolve_key(settings(env="MY_KEY"), OPENAI, environment=env).reveal() == SECRET
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(f"{SECRET}\n\n")
+    assert resolve_key(settings(file=str(path)), OPENAI, environment={}).reveal() == SECRET
+
+
+def test_the_catalogs_variables_in_order() -> None:
+    env = {"OPENAI_API_KEY": " ", "OPENAI_KEY": SECRET}
+    assert resolve_key(None, OPENAI, environment=env).reveal() == SECRET
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MissingKey, match=r"openai: no key: set OPENAI_API_KEY or OPENAI_KEY, or"):
+        resolve_key(None, OPENAI, environment={})
+    with pytest.raises(MissingKey, match="the variable MY_KEY is not set"):
+        resolve_key(settings(env="MY_KEY"), OPENAI, environment={"OPENAI_API_KEY": SECRET})
+    with pytest.raises(MissingKey, match="the variable MY_KEY is empty"):
+        resolve_key(settings(env="MY_KEY"), OPENAI, environment={"MY_KEY": " \n"})
+    with pytest.raises(MissingKey, match="cannot be read: No such file"):
+        resolve_key(settings(file=str(tmp_path / "none")), OPENAI)
+    (tmp_path / "empty").write_text(" \n")
+    with pytest.raises(MissingKey, match="is empty; put the key there"):
+        resolve_key(settings(file=str(tmp_path / "empty")), OPENAI)
+    (tmp_path / "long").write_text("x" * 20_000)
+    with pytest.raises(MissingKey, match="too long"):
+        resolve_key(settings(file=str(tmp_path / "long")), OPENAI)
+
+
+@pytest.mark.parametrize("value", [f"{SECRET}\r\nx-evil: 1", f"{SECRET} two", f"{SECRET}é"])
+def test_what_cannot_be_a_key_is_refused_without_showing_it(value: str) -> None:
+    with pytest.raises(MissingKey, match="characters that a key cannot have") as raised:
+        resolve_key(settings(env="K"), OPENAI, environment={"K": value})
+    assert SECRET not in str(raised.value)
+
+
+def test_local_servers_need_none() -> None:
+    assert not resolve_key(None, LOCAL, environment={})
+    assert not resolve_key(None, None, environment={})
+
+
+def test_a_key_is_never_sent_to_another_address() -> None:
+    env = {"OPENAI_API_KEY": SECRET}
+    elsewhere = ProviderSettings(kind="openai", base_url="https://proxy.example/v1")
+    assert not resolve_key(elsewhere, OPENAI, environment=env)
+    same = ProviderSettings(base_url="https://api.openai.com/v1/")
+    assert resolve_key(same, OPENAI, environment=env)
+
+
+def test_a_key_is_not_shown() -> None:
+    key = Key(SECRET)
+    assert SECRET not in f"{key} {key!r} {OpenAIChatAdapter('https://x.example', key)!r}"
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost:8000/v1",
+        "http://127.0.0.1:8000",
+        "http://127.8.8.8",
+        "http://[::1]:80/v1",
+    ],
+)
+def test_addresses_that_are_safe(url: str) -> None:
+    assert checked_base(f"{url}/", "x") == url
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://10.0.0.5/v1", "would carry prompts and keys in the clear"),
+        ("http://localhost.evil.com/v1", "in the clear"),
+        ("http://127.0.0.1.evil.com/v1", "in the clear"),
+        ("", "no address: set base_url"),
+        ("ftp://x", "cannot be requested"),
+        ("https://user:pw@x.example", "user name"),
+        ("https://x.example/v1?key=1", "without query"),
+    ],
+)
+def test_addresses_that_are_not(url: str, told: str) -> None:
+    with pytest.raises(InputError, match=told) as raised:
+        checked_base(url, "x")
+    assert "key=1" not in str(raised.value)
+    assert "pw" not in str(raised.value)
+
+
+def test_the_operator_may_allow_a_host_by_name() -> None:
+    assert checked_base("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
+    with pytest.raises(InputError):
+        checked_base("http://gpu2.lan", "x", {"gpu.lan"})

@@ -1,0 +1,241 @@
+"""Models behind the provider contract: recorded, called, priced and settled, on a real ledger."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.catalog.catalog import default_catalog
+from modelpact.conversation import Response, StreamEvent, TextBlock, Usage
+from modelpact.conversation.response import collect
+from modelpact.ledger import Attribution, CostLine, Ledger, price_cost
+from modelpact.providers import MockProvider
+from modelpact.providers.adapters import CHAT, ModelProvider
+from modelpact.providers.adapters.values import read_event, read_response
+from modelpact.providers.contract import ContractError, Invocation
+from modelpact.providers.runtime import Partial, Runtime
+from tests.fakes import Fail, Reply, cut, hang
+from tests.fakes.loops import on_loop
+from tests.fakes.replies import Script
+from tests.providers.adapters.ports import APIS, MODELS, Fake, at
+
+both = pytest.mark.parametrize("api", APIS)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, api: str, script: Script = ()
+) -> AsyncIterator[tuple[Runtime, ModelProvider, Fake]]:
+    ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
+    try:
+        async with at(api, script) as (port, fake):
+            provider = ModelProvider(api, port)
+            runtime = Runtime(ledger, carriers={api: provider})
+            runtime.registry.register(provider.registration)
+            yield runtime, provider, fake
+    finally:
+        ledger.close()
+
+
+def chat(api: str, **fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "Hi"}]
+    return {"model": MODELS[api], "messages": messages, "max_tokens": 50, **fields}
+
+
+def record(runtime: Runtime, invocation: Invocation) -> dict[str, Any]:
+    """The cost record that the settling event embeds."""
+    assert invocation.settled_by is not None
+    event = runtime.ledger.event(invocation.settled_by)
+    assert event is not None
+    found: dict[str, Any] = event.payload["cost"]
+    return found
+
+
+def lines(record: dict[str, Any]) -> dict[str, int]:
+    return {one["unit"]: one["amount"] for one in record["lines"]}
+
+
+@both
+@on_loop
+async def test_a_chat_is_recorded_called_priced_and_settled(api: str, tmp_path: Path) -> None:
+    async with running(tmp_path, api) as (runtime, _, fake):
+        done = await runtime.invoke(api, CHAT, chat(api))
+        assert done.state == "completed"
+        answer = read_response(done.output)
+        assert answer.text == "You said: Hi"
+        cost = record(runtime, done)
+        price = default_catalog().resolve(api, MODELS[api]).price
+        assert price is not None
+        money = price_cost(price, answer.usage)
+        assert money is not None
+        assert money.amount > 0
+        assert lines(cost) == {
+            "tokens.input": answer.usage.input,
+            "tokens.output": answer.usage.output,
+            "currency": money.amount,
+        }
+        assert "estimate" not in cost or cost["estimate"] is False
+        assert len(fake.requests) == 1
+
+
+@both
+@on_loop
+async def test_the_estimate_and_the_model_are_recorded_before(api: str, tmp_path: Path) -> None:
+    async with running(tmp_path, api) as (runtime, provider, _):
+        who = Attribution(worker="ada")
+        done = await provider.invoke(runtime, chat(api), attribution=who)
+        assert done.attribution == Attribution(
+            provider=api, model=MODELS[api], capability=CHAT, worker="ada"
+        )
+        opened = runtime.ledger.event(done.event)
+        assert opened is not None
+        estimated = {one["unit"]: one["amount"] for one in opened.payload["estimate"]}
+        assert estimated["tokens.output"] == 50
+        assert estimated["tokens.input"] > 0
+        assert estimated["currency"] >= lines(record(runtime, done))["currency"]
+        assert record(runtime, done)["attribution"]["model"] == MODELS[api]
+
+
+@both
+@on_loop
+async def test_a_stream(api: str, tmp_path: Path) -> None:
+    async with running(tmp_path, api) as (runtime, provider, _):
+        opened = await provider.invoke(runtime, chat(api), semantics="streaming")
+        pieces: list[StreamEvent] = []
+        done: Any = None
+        async for piece in runtime.stream(opened):
+            if isinstance(piece, Partial):
+                pieces.append(read_event(piece.content))
+            else:
+                done = piece
+        assert done.state == "completed"
+        answer = read_response(done.output)
+        assert "".join(getattr(one, "text", "") for one in pieces) == answer.text == "You said: Hi"
+        assert lines(record(runtime, done))["tokens.input"] == answer.usage.input > 0
+
+
+@both
+@on_loop
+async def test_refusals_are_settled_with_their_reason(api: str, tmp_path: Path) -> None:
+    async with running(tmp_path, api, [Fail(429, retry_after=3)]) as (runtime, _, __):
+        done = await runtime.invoke(api, CHAT, chat(api))
+        assert done.state == "failed"
+        assert done.error is not None
+        assert "429" in done.error
+        assert not done.error.startswith("unreachable")
+        assert set(lines(record(runtime, done))) == {"time"}
+        assert _flags(runtime) == []
+
+
+@both
+@on_loop
+async def test_a_stream_that_breaks_off_is_paid_for(api: str, tmp_path: Path) -> None:
+    for fault in (cut(3), cut(3, clean=True), hang(3)):
+        folder = tmp_path / f"{fault.kind}{fault.clean}"
+        folder.mkdir()
+        async with running(folder, api, [fault]) as (runtime, provider, _):
+            opened = await provider.invoke(runtime, chat(api), semantics="streaming")
+            *_, done = [piece async for piece in runtime.stream(opened)]
+            assert isinstance(done, Invocation)
+            assert done.state == "failed"
+            assert done.error is not None
+            assert done.error.startswith(("cut_off: ", "timeout: "))
+            cost = record(runtime, done)
+            assert cost["estimate"] is True
+            assert lines(cost)["tokens.input"] > 0
+            assert _flags(runtime) == []
+
+
+@both
+@on_loop
+async def test_a_call_that_times_out_may_have_cost_something(api: str, tmp_path: Path) -> None:
+    async with running(tmp_path, api, [hang(-1)]) as (runtime, _, __):
+        done = await runtime.invoke(api, CHAT, chat(api))
+        cost = record(runtime, done)
+        assert (done.state, cost["estimate"]) == ("failed", True)
+        assert set(lines(cost)) == {"tokens.input", "currency"}
+
+
+@on_loop
+async def test_losses_are_in_the_answer(tmp_path: Path) -> None:
+    async with running(tmp_path, "openai") as (runtime, _, fake):
+        done = await runtime.invoke("openai", CHAT, chat("openai", top_k=5))
+        assert [one["path"] for one in done.output["losses"]] == ["top_k"]
+        fine = await runtime.invoke("openai", CHAT, chat("openai"))
+        assert "losses" not in fine.output
+        assert "top_k" not in fake.bodies[0]
+
+
+@on_loop
+async def test_what_cannot_be_carried_fails_and_is_not_sent(tmp_path: Path) -> None:
+    async with running(tmp_path, "anthropic") as (runtime, _, fake):
+        done = await runtime.invoke(
+            "anthropic", CHAT, chat("anthropic", output={"type": "json_object"})
+        )
+        assert done.state == "failed"
+        assert done.error is not None
+        assert "nothing was sent" in done.error
+        assert fake.requests == []
+
+
+@on_loop
+async def test_a_provider_that_does_not_count_is_estimated(tmp_path: Path) -> None:
+    def hide(body: dict[str, Any]) -> None:
+        del body["usage"]
+
+    async with running(tmp_path, "openai", [Reply("Hello", patch=hide)]) as (runtime, _, __):
+        done = await runtime.invoke("openai", CHAT, chat("openai"))
+        cost = record(runtime, done)
+        assert done.state == "completed"
+        assert cost["estimate"] is True
+        assert lines(cost)["tokens.output"] > 0
+        assert _flags(runtime) == []
+
+
+@on_loop
+async def test_bad_input_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+    async with running(tmp_path, "openai") as (runtime, provider, fake):
+        listed: list[Any] = [{"model": "gpt-4o"}, chat("openai", temperature="hot"), [], None]
+        for bad in listed:
+            with pytest.raises(ContractError, match="urn:modelpact:model:chat"):
+                await provider.invoke(runtime, bad)
+        assert fake.requests == []
+        assert runtime.listed() == []
+
+
+@on_loop
+async def test_the_mock_stands_behind_the_contract_too(tmp_path: Path) -> None:
+    ledger = Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}")
+    mock = MockProvider([Response((TextBlock("x"),), usage=Usage(3, 2)), "y"])
+    provider = ModelProvider("mock", mock)
+    runtime = Runtime(ledger, carriers={"mock": provider})
+    runtime.registry.register(provider.registration)
+    value = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    done = await provider.invoke(runtime, value)
+    assert lines(record(runtime, done)) == {"tokens.input": 3, "tokens.output": 2}
+    opened = await provider.invoke(runtime, value, semantics="streaming")
+    *pieces, last = [piece async for piece in runtime.stream(opened)]
+    assert isinstance(last, Invocation)
+    assert last.state == "completed"
+    assert collect(read_event(one.content) for one in pieces if isinstance(one, Partial)) is None
+    ledger.close()
+
+
+def test_the_estimate_of_an_image_does_not_grow_with_its_bytes() -> None:
+    provider = ModelProvider("openai", MockProvider())
+
+    def estimate(size: int) -> tuple[CostLine, ...]:
+        image = {"type": "image", "data": "a" * size, "media_type": "image/png"}
+        messages = [{"role": "user", "content": [image]}]
+        return provider.estimate({"model": "gpt-4o", "messages": messages})
+
+    assert estimate(10) == estimate(1_000_000)
+    assert provider.estimate({"nonsense": True}) == ()
+
+
+def _flags(runtime: Runtime) -> list[Any]:
+    return [
+        event for event in runtime.ledger.events("registry") if event.type == "provider.flagged"
+    ]

@@ -1,0 +1,127 @@
+"""Whatever is asked in our own words, the strict fakes know every field that is sent."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.conversation import (
+    Block,
+    ImageBlock,
+    JsonObject,
+    JsonSchema,
+    Message,
+    Reasoning,
+    Request,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolChoice,
+    ToolResultBlock,
+    ToolUseBlock,
+    from_anthropic,
+    from_openai_chat,
+    to_anthropic,
+    to_openai_chat,
+)
+from tests.conversation.anthropic_bodies import BODIES as ANTHROPIC_BODIES
+from tests.conversation.openai_bodies import BODIES as OPENAI_BODIES
+from tests.fakes.anthropic_shapes import MESSAGES
+from tests.fakes.anthropic_shapes import check as check_anthropic
+from tests.fakes.openai_shapes import CHAT
+from tests.fakes.openai_shapes import check as check_openai
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+SAID = st.text("abc ", min_size=1, max_size=5)
+IMAGE = ImageBlock(data="aGk=", media_type="image/png")
+maybe = st.none()
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Message]:
+    """A question, and perhaps calls, their results and an answer."""
+    asked: list[Block] = [TextBlock(draw(SAID))]
+    if draw(st.booleans()):
+        asked.append(draw(st.sampled_from([IMAGE, ImageBlock(url="https://x.example/y.png")])))
+    found = [Message("user", tuple(asked))]
+    count = draw(st.integers(0, 2))
+    if not count:
+        return found
+    said: list[Block] = []
+    if draw(st.booleans()):
+        said.append(ThinkingBlock("Hm", "sig"))
+    if draw(st.booleans()):
+        said.append(TextBlock(draw(SAID)))
+    said += [ToolUseBlock(f"c{one}", "f", {"a": "x"}) for one in range(count)]
+    found.append(Message("assistant", tuple(said)))
+    failed = draw(st.booleans())
+    results = tuple(
+        ToolResultBlock(f"c{one}", (TextBlock(draw(SAID)),), failed) for one in range(count)
+    )
+    if draw(st.booleans()):
+        return [*found, Message("tool", results)]
+    return [*found, *(Message("tool", (one,)) for one in results)]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    system = [Message("system", (TextBlock("Be kind."),))] if draw(st.booleans()) else []
+    tools = (Tool("f", SCHEMA, draw(st.sampled_from(["", "d"])), draw(maybe | st.booleans())),)
+    choices = [
+        ToolChoice("auto"),
+        ToolChoice("none"),
+        ToolChoice("required"),
+        ToolChoice("tool", "f"),
+    ]
+    outputs: list[Any] = [
+        None,
+        JsonObject(),
+        JsonSchema(SCHEMA),
+        JsonSchema(SCHEMA, "n", "d", True),
+    ]
+    thoughts = [None, Reasoning("low"), Reasoning(budget_tokens=2_000)]
+    return Request(
+        "m",
+        (*system, *draw(turns())),
+        tools=tools,
+        tool_choice=draw(maybe | st.sampled_from(choices)),
+        parallel_tool_calls=draw(maybe | st.booleans()),
+        output=draw(st.sampled_from(outputs)),
+        reasoning=draw(st.sampled_from(thoughts)),
+        max_tokens=draw(maybe | st.integers(1, 9)),
+        token_limit_param=draw(st.sampled_from(["max-tokens", "max-completion-tokens"])),
+        temperature=draw(maybe | st.sampled_from([0, 0.5, 1, 1.5])),
+        top_p=draw(maybe | st.sampled_from([0.1, 1])),
+        top_k=draw(maybe | st.integers(1, 5)),
+        stop=tuple(draw(st.lists(SAID, max_size=5))),
+        stream=draw(st.booleans()),
+    )
+
+
+@given(requests())
+def test_openai_knows_every_field(request: Request) -> None:
+    carried = to_openai_chat(request)
+    if carried.fidelity != "unsupported":
+        check_openai(CHAT, carried.body)
+
+
+@given(requests())
+def test_anthropic_knows_every_field(request: Request) -> None:
+    carried = to_anthropic(request)
+    if carried.fidelity != "unsupported":
+        check_anthropic(MESSAGES, carried.body)
+
+
+@pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
+def test_bodies_of_anthropic_are_carried_to_openai(name: str) -> None:
+    carried = to_openai_chat(from_anthropic(ANTHROPIC_BODIES[name]))
+    if carried.fidelity != "unsupported":
+        check_openai(CHAT, carried.body)
+
+
+@pytest.mark.parametrize("name", list(OPENAI_BODIES))
+def test_bodies_of_openai_are_carried_to_anthropic(name: str) -> None:
+    carried = to_anthropic(from_openai_chat(OPENAI_BODIES[name]))
+    if carried.fidelity != "unsupported":
+        check_anthropic(MESSAGES, carried.body)

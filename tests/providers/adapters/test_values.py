@@ -1,0 +1,139 @@
+"""Requests and answers survive as JSON, and their schemas take them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from modelpact.conversation import (
+    ImageBlock,
+    JsonObject,
+    JsonSchema,
+    Message,
+    Reasoning,
+    Request,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolChoice,
+    ToolResultBlock,
+    ToolUseBlock,
+    from_anthropic,
+    from_openai_chat,
+)
+from modelpact.conversation.answers import from_anthropic_answer, from_openai_answer
+from modelpact.conversation.response import spell_out
+from modelpact.emulation.validation import Schema
+from modelpact.providers.adapters.values import (
+    INPUT,
+    OUTPUT,
+    read_event,
+    read_request,
+    read_response,
+    write_event,
+    write_request,
+    write_response,
+)
+from modelpact.vocabulary.errors import InputError
+from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
+from tests.conversation.anthropic_bodies import BODIES as ANTHROPIC_BODIES
+from tests.conversation.openai_bodies import BODIES as OPENAI_BODIES
+
+TAKES, GIVES = Schema(INPUT, "input"), Schema(OUTPUT, "output")
+FULL = Request(
+    "m",
+    (
+        Message("system", (TextBlock("Be kind."),)),
+        Message("user", (TextBlock("Hi"), ImageBlock(url="https://x/y.png"))),
+        Message("assistant", (ThinkingBlock("Hm", "s"), ToolUseBlock("1", "f", {"a": 1}))),
+        Message("tool", (ToolResultBlock("1", (TextBlock("x"),), is_error=True),)),
+    ),
+    tools=(Tool("f", {"type": "object"}, "d", strict=True),),
+    tool_choice=ToolChoice("tool", "f"),
+    parallel_tool_calls=False,
+    output=JsonSchema({"type": "object"}, "n", "d", strict=True),
+    reasoning=Reasoning("low", 5, {"type": "enabled"}),
+    max_tokens=5,
+    token_limit_param="max-completion-tokens",
+    temperature=0.5,
+    top_p=1,
+    top_k=3,
+    stop=("a", "b"),
+)
+
+
+def test_a_full_request() -> None:
+    value = write_request(FULL)
+    assert TAKES.findings(value) == []
+    assert read_request(value) == FULL
+    assert read_request(write_request(Request("m", (), output=JsonObject()))).output == JsonObject()
+
+
+def test_texts_stand_for_blocks() -> None:
+    value = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    assert TAKES.findings(value) == []
+    assert read_request(value) == Request("m", (Message("user", (TextBlock("Hi"),)),))
+
+
+def bodies() -> list[Any]:
+    listed: list[Any] = [(from_openai_chat, one) for one in _values(OPENAI_BODIES)]
+    return listed + [(from_anthropic, one) for one in _values(ANTHROPIC_BODIES)]
+
+
+def _values(found: Any) -> list[Any]:
+    return list(found.values()) if isinstance(found, dict) else list(found)
+
+
+@pytest.mark.parametrize(("read", "body"), bodies())
+def test_requests_of_the_apis(read: Any, body: Any) -> None:
+    request = read(body)
+    value = write_request(request)
+    again = read_request(value)
+    assert again == read({**body, "stream": False}) or again.messages == request.messages
+
+
+@given(openai_bodies())
+def test_answers_of_openai(body: dict[str, Any]) -> None:
+    answer = from_openai_answer(body)
+    value = write_response(answer)
+    assert GIVES.findings(value) == []
+    assert read_response(value) == answer
+    assert [read_event(write_event(event)) for event in spell_out(answer)] == list(
+        spell_out(answer)
+    )
+
+
+@given(anthropic_bodies())
+def test_answers_of_anthropic(body: dict[str, Any]) -> None:
+    answer = from_anthropic_answer(body)
+    value = write_response(answer)
+    assert GIVES.findings(value) == []
+    assert read_response(value) == answer
+    assert [read_event(write_event(event)) for event in spell_out(answer)] == list(
+        spell_out(answer)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([], "request: expected an object"),
+        ({"messages": []}, "request.model: which model"),
+        ({"model": "m"}, "conversation.messages: expected a list"),
+        ({"model": "m", "messages": [], "stream": True}, "no field 'stream'"),
+        ({"model": "m", "messages": [], "stop": "x"}, "request.stop"),
+        ({"model": "m", "messages": [], "output": {"type": "xml"}}, "request.output.type"),
+        ({"model": "m", "messages": [{"role": "robot"}]}, r"messages\[0\].role"),
+    ],
+)
+def test_what_is_wrong_is_told(value: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        read_request(value)
+    assert TAKES.findings(value)
+
+
+def test_events_that_are_none() -> None:
+    with pytest.raises(InputError, match="event"):
+        read_event({"type": "nothing"})
+    with pytest.raises(InputError, match="answer"):
+        read_response({"content": [], "stop_reason": "bored"})

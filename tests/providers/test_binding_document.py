@@ -1,0 +1,79 @@
+"""The OpenAPI document says what the code does: same paths, same fields, same messages."""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from modelpact.ledger.costs import UNITS
+from modelpact.providers.binding import messages
+from modelpact.providers.binding.surface import Surface
+from modelpact.providers.contract import Offer, Rate, Registration
+from modelpact.providers.human import human_registration
+from modelpact.providers.runtime import Runtime
+from modelpact.providers.signals import Receipt
+from tests.providers.fake import COST
+from tests.providers.support import ROOT
+
+DOCUMENT = json.loads((ROOT / "docs" / "provider-binding.openapi.json").read_text())
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Registration", Registration),
+        ("Offer", Offer),
+        ("Rate", Rate),
+        ("Invocation", messages.InvocationMessage),
+        ("Accepted", messages.AcceptedMessage),
+        ("Answer", messages.AnswerMessage),
+        ("Partial", messages.PartialMessage),
+        ("Correction", messages.CorrectionMessage),
+        ("Signal", messages.SignalMessage),
+    ],
+)
+def test_the_fields_are_those_of_the_code(name: str, kind: Any) -> None:
+    fields = msgspec.structs.fields(kind)
+    assert set(SCHEMAS[name]["properties"]) == {one.encode_name for one in fields}
+    needed = {one.encode_name for one in fields if one.required}
+    assert set(SCHEMAS[name]["required"]) == needed
+
+
+def test_the_units_are_those_of_the_ledger() -> None:
+    assert tuple(SCHEMAS["CostLine"]["properties"]["unit"]["enum"]) == UNITS
+
+
+def test_the_paths_are_those_of_the_surface(lite_ledger: Any) -> None:
+    surface = Surface(Runtime(lite_ledger))
+    served = {
+        (method, f"{start}{'*' if start.endswith('/') else ''}{end}")
+        for method, start, end, _ in surface._routes
+    }
+    described = {
+        (method.upper(), path.replace("{id}", "*").replace("{source}", "*"))
+        for path, ways in DOCUMENT["paths"].items()
+        for method, way in ways.items()
+        if way["tags"] == ["runtime"]
+    }
+    assert served == described
+
+
+def valid(name: str, message: Any) -> bool:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+    data = json.loads(msgspec.json.encode(message))
+    return bool(jsonschema_rs.validator_for(schema).is_valid(data))
+
+
+def test_messages_of_the_code_are_valid_by_the_document() -> None:
+    assert valid("Registration", human_registration())
+    assert valid("Invocation", messages.InvocationMessage("i", "urn:x", "sync", {}, 5))
+    assert valid("Answer", messages.AnswerMessage("i", COST, {}))
+    assert valid("Answer", messages.AnswerMessage("i", COST, error="no"))
+    assert not valid("Answer", messages.AnswerMessage("i", COST))
+    assert not valid("Answer", messages.AnswerMessage("i", COST, {}, "both"))
+    assert not valid("Answer", messages.AnswerMessage("i", [], {}))
+    assert valid("Signal", messages.SignalMessage("s", "i", 1, "a.b", 2, {}, COST))
+    assert valid("Receipt", Receipt("e:1", 1, 3))

@@ -1,0 +1,155 @@
+"""A store that goes away, a disk that is full, a clock that is put back."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from modelpact.identity import Authority
+from modelpact.ledger import Ledger, LedgerError
+from modelpact.providers.human import ASK, human_registration
+from modelpact.providers.runtime import Runtime
+from tests.providers.fake import faking
+from tests.providers.support import ECHO, ROOT, World, assert_whole, flags, on_loop
+from tests.providers.test_faults import hangs
+from tests.providers.test_seed_003 import echo_provider
+
+
+@on_loop
+async def test_postgresql_restarted_under_load(
+    authority: Authority, keys_folder: Path, postgres: Any, postgres_url: str
+) -> None:
+    """Issue 4, under faults: "The same with PostgreSQL restarted under load"."""
+    world = World(keys_folder, authority, postgres_url)
+    acknowledged: list[str] = []
+    refused = stopping = 0
+    stop = asyncio.Event()
+    with Ledger.open(world.store) as ledger:
+        async with (
+            world.hosting(ledger) as host,
+            echo_provider().running(world.settings("echo", host.url)),
+        ):
+            runtime = host.runtime
+
+            async def work(semantics: Any) -> None:
+                nonlocal refused
+                while not stop.is_set():
+                    try:
+                        opened = await runtime.invoke(
+                            "echo", ECHO, {"a": 1}, semantics=semantics, deadline_s=15
+                        )
+                    except LedgerError:
+                        refused += 1
+                        await asyncio.sleep(0.01)
+                        continue
+                    acknowledged.append(opened.id)
+
+            async def told(more: int) -> None:
+                while len(acknowledged) < more:
+                    await asyncio.sleep(0.01)
+
+            workers = [asyncio.create_task(work(one)) for one in ("sync", "async") * 2]
+            await told(20)
+            try:
+                await asyncio.to_thread(postgres.stop)
+                while not refused:
+                    await asyncio.sleep(0.01)
+            finally:
+                await asyncio.to_thread(postgres.start)
+            stopping = len(acknowledged)
+            await told(stopping + 20)
+            stop.set()
+            await asyncio.gather(*workers)
+            ends = [await runtime.wait(one) for one in acknowledged]
+            assert {one.state for one in ends} <= {"completed", "failed"}
+            after = ends[stopping + 4 :]
+            assert {one.state for one in after} == {"completed"}
+            while runtime.listed("open"):
+                await asyncio.sleep(0.05)
+        assert flags(ledger) == []
+        assert_whole(ledger)
+
+
+@on_loop
+async def test_a_clock_that_is_put_back_moves_no_deadline(lite: World) -> None:
+    """Issue 4, under faults: "A clock that jumps back (an injected clock)"."""
+    shift = 0
+
+    def clock() -> int:
+        return time.time_ns() + shift
+
+    with Ledger.open(lite.store, clock=clock) as ledger:
+        async with lite.hosting(ledger) as host, faking(lite) as fake:
+            runtime = host.runtime
+            runtime.registry.register(fake.registration)
+            runtime.registry.register(human_registration())
+            assert (await runtime.invoke("fake", ECHO, {})).state == "completed"
+            shift = -3_600 * 1_000_000_000
+            fake.behaviour = hangs
+            began = time.monotonic()
+            slow = await runtime.invoke("fake", ECHO, {}, deadline_s=0.3)
+            asked = await runtime.invoke(
+                "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.3
+            )
+            ended = await runtime.wait(asked.id)
+            assert time.monotonic() - began < 10
+            for one in (slow, ended):
+                assert str(one.error).startswith("deadline")
+            times = [one.time for one in ledger.events(slow.envelope)]
+            assert times == sorted(times)
+        assert_whole(ledger)
+
+
+FULL = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from modelpact.ledger import Ledger, LedgerError
+from modelpact.providers.human import ASK, human_registration
+from modelpact.providers.runtime import Runtime
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = sys.argv[1]
+
+async def main():
+    ledger = Ledger.open(f"sqlite:{path}")
+    runtime = Runtime(ledger)
+    runtime.registry.register(human_registration())
+    size = max(Path(path).stat().st_size, Path(path + "-wal").stat().st_size)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 200_000, size + 200_000))
+    told = 0
+    for number in range(10_000):
+        try:
+            opened = await runtime.invoke(
+                "human", ASK, {"question": "x" * 5_000}, semantics="async", deadline_s=None
+            )
+        except LedgerError as error:
+            print("full", error, flush=True)
+            return
+        print("opened", opened.id, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_refuses_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    """Issue 4, under faults: "A full disk (a file-size limit on the process)"."""
+    path = tmp_path / "full.db"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    lines = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    assert lines, done.stderr
+    assert lines[-1][0] == "full", done.stderr
+    opened = [rest for word, rest in lines if word == "opened"]
+    assert opened
+    with Ledger.open(f"sqlite:{path}") as ledger:
+        runtime = Runtime(ledger)
+        assert all(runtime.find(one).state == "open" for one in opened)
+        assert_whole(ledger)
