@@ -19,10 +19,13 @@ def main() -> None:
     resolution = modelpact.resolve("anthropic", "claude-opus-4-5")
     policy = modelpact.Policy()
     seven = modelpact.Needs(SEVEN)
+    plain = modelpact.resolve("mistral", "mistral-large-latest")
+    assert not plain.constraints, "constraints cost once, not by the need: they would blur the line"
     sizes = {n: modelpact.Needs(list(modelpact.CAPABILITIES)[:n]) for n in COUNTS}
     negotiate = modelpact.negotiate
-    for needs in (seven, *sizes.values()):
-        negotiate(needs, resolution)
+    negotiate(seven, resolution)
+    for needs in sizes.values():
+        negotiate(needs, plain)
     settle()
     target = "anthropic/claude-opus-4-5"
     work = {
@@ -33,7 +36,7 @@ def main() -> None:
         "litellm": lambda: litellm.supports_function_calling(target),
     }
     for count, needs in sizes.items():
-        work[str(count)] = lambda needs=needs: decide(needs, resolution, policy)
+        work[str(count)] = lambda needs=needs: decide(needs, plain, policy)
     found = per_call(work)
     each = {n: found[str(n)] / n for n in COUNTS}
     peer, name = found["litellm"], "one supports_function_calling, warm"

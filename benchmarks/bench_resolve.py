@@ -97,9 +97,9 @@ def main() -> None:
             "round both sides forget single models and keep their loaded tables; least of 12 "
             "interleaved rounds. `resolve again` and the cache hit are net of the loop and of the "
             f"lambda around both. The very first one is over all {len(everything):,} models "
-            "of the catalog, with each provider's table unpacked and each rule compiled on the way. "
-            "A model's facts are unpacked when its first claim is asked for, so that `first resolve "
-            "+ 7 claims` is what a whole answer costs."
+            "of the catalog, with each provider's table unpacked and each rule compiled on the "
+            "way. A model's facts are unpacked when its first claim is asked for, so that `first "
+            "resolve + 7 claims` is what a whole answer costs."
         ),
     )
 

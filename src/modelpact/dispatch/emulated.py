@@ -1,6 +1,7 @@
 """Emulated calls: the port is called with prepared requests, and again where emulation asks."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -59,11 +60,12 @@ async def stream(
     request, attempt, used = work.request, 1, Usage()
     while True:
         processor = work.stream(attempt)
-        async for event in port.stream(request):
-            if isinstance(event, Finish):
-                used = used + event.usage
-            for passed_on in processor.feed(event):
-                yield passed_on
+        async with left_open_by_nobody(port.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finish):
+                    used = used + event.usage
+                for passed_on in processor.feed(event):
+                    yield passed_on
         try:
             ending = processor.finish()
         except EmulationFailed as error:
@@ -78,3 +80,16 @@ async def stream(
                 event = msgspec.structs.replace(event, usage=used)
             yield event
         return
+
+
+@asynccontextmanager
+async def left_open_by_nobody(
+    events: AsyncIterator[StreamEvent],
+) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+    """Close a port's stream when its reader leaves, so that no upstream writes to nobody."""
+    try:
+        yield events
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
