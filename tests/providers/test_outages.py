@@ -38,7 +38,7 @@ async def test_postgresql_restarted_under_load(
                 while not stop.is_set():
                     try:
                         opened = await runtime.invoke(
-                            "echo", ECHO, {"a": 1}, semantics=semantics, deadline_s=15
+                            "echo", ECHO, {"a": 1}, semantics=semantics, deadline_s=6
                         )
                     except LedgerError:
                         refused += 1

@@ -5,6 +5,8 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from modelpact.ledger.store import (
     Conflict,
     LedgerError,
@@ -12,7 +14,6 @@ from modelpact.ledger.store import (
     Params,
     Refused,
     Row,
-    spread,
 )
 
 if TYPE_CHECKING:
@@ -60,9 +61,14 @@ class PostgresConnection:
         return self._run(sql, params).rowcount
 
     def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
-        for statement, flat in spread(sql, rows):
-            self._run(statement, flat)
+        """Run an `INSERT … VALUES (?, …)` of several rows: one statement, one parameter."""
+        if len(rows) == 1:
+            self._run(sql, rows[0])
+        elif rows:
+            kinds = "".join("n" if _numbers(column) else "t" for column in zip(*rows, strict=True))
+            with _told():
+                given = msgspec.json.encode(rows).decode()
+                self._raw.execute(_from_json(sql, kinds).encode(), (given,))
 
     def _run(self, sql: str, params: Params) -> "psycopg.Cursor[Any]":
         with _told():
@@ -112,6 +118,24 @@ def _told() -> Iterator[None]:
 @lru_cache(maxsize=512)
 def _translated(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
+
+
+@lru_cache(maxsize=128)
+def _from_json(sql: str, kinds: str) -> str:
+    """Turn `VALUES (?, …)` into a selection from JSON: the same text for any number of rows.
+
+    Hundreds of parameters would each be converted in Python; one text is not.
+    """
+    head, _, rest = sql.partition("VALUES (")
+    marks, _, rest = rest.partition(")")
+    for place, kind in enumerate(kinds):
+        cast = "::bigint" if kind == "n" else ""
+        marks = marks.replace("?", f"(given.row->>{place}){cast}", 1)
+    return f"{head}SELECT {marks} FROM jsonb_array_elements(%s::jsonb) AS given (row){rest}"
+
+
+def _numbers(column: tuple[Any, ...]) -> bool:
+    return any(type(value) is int for value in column)
 
 
 def _line(error: BaseException) -> str:

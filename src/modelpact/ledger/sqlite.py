@@ -18,6 +18,9 @@ from modelpact.ledger.store import (
 )
 
 _WAIT_S: Final = 10
+_LOG_PAGES: Final = 8_000
+"""How far the log grows before it is worked into the file: often-written pages are then merged."""
+_CACHE_KIB: Final = 32 * 1024
 _NO_LOG: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _THEIR_FAULT: Final = frozenset(
     {
@@ -51,6 +54,8 @@ class SqliteStore:
         try:
             raw.execute("PRAGMA journal_mode=WAL")
             raw.execute("PRAGMA synchronous=FULL")
+            raw.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            raw.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
         except BaseException:
             raw.close()
             raise

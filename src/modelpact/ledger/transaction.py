@@ -191,13 +191,15 @@ class Transaction:
 
     def append(self, draft: Draft) -> Event:
         """Append an event to its envelope."""
-        envelope, kind, cause = check_name(draft.envelope), check_type(draft.type), draft.cause
+        envelope, kind, cause = draft.envelope, check_type(draft.type), draft.cause
+        head = self._moved.get(envelope) or self.batch.known.heads.get(envelope)
+        if head is None:
+            head = self.batch.head(check_name(envelope))
         if cause is not None:
             check_name(cause, "cause")
         if type(draft.payload) is not dict:
             raise InputError(f"{kind}: the payload is {brief(draft.payload)}, not an object")
         payload = canonical(draft.payload)
-        head = self.head(envelope)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
         sequence, previous = head.sequence + 1, head.hash

@@ -1,5 +1,6 @@
 """Invocations in the store: their rows, and the cost that stands for them."""
 
+import hashlib
 from math import isfinite
 from typing import Any, Final
 
@@ -89,6 +90,11 @@ def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
 def plain(text: str, limit: int = 500) -> str:
     """Cut a text from elsewhere to what an event takes."""
     return text[:limit].encode("utf-8", "replace").decode()
+
+
+def digest(value: Any) -> str:
+    """Return the hash by which an event names a content that it does not hold."""
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(value)).hexdigest()}"
 
 
 def check_json(value: Any) -> None:

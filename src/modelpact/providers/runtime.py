@@ -27,8 +27,9 @@ from modelpact.providers.ending import end
 from modelpact.providers.human import HumanCarrier
 from modelpact.providers.invocations import find_invocation, list_invocations
 from modelpact.providers.judging import Judge
+from modelpact.providers.opening import SECOND, Order, acknowledge, open_invocation
 from modelpact.providers.registry import Registry
-from modelpact.providers.settling import Order, Outcome
+from modelpact.providers.settling import Outcome
 from modelpact.providers.steady import steady
 from modelpact.providers.streaming import run_stream
 from modelpact.providers.telling import tell, tell_cancelled
@@ -138,15 +139,15 @@ class Runtime:
     async def _open(self, order: Order) -> tuple[Invocation, bool]:
         """Record an invocation, or find the one that another runtime recorded meanwhile."""
         try:
-            return await self.ledger.write_async(lambda tx: settling.open_invocation(tx, order))
+            return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
         except Conflict:  # its idempotency key was taken between our look and our write
-            return await self.ledger.write_async(lambda tx: settling.open_invocation(tx, order))
+            return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
 
     def seconds_left(self, invocation: Invocation) -> float | None:
         """Return how many seconds an invocation has left."""
         if invocation.deadline is None:
             return None
-        return max(0.0, (invocation.deadline - self.now()) / settling.SECOND)
+        return max(0.0, (invocation.deadline - self.now()) / SECOND)
 
     async def send(self, registration: Registration, invocation: Invocation) -> Invocation:
         """Take an open invocation to its provider, within its time."""
@@ -175,7 +176,7 @@ class Runtime:
             return await self.violate(invocation, "unknown_invocation", detail)
         if invocation.semantics == "sync":
             return await self.violate(invocation, "invalid_response", "no answer, only a promise")
-        return await self.ledger.write_async(lambda tx: settling.acknowledge(tx, invocation.id))
+        return await self.ledger.write_async(lambda tx: acknowledge(tx, invocation.id))
 
     async def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
         """Run a streaming invocation: its pieces in order, then the settled invocation.
@@ -297,7 +298,5 @@ class Runtime:
         self, event_id: str, lines: tuple[CostLine, ...], reason: str = ""
     ) -> Event:
         """Record a corrected cost for a settled invocation; it names the event that it corrects."""
-        checked = check_lines(list(msgspec.to_builtins(lines)))
-        return await self.ledger.write_async(
-            lambda tx: correct(tx, event_id, CostRecord(checked), reason)
-        )
+        record = CostRecord(check_lines(lines))
+        return await self.ledger.write_async(lambda tx: correct(tx, event_id, record, reason))

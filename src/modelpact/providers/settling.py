@@ -1,43 +1,26 @@
-"""What a transaction does to an invocation: open, acknowledge, settle once, cancel.
+"""What a transaction does to an open invocation: keep its pieces, settle it once, cancel it.
 
 Every function here is work on the ledger: it is kept whole or not at all.
 """
 
-import hashlib
-import secrets
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord
+from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.carrier import Partial
-from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, Semantics
+from modelpact.providers.contract import (
+    Invocation,
+    Policy,
+    Profile,
+    State,
+)
 from modelpact.providers.corrections import correct
-from modelpact.providers.invocations import elapsed, load, plain
+from modelpact.providers.invocations import digest, elapsed, load, plain
 from modelpact.providers.registry import flag, mark_deregistered
-
-SECOND: Final = 1_000_000_000
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What is to be invoked, and how."""
-
-    provider: str
-    capability: str
-    value: Any
-    semantics: Semantics
-    owner: str
-    envelope: str
-    now: int = 0
-    """The caller's time; the ledger's stands still after a clock was put back."""
-    deadline_s: float | None = None
-    remind_every_s: float | None = None
-    idempotency_key: str | None = None
-    attribution: Attribution = Attribution()
-    estimate: tuple[CostLine, ...] = ()
-    cause: str | None = None
+from modelpact.vocabulary.errors import InputError
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -50,81 +33,6 @@ class Outcome(msgspec.Struct, frozen=True):
     detail: str = ""
     answered: bool = False
     """Whether it is the provider's answer; else it is ours, for want of one."""
-
-
-def digest(value: Any) -> str:
-    """Return the hash by which an event names a content that it does not hold."""
-    return f"sha256:{hashlib.sha256(msgspec.json.encode(value)).hexdigest()}"
-
-
-def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
-    """Record an invocation before it leaves, or find the one with the same idempotency key."""
-    if order.idempotency_key is not None:
-        rows = tx.execute(
-            "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
-            (order.provider, order.idempotency_key),
-        )
-        if rows:
-            known = load(tx, rows[0][0])
-            same = (order.capability, order.semantics, digest(order.value))
-            if (known.capability, known.semantics, digest(known.input)) != same:
-                raise ContractError(
-                    "idempotency_conflict",
-                    f"the idempotency key was used for another invocation, {known.id}",
-                )
-            return known, False
-    active = tx.execute(
-        "SELECT 1 FROM providers WHERE id = ? AND state = 'active'", (order.provider,)
-    )
-    if not active:
-        raise ContractError(
-            "provider_deregistered", f"{order.provider} is not active; nothing is routed to it"
-        )
-    identity = f"inv_{secrets.token_urlsafe(18)}"
-    tx.open_envelope(order.envelope, "invocations", order.owner)
-    payload = {
-        "invocation": identity,
-        "provider": order.provider,
-        "capability": order.capability,
-        "semantics": order.semantics,
-        "input": digest(order.value),
-        "estimate": msgspec.to_builtins(order.estimate),
-        "attribution": msgspec.to_builtins(order.attribution),
-    }
-    event = tx.append(Draft(order.envelope, "capability.invoked", payload, order.cause))
-    now = max(tx.now, order.now)
-    every = None if order.remind_every_s is None else int(order.remind_every_s * SECOND)
-    row = {
-        "id": identity,
-        "provider": order.provider,
-        "capability": order.capability,
-        "semantics": order.semantics,
-        "state": "open",
-        "idempotency_key": order.idempotency_key,
-        "envelope": order.envelope,
-        "event": event.id,
-        "owner": order.owner,
-        "input": msgspec.json.encode(order.value).decode(),
-        "attribution": msgspec.json.encode(order.attribution).decode(),
-        "partials": 0,
-        "reminders": 0,
-        "created": tx.now,
-        "deadline": None if order.deadline_s is None else now + int(order.deadline_s * SECOND),
-        "remind_every": every,
-        "remind_at": None if every is None else now + every,
-    }
-    marks = ", ".join("?" * len(row))
-    tx.execute(f"INSERT INTO invocations ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
-    return load(tx, identity), True
-
-
-def acknowledge(tx: Transaction, invocation_id: str) -> Invocation:
-    """Note that the provider promised an answer."""
-    tx.changed(
-        "UPDATE invocations SET acknowledged = ? WHERE id = ? AND acknowledged IS NULL",
-        (tx.now, invocation_id),
-    )
-    return load(tx, invocation_id)
 
 
 def keep_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
@@ -160,22 +68,22 @@ def settle(
         return invocation, []
     overdue = invocation.deadline is not None and tx.now > invocation.deadline
     if invocation.state == "open" and outcome.answered and overdue:
-        _end(tx, invocation, Outcome(error="deadline: no answer before the deadline"))
-        invocation = load(tx, invocation_id)
+        late = Outcome(error="deadline: no answer before the deadline")
+        invocation = _end(tx, invocation, late)
     if invocation.state != "open":
         return _too_late(tx, profile, invocation, outcome)
-    event = _end(tx, invocation, outcome)
+    ended = _end(tx, invocation, outcome)
     cancelled: list[Invocation] = []
     if outcome.violation:
         cancelled = flag_provider(
-            tx, profile, invocation.provider, outcome.violation, outcome.detail, event.id
+            tx, profile, ended.provider, outcome.violation, outcome.detail, ended.settled_by
         )
-    return load(tx, invocation_id), cancelled
+    return ended, cancelled
 
 
-def _end(tx: Transaction, invocation: Invocation, outcome: Outcome) -> Event:
+def _end(tx: Transaction, invocation: Invocation, outcome: Outcome) -> Invocation:
     error = plain(outcome.error)
-    state = "failed" if error else "completed"
+    state: State = "failed" if error else "completed"
     record = outcome.record or elapsed(tx, invocation)
     payload = {
         "invocation": invocation.id,
@@ -187,20 +95,21 @@ def _end(tx: Transaction, invocation: Invocation, outcome: Outcome) -> Event:
     draft = Draft(invocation.envelope, f"capability.{state}", payload, invocation.event)
     event = tx.append(draft)
     tx.record_cost(event, record)
+    answered = tx.now if outcome.answered else None
+    output = None if error else msgspec.json.encode(outcome.output).decode()
     tx.execute(
         "UPDATE invocations SET state = ?, output = ?, error = ?, settled = ?, settled_by = ?, "
         "answered = ? WHERE id = ?",
-        (
-            state,
-            None if error else msgspec.json.encode(outcome.output).decode(),
-            error or None,
-            tx.now,
-            event.id,
-            tx.now if outcome.answered else None,
-            invocation.id,
-        ),
+        (state, output, error or None, tx.now, event.id, answered, invocation.id),
     )
-    return event
+    return msgspec.structs.replace(
+        invocation,
+        state=state,
+        output=None if error else outcome.output,
+        error=error or None,
+        settled_by=event.id,
+        answered=answered,
+    )
 
 
 def _too_late(
@@ -257,6 +166,8 @@ def deregister(
     tx: Transaction, provider: str, reason: str, policy: Policy
 ) -> tuple[Event, list[Invocation]]:
     """Take a provider out of routing; also return the open invocations that were cancelled."""
+    if policy not in ("drain", "cancel"):
+        raise InputError("policy: expected drain or cancel")
     event = mark_deregistered(tx, provider, plain(reason), None)
     if policy == "drain":
         return event, []

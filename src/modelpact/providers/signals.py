@@ -15,6 +15,7 @@ from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import Conflict
 from modelpact.providers import settling
 from modelpact.providers.contract import ContractError, Offer, Registration, cost_violation
+from modelpact.providers.invocations import digest
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 
@@ -113,7 +114,7 @@ class SignalInbox:
             "id": signal.id,
             "number": signal.number,
             "type": signal.type,
-            "content": settling.digest(signal.content),
+            "content": digest(signal.content),
             "latency_ms": latency,
             "late": late,
             "cost": record.to_json(),

@@ -117,7 +117,6 @@ async def main(task: Task) -> None:
             await asyncio.sleep(0.01)
         doom.armed = True
         await asyncio.gather(*(one(runtime, task, number) for number in range(task.count)))
-        doom.armed = False
         while runtime.listed("open"):
             await asyncio.sleep(0.01)
     await carrier.aclose()
