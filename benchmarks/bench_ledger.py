@@ -54,15 +54,15 @@ def alone(ledger: Ledger) -> Callable[[], float]:
 
 
 def shared(ledger: Ledger, writers: int) -> Callable[[], float]:
-    """Append from so many tasks at once, each with an envelope of its own."""
+    """Append from so many tasks at once to the envelope of their process, as the gateway does."""
 
-    async def writer(number: int) -> None:
-        draft = Draft(f"writer-{number}", "capability.invoked", PAYLOAD)
+    async def writer() -> None:
+        draft = Draft("shared", "capability.invoked", PAYLOAD)
         for _ in range(APPENDS // writers):
             await ledger.write_async(lambda tx: tx.append(draft))
 
     async def everyone() -> None:
-        await asyncio.gather(*(writer(number) for number in range(writers)))
+        await asyncio.gather(*(writer() for _ in range(writers)))
 
     def one_round() -> float:
         start = time.perf_counter()
@@ -179,9 +179,9 @@ def main() -> None:
         *rows,
         note=(
             "SQLite in WAL mode with `synchronous=FULL`, PostgreSQL with its own settings, both on "
-            "the disk, never in memory. Writers are tasks of one event loop, each with an envelope "
-            "of its own, each waiting until its append is durable before the next; beside them the "
-            "same rows, each in a transaction of its own, without a thread between. Least of "
+            "the disk, never in memory. Writers are tasks of one event loop on the envelope of "
+            "their process, each waiting until its append is durable before the next; beside them "
+            "the same rows, each in a transaction of its own, without a thread between. Least of "
             f"{ROUNDS} interleaved rounds of {APPENDS:,} appends. Growth on SQLite: a thousand "
             "events with cost records to a commit."
         ),
