@@ -1,5 +1,6 @@
 """The JSON Schema of `modelpact.toml`, for editors; the same rules as the loader's."""
 
+from pathlib import Path
 from typing import Any
 
 from modelpact.catalog.statement import FIELDS, LIST_FIELDS
@@ -7,6 +8,9 @@ from modelpact.configuration.load import NEED_FIELDS
 from modelpact.needs.need import LEVELS
 from modelpact.vocabulary.capability import CAPABILITIES
 from modelpact.vocabulary.support import MIN_SUPPORTS
+
+SHIPPED = Path(__file__).parent / "modelpact.schema.json"
+"""The schema as a file, for editors: `modelpact check --schema` prints the same."""
 
 _TARGET = {"type": "string", "pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"}
 _TEXT = {"type": "string"}
