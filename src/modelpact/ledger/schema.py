@@ -68,4 +68,23 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             received BIGINT NOT NULL, PRIMARY KEY (source, id))""",
         "CREATE UNIQUE INDEX signals_in_order ON signals (source, number)",
     ),
+    (
+        """CREATE TABLE evidence (
+            provider TEXT NOT NULL, model TEXT NOT NULL, capability TEXT NOT NULL,
+            support TEXT NOT NULL, value TEXT, origin TEXT NOT NULL, detail TEXT NOT NULL,
+            transcript TEXT NOT NULL, observed BIGINT NOT NULL, event TEXT NOT NULL,
+            PRIMARY KEY (provider, model, capability))""",
+        """CREATE TABLE sessions (
+            id TEXT PRIMARY KEY, envelope TEXT NOT NULL, state TEXT NOT NULL,
+            created BIGINT NOT NULL, updated BIGINT NOT NULL)""",
+        "CREATE INDEX sessions_newest ON sessions (updated)",
+        """CREATE TABLE session_messages (
+            session TEXT NOT NULL, number BIGINT NOT NULL, message TEXT NOT NULL,
+            PRIMARY KEY (session, number))""",
+        """CREATE TABLE runs (
+            id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL,
+            request TEXT NOT NULL, error TEXT, owner TEXT NOT NULL, tenant TEXT NOT NULL,
+            created BIGINT NOT NULL, updated BIGINT NOT NULL)""",
+        "CREATE INDEX runs_unfinished ON runs (owner) WHERE status IN ('pending', 'running')",
+    ),
 )
