@@ -45,12 +45,14 @@ from modelpact.vocabulary import (
 )
 
 if TYPE_CHECKING:
+    from modelpact.dispatch.gate import Gate
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
 
 _LATER = {
     "Emulator": "modelpact.emulation.emulator",
     "emulator_strategies": "modelpact.emulation.emulator",
+    "Gate": "modelpact.dispatch.gate",
     "Ledger": "modelpact.ledger.ledger",
 }
 """What is imported when it is first asked for, so that `import modelpact` stays light."""
@@ -78,6 +80,7 @@ __all__ = [
     "Emulator",
     "Evidence",
     "Finding",
+    "Gate",
     "InputError",
     "InvalidNeed",
     "Ledger",
