@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.common import config_option, json_option, parse_json, print_json, read_json
+from modelpact.cli.common import config_option, json_option, print_json, read_json
 from modelpact.cli.render import clip, paint, table
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.configuration import load_configuration
@@ -19,6 +19,7 @@ from modelpact.providers.judging import Judge
 from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.strict_json import parse_json
 
 _COLOURS: Final = {"open": "yellow", "completed": "green", "failed": "red", "cancelled": "dim"}
 _SECOND: Final = 1_000_000_000

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.common import config_option, json_option, parse_json, print_json
+from modelpact.cli.common import config_option, json_option, print_json
 from modelpact.cli.render import paint, table
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.configuration import load_configuration
@@ -19,6 +19,7 @@ from modelpact.providers.registry import find_provider, list_providers
 from modelpact.providers.runtime import Runtime
 from modelpact.providers.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, UnknownName
+from modelpact.vocabulary.strict_json import parse_json
 
 _COLOURS: Final = {"active": "green", "deregistered": "dim", "expelled": "red"}
 _LARGEST: Final = 4 * 1024 * 1024

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "providers": "Registered providers: list, show, register, deregister.",
     "invocations": "Invocations and the human inbox: list, show, answer, cancel.",
     "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
+    "serve": "Serve the OpenWOP host.",
     "completion": "Print the shell completion script.",
 }
 

@@ -49,6 +49,20 @@ class ContractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plain_http: tuple[str, ...] = ()
 
 
+class HostSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The OpenWOP host: its packs, its gate, and what a run that chooses no model runs on."""
+
+    name: str = "host"
+    """Hosts that share a store have names of their own: each takes up what it left."""
+    model: str = "mock/demo"
+    packs: tuple[str, ...] = ()
+    gating: bool = True
+    substitution: bool = True
+    redact_fallback: bool = False
+    token: SecretRef | None = None
+    """What clients show; without it one is made up at every start."""
+
+
 class Workload(msgspec.Struct, frozen=True):
     """A named piece of work: what it needs, the model it runs on, the declared fallback."""
 
@@ -71,6 +85,7 @@ class Configuration(msgspec.Struct, frozen=True):
     workloads: dict[str, Workload] = {}
     profiles: dict[str, ProfileSettings] = {}
     contract: ContractSettings = ContractSettings()
+    host: HostSettings = HostSettings()
 
     def catalog(self, base: Catalog | None = None) -> Catalog:
         """Return the catalog with this configuration's providers and models over it."""

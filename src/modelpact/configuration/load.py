@@ -14,6 +14,7 @@ from modelpact.configuration.config import (
     STANDARD_PROFILE,
     Configuration,
     ContractSettings,
+    HostSettings,
     ProfileSettings,
     ProviderSettings,
     SecretRef,
@@ -27,7 +28,16 @@ from modelpact.vocabulary.errors import ConfigurationError, InputError, Problem,
 from modelpact.vocabulary.redaction import redact_text
 
 FILE_NAME: Final = "modelpact.toml"
-SECTIONS: Final = ("store", "policy", "providers", "models", "workloads", "profiles", "contract")
+SECTIONS: Final = (
+    "store",
+    "policy",
+    "providers",
+    "models",
+    "workloads",
+    "profiles",
+    "contract",
+    "host",
+)
 WORKLOAD_FIELDS: Final = ("model", "needs", "fallback")
 NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
 
@@ -118,9 +128,22 @@ class _Reader:
         named = (STANDARD_PROFILE, *profiles)
         if contract.profile not in named:
             self.wrong(["contract", "profile"], _no_such("profile", contract.profile, named))
+        host = self.host(content)
         return Configuration(
-            path, store, policy, self.providers, models, workloads, profiles, contract
+            path, store, policy, self.providers, models, workloads, profiles, contract, host
         )
+
+    def host(self, content: Mapping[str, Any]) -> HostSettings:
+        """Read `[host]`; its token is a secret, its model must be one that can be named."""
+        given = content.get("host", {})
+        if not isinstance(given, dict):
+            self.wrong(["host"], "expected a section [host]")
+            return HostSettings()
+        token = self.secret(["host", "token"], given["token"]) if "token" in given else None
+        plain = {key: value for key, value in given.items() if key != "token"}
+        settings = self.fields(["host"], plain, HostSettings)
+        self.target(["host", "model"], settings.model)
+        return msgspec.structs.replace(settings, token=token)
 
     def section(self, content: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
         """Read a section of fixed keys."""

@@ -38,6 +38,7 @@ def configuration_schema() -> dict[str, Any]:
                 "contract": _closed(
                     {"profile": _TEXT, "plain_http": {"type": "array", "items": _TEXT}}
                 ),
+                "host": _host(),
             }
         ),
     }
@@ -54,9 +55,18 @@ def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return schema
 
 
+def _secret() -> dict[str, Any]:
+    return {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
+
+
 def _provider() -> dict[str, Any]:
-    secret = {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
-    return _closed({"kind": _TEXT, "base_url": _TEXT, "api_key": secret})
+    return _closed({"kind": _TEXT, "base_url": _TEXT, "api_key": _secret()})
+
+
+def _host() -> dict[str, Any]:
+    flags = {key: {"type": "boolean"} for key in ("gating", "substitution", "redact_fallback")}
+    packs = {"type": "array", "items": _TEXT}
+    return _closed({"name": _TEXT, "model": _TARGET, "packs": packs, **flags, "token": _secret()})
 
 
 def _profile() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.provider import Provider
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
@@ -63,14 +64,26 @@ class Models:
         self.runtime = runtime
         self.configuration = configuration or Configuration()
         self.catalog = catalog or self.configuration.catalog()
-        self._ports = dict(ports or {})
+        self.ports = dict(ports or {})
         self._environment = environment
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
 
+    def has_key(self, provider: Provider) -> bool:
+        """Tell whether a key for a provider is at hand, with or without settings for it."""
+        try:
+            key = resolve_key(
+                self.configuration.providers.get(provider.id),
+                provider,
+                environment=self._environment,
+            )
+        except ModelpactError:
+            return False
+        return bool(key)
+
     def can_authenticate(self, provider: str) -> bool:
         """Tell whether a provider can be called: it is known, and its credential resolves."""
-        if provider in self._ports:
+        if provider in self.ports:
             return True
         settings = self.configuration.providers.get(provider)
         known = self.catalog.find_provider(provider)
@@ -91,7 +104,7 @@ class Models:
 
     def _registered(self, name: str) -> ModelProvider:
         settings = self.configuration.providers.get(name)
-        port = self._ports.get(name) or adapter_for(
+        port = self.ports.get(name) or adapter_for(
             name,
             settings,
             catalog=self.catalog,

@@ -5,6 +5,8 @@ from typing import Any, Final
 from modelpact.vocabulary.errors import InputError
 
 _MOST_FINDINGS: Final = 10
+_LARGEST: Final = 100_000
+"""Parts that a schema may have when its references are followed."""
 
 
 class Schema:
@@ -18,6 +20,11 @@ class Schema:
         import jsonschema_rs  # a large module: only who validates pays for it
 
         self.document = document
+        if _size(document) > _LARGEST:
+            raise InputError(
+                f"{where}: the schema's references make it larger than {_LARGEST:,} parts; "
+                "use fewer references to definitions that refer on"
+            )
         try:
             self._validator = jsonschema_rs.validator_for(document, retriever=_refuse)
         except RecursionError:
@@ -49,6 +56,44 @@ class Schema:
         except (ValueError, RecursionError) as error:
             found.append(f"the value cannot be checked: {_first_line(error)}")
         return found
+
+
+def _size(document: Any) -> int:
+    """Return how many parts a schema has with its references followed, each once on a way.
+
+    Definitions that refer to each other twice over double with every level: validators would try
+    every way through them.
+    """
+    sizes: dict[int, int] = {}
+    definitions = document if isinstance(document, dict) else {}
+
+    def size(part: Any) -> int:
+        if not isinstance(part, (dict, list)):
+            return 0
+        found = sizes.get(id(part))
+        if found is None:
+            sizes[id(part)] = 1  # while it is looked at: a reference back to itself adds nothing
+            total = 1
+            for one in part.values() if isinstance(part, dict) else part:
+                total += size(one)
+            reference = part.get("$ref") if isinstance(part, dict) else None
+            if isinstance(reference, str) and reference.startswith("#/"):
+                total += size(_target(definitions, reference))
+            found = sizes[id(part)] = min(total, _LARGEST + 1)
+        return found
+
+    try:
+        return size(document)
+    except RecursionError:
+        return 0  # too deep, which the validator says in its own words
+
+
+def _target(document: Any, reference: str) -> Any:
+    for name in reference[2:].split("/"):
+        if not isinstance(document, dict):
+            return None
+        document = document.get(name.replace("~1", "/").replace("~0", "~"))
+    return document
 
 
 def _refuse(uri: str) -> Any:

@@ -34,6 +34,8 @@ STANDARD: Final = frozenset(
         "node.started",
         "node.completed",
         "node.failed",
+        "node.retried",
+        "envelope.emitted",
         "model.capability.substituted",
         "model.capability.insufficient",
         "provider.usage",

@@ -14,6 +14,7 @@ _IDENTIFIER: Final = re.compile(r"[a-z][a-z0-9-]*|x-host-[a-z][a-z0-9-]*-[a-z][a
 _PROVIDER: Final = re.compile(r"[a-z][a-z0-9-]*")
 _TYPE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9][A-Za-z0-9_-]*)+")
 _AI: Final = "core.ai."
+_PACK_FIELDS: Final = ("name", "version", "nodes")
 _READ_HERE: Final = ("typeId", "requires", "requiredModelCapabilities", "fallbackModel")
 
 
@@ -62,6 +63,8 @@ class Pack(msgspec.Struct, frozen=True):
     version: str
     nodes: tuple[NodeModule, ...]
     warnings: tuple[Problem, ...] = ()
+    rest: dict[str, Any] = {}
+    """What else the manifest has, as it stands."""
 
 
 def read_pack(data: Any, file: str = "manifest", *, gating: bool = True) -> Pack:
@@ -114,7 +117,8 @@ class _Reader:
             if self.gating and node.type_id.startswith(_AI) and not node.required:
                 self.warn(f"nodes[{place}]", node.type_id)
         name = self.text(data, "name", "")
-        return Pack(name, self.text(data, "version", ""), tuple(nodes), tuple(self.warnings))
+        rest = {key: value for key, value in data.items() if key not in _PACK_FIELDS}
+        return Pack(name, self.text(data, "version", ""), tuple(nodes), tuple(self.warnings), rest)
 
     def warn(self, where: str, type_id: str) -> None:
         told = f"{type_id} calls a model and should declare requiredModelCapabilities"

@@ -57,7 +57,7 @@ def resolve_key(
     env = os.environ if environment is None else environment
     name = name or ("the provider" if provider is None else provider.id)
     if settings is not None and settings.api_key is not None:
-        return _from(settings.api_key, name, env)
+        return read_secret(settings.api_key, name, env)
     elsewhere = settings is not None and settings.base_url and not _same(settings, provider)
     if provider is None or elsewhere:
         return NO_KEY
@@ -76,7 +76,9 @@ def _same(settings: ProviderSettings, provider: Provider | None) -> bool:
     return provider is not None and settings.base_url.rstrip("/") == provider.base_url.rstrip("/")
 
 
-def _from(ref: SecretRef, name: str, env: Mapping[str, str]) -> Key:
+def read_secret(ref: SecretRef, name: str, environment: Mapping[str, str] | None = None) -> Key:
+    """Return the secret that a reference leads to, or raise `MissingKey`."""
+    env = os.environ if environment is None else environment
     if ref.env:
         value = env.get(ref.env, "").strip()
         if not value:

@@ -1,0 +1,199 @@
+"""Runs in the store: asked for, followed, ended; readable from any process."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from modelpact.ledger.event import Draft, Event
+from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.openwop.workflows import RunRequest
+from modelpact.vocabulary.errors import ModelpactError
+
+Status = Literal["pending", "running", "completed", "failed"]
+ENDED: Final = ("completed", "failed")
+_POLL_SECONDS: Final = 0.5
+"""How often a run that another process writes is looked at."""
+_PAGE: Final = 1_000
+_REQUEST: Final = msgspec.json.Decoder(RunRequest)
+_COLUMNS: Final = "id, workflow, status, request, error, owner, tenant, created, updated"
+
+
+class UnknownRun(ModelpactError):
+    """A run that is not there, or is somebody else's."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as the store has it."""
+
+    id: str
+    workflow: str
+    status: Status
+    request: RunRequest
+    error: dict[str, Any] | None
+    owner: str
+    tenant: str
+    created: int
+    updated: int
+
+    @property
+    def envelope(self) -> str:
+        """The envelope of its events."""
+        return f"run/{self.id}"
+
+    def data(self) -> dict[str, Any]:
+        """Return the run as clients see it."""
+        shown: dict[str, Any] = {
+            "runId": self.id,
+            "workflowId": self.workflow,
+            "status": self.status,
+        }
+        if self.error is not None:
+            shown["error"] = self.error
+        return shown
+
+
+class Runs:
+    """The runs of a store."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def open(self, request: RunRequest, owner: str, tenant: str) -> Run:
+        """Keep a new run; it is there before anybody hears of it."""
+        identity = f"run_{secrets.token_urlsafe(16)}"
+        encoded = msgspec.json.encode(request).decode()
+        workflow = request.workflow.workflow_id
+
+        def work(tx: Transaction) -> int:
+            tx.execute(
+                f"INSERT INTO runs ({_COLUMNS}) VALUES (?, ?, 'pending', ?, NULL, ?, ?, ?, ?)",
+                (identity, workflow, encoded, owner, tenant, tx.now, tx.now),
+            )
+            return tx.now
+
+        now = await self._ledger.write_async(work)
+        return Run(identity, workflow, "pending", request, None, owner, tenant, now, now)
+
+    async def find(self, identity: str, tenant: str | None = None) -> Run:
+        """Return a run, of that tenant where one is given, or raise `UnknownRun`."""
+        rows = await asyncio.to_thread(
+            self._ledger.read, f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (identity,)
+        )
+        if not rows or tenant not in (None, rows[0][6]):
+            raise UnknownRun(f"no run {identity!r:.80}")
+        return _run(rows[0])
+
+    async def unfinished(self, owner: str) -> list[Run]:
+        """Return what an owner has not finished, the oldest first."""
+        rows = await asyncio.to_thread(
+            self._ledger.read,
+            f"SELECT {_COLUMNS} FROM runs WHERE owner = ? AND status IN ('pending', 'running') "
+            "ORDER BY created, id",
+            (owner,),
+        )
+        return [_run(row) for row in rows]
+
+    async def append(
+        self,
+        run: Run,
+        kind: str,
+        payload: dict[str, Any],
+        cause: str | None = None,
+        *,
+        status: Status | None = None,
+        error: dict[str, Any] | None = None,
+    ) -> Event:
+        """Append an event to a run and, in the same commit, change its status."""
+
+        def work(tx: Transaction) -> Event:
+            if status is not None:
+                tx.execute(
+                    "UPDATE runs SET status = ?, error = ?, updated = ? WHERE id = ?",
+                    (
+                        status,
+                        None if error is None else msgspec.json.encode(error).decode(),
+                        tx.now,
+                        run.id,
+                    ),
+                )
+            tx.open_envelope(run.envelope, "run", run.workflow)
+            return tx.append(Draft(run.envelope, kind, payload, cause))
+
+        return await self._ledger.write_async(work)
+
+    async def events(self, run: Run, after: int = 0) -> list[Event]:
+        """Return a run's events, those after a sequence number."""
+        found: list[Event] = []
+        while True:
+            page = await asyncio.to_thread(
+                self._ledger.events, run.envelope, after=after, limit=_PAGE
+            )
+            found += page
+            if len(page) < _PAGE:
+                return found
+            after = page[-1].sequence
+
+    async def follow(self, run: Run, after: int = 0) -> AsyncIterator[Event | None]:
+        """Yield a run's events as they come, until it has ended; None when nothing came."""
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+
+        def hear(event: Event) -> None:
+            if event.envelope == run.envelope:
+                loop.call_soon_threadsafe(news.set)
+
+        stop = self._ledger.bus.subscribe(hear)
+        try:
+            while True:
+                news.clear()
+                ended = (await self.find(run.id)).status in ENDED
+                found = await self.events(run, after)
+                for event in found:
+                    after = event.sequence
+                    yield event
+                if ended:
+                    return
+                if not found:
+                    yield None
+                try:
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            stop()
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    identity, workflow, status, request, error, owner, tenant, created, updated = row
+    return Run(
+        identity,
+        workflow,
+        status,
+        _REQUEST.decode(request),
+        None if error is None else msgspec.json.decode(error),
+        owner,
+        tenant,
+        created,
+        updated,
+    )
+
+
+def event_data(event: Event) -> dict[str, Any]:
+    """Return a run's event as clients see it."""
+    payload = dict(event.payload)
+    if "outputJson" in payload:  # numbers with fractions have no place in a hashed record
+        payload["output"] = msgspec.json.decode(payload.pop("outputJson"))
+    moment = datetime.fromtimestamp(event.time / 1e9, UTC)
+    return {
+        "eventId": event.id,
+        "runId": event.envelope.removeprefix("run/"),
+        "type": event.type,
+        "payload": payload,
+        "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "sequence": event.sequence,
+    }

@@ -1,0 +1,35 @@
+"""Strict JSON: what two parsers could read differently is refused."""
+
+import json
+from typing import Any
+
+from modelpact.vocabulary.errors import InputError
+
+
+def parse_json(data: bytes, name: str) -> Any:
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no endless nesting."""
+
+    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InputError(f"{name}: the key {twice!r:.80} stands twice in one object")
+        return found
+
+    def no_constant(text: str) -> Any:
+        raise InputError(f"{name}: {text} is not JSON")
+
+    try:
+        return json.loads(data, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(f"{name} is not JSON: {error.msg} at {place}") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} is not JSON that can be read: {error}") from None
