@@ -53,6 +53,8 @@ class FakeServer:
         self.piece = piece
         self.requests: list[Seen] = []
         self.gone = 0
+        self.hold: tuple[threading.Event, threading.Event] | None = None
+        """Says that a request is there, and waits to be let go on."""
         self._server: Server | None = None
         self._count = 0
 
@@ -121,6 +123,10 @@ class FakeServer:
         except ValueError:
             body, readable = content, False
         self.requests.append(Seen(request.method, request.path, dict(request.headers), body))
+        if self.hold is not None:
+            held, release = self.hold
+            held.set()
+            await asyncio.to_thread(release.wait, 30)
         try:
             return await self.answer(request, body, readable)
         except Refusal as refusal:

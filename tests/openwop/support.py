@@ -1,0 +1,155 @@
+"""A host on a port of its own, in a thread, and a plain client of it."""
+
+import asyncio
+import contextlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelpact.configuration import Configuration
+from modelpact.dispatch.models import Models
+from modelpact.ledger.ledger import Ledger
+from modelpact.needs.modules import Pack
+from modelpact.openwop.access import one_token
+from modelpact.openwop.host import Host, running_host
+from modelpact.openwop.surface import HostSurface
+from modelpact.providers.port import ModelPort
+from modelpact.providers.runtime import Runtime
+from modelpact.wire import EventParser, serve
+
+TOKEN = "t" * 12
+JSON = {"content-type": "application/json"}
+
+
+class HostClient:
+    """Asks a host over real HTTP."""
+
+    def __init__(self, url: str, token: str = TOKEN) -> None:
+        self.url = url
+        self.token = token
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any, Mapping[str, str]]:
+        """Return status, JSON body and headers."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        sent = {**JSON, **({"authorization": f"Bearer {self.token}"} if self.token else {})}
+        request = urllib.request.Request(
+            self.url + path, data, {**sent, **(headers or {})}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, _read(answer.read()), _lower(answer.headers)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, _read(error.read()), _lower(error.headers)
+
+    def start(self, **body: Any) -> str:
+        """Start a run and return its id."""
+        status, answer, _ = self.ask("POST", "/v1/runs", body)
+        assert status == 201, answer
+        assert set(answer) == {"runId", "status"}
+        found: str = answer["runId"]
+        return found
+
+    def finished(self, run: str) -> dict[str, Any]:
+        """Follow a run to its end and return its snapshot."""
+        self.stream(run)
+        status, answer, _ = self.ask("GET", f"/v1/runs/{run}")
+        assert status == 200
+        assert answer["status"] in ("completed", "failed"), answer
+        found: dict[str, Any] = answer
+        return found
+
+    def events(self, run: str) -> list[dict[str, Any]]:
+        """Return a run's events as JSON."""
+        status, answer, _ = self.ask("GET", f"/v1/runs/{run}/events", headers=_ACCEPT_JSON)
+        assert status == 200
+        found: list[dict[str, Any]] = answer["events"]
+        return found
+
+    def stream(self, run: str, last: str = "") -> list[dict[str, Any]]:
+        """Read a run's events as a stream, until it ends."""
+        headers = {"accept": "text/event-stream", "authorization": f"Bearer {self.token}"}
+        if last:
+            headers["last-event-id"] = last
+        request = urllib.request.Request(f"{self.url}/v1/runs/{run}/events", None, headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            found = EventParser().feed(answer.read())
+        for one in found:
+            data = json.loads(one.data)
+            assert (one.event, one.id) == (data["type"], data["eventId"])
+        return [json.loads(one.data) for one in found]
+
+
+_ACCEPT_JSON = {"accept": "application/json"}
+
+
+def types(events: list[dict[str, Any]]) -> list[str]:
+    """Return the types of events, in order."""
+    return [one["type"] for one in events]
+
+
+@contextlib.contextmanager
+def serving(
+    ledger: Ledger,
+    ports: Mapping[str, ModelPort],
+    *,
+    configuration: Configuration | None = None,
+    packs: tuple[Pack, ...] = (),
+    conformance: bool = False,
+) -> Iterator[HostClient]:
+    """Serve a host with these models from a thread of its own."""
+    configuration = configuration or Configuration()
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+    found: dict[str, Any] = {}
+
+    async def run() -> None:
+        stop = found["stop"] = asyncio.Event()
+        models = Models(Runtime(ledger), configuration=configuration, ports=ports, environment={})
+        host = Host(ledger, models, settings=configuration.host, packs=packs)
+        async with running_host(host):
+            surface = HostSurface(host, one_token(TOKEN), conformance=conformance)
+            async with await serve(surface, "127.0.0.1", 0) as server:
+                found["url"] = f"http://127.0.0.1:{server.port}"
+                started.set()
+                await stop.wait()
+
+    def work() -> None:
+        try:
+            loop.run_until_complete(run())
+        except BaseException as error:
+            found["error"] = error
+            started.set()
+            raise
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert started.wait(30)
+    if "error" in found:
+        raise found["error"]
+    try:
+        yield HostClient(found["url"])
+    finally:
+        loop.call_soon_threadsafe(found["stop"].set)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def _read(data: bytes) -> Any:
+    return json.loads(data) if data else None
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,289 @@
+"""Seed 001 over real HTTP, on both stores: §B's flow, §C, §D, §E and §F, as a host does them."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from modelpact.configuration import Configuration
+from modelpact.ledger.ledger import Ledger
+from modelpact.needs.modules import read_pack
+from modelpact.openwop.envelopes import read_schema
+from modelpact.providers.mock import MockProvider
+from tests.openwop.conftest import PACK, with_host
+from tests.openwop.support import HostClient, serving, types
+
+PAYLOADS = read_schema("run-event-payloads")
+Ports = dict[str, MockProvider]
+
+
+def check_payload(event: dict[str, Any]) -> None:
+    """Validate a `model.capability.*` payload against the schema that ships."""
+    name = PAYLOADS["_typeIndex"][event["type"]]["$ref"].rpartition("/")[2]
+    jsonschema_rs.validator_for(PAYLOADS["$defs"][name]).validate(event["payload"])
+
+
+def think(host: HostClient, **more: Any) -> str:
+    return host.start(workflowId="acme.think", inputs={"what": "home"}, **more)
+
+
+def test_b2_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
+    """§B step 2: on the provider and model that the run chose, with no event about it."""
+    run = think(host, configurable={"ai": {"provider": "big", "model": "other"}})
+    assert host.finished(run)["status"] == "completed"
+    events = host.events(run)
+    assert types(events) == [
+        "run.started",
+        "node.started",
+        "provider.usage",
+        "node.completed",
+        "run.completed",
+    ]
+    assert events[3]["payload"]["output"] == "You said: Think of home"
+    assert [one.model for one in ports["big"].requests] == ["other"]
+    assert ports["small"].requests == []
+
+
+def test_b3_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports: Ports) -> None:
+    """§B step 3: "substitute and emit …; dispatch with the fallback model"."""
+    run = think(host)
+    assert host.finished(run)["status"] == "completed"
+    events = host.events(run)
+    assert types(events)[2:5] == [
+        "model.capability.substituted",
+        "provider.usage",
+        "node.completed",
+    ]
+    check_payload(events[2])
+    assert events[2]["payload"] == {
+        "nodeId": "first",
+        "originalProvider": "small",
+        "originalModel": "lean",
+        "fallbackProvider": "big",
+        "fallbackModel": "full",
+        "missingCapabilities": ["reasoning"],
+    }
+    usage = events[3]["payload"]
+    assert (usage["provider"], usage["model"]) == ("big", "full"), "who was charged"
+    assert [one.model for one in ports["big"].requests] == ["full"]
+    assert ports["small"].requests == []
+
+
+def test_b4_no_fallback_refuses(host: HostClient, ports: Ports) -> None:
+    """§B step 4: "emit model.capability.insufficient and refuse … capability_not_provided"."""
+    run = host.start(workflowId="conformance-model-capability-insufficient")
+    ended = host.finished(run)
+    assert ended["status"] == "failed"
+    assert ended["error"]["code"] == "capability_not_provided"
+    events = host.events(run)
+    assert types(events) == [
+        "run.started",
+        "node.started",
+        "model.capability.insufficient",
+        "node.failed",
+        "run.failed",
+    ]
+    check_payload(events[2])
+    assert events[2]["payload"] == {
+        "nodeId": "insufficient-node",
+        "provider": "small",
+        "model": "lean",
+        "missingCapabilities": ["x-host-modelpact-unprovided"],
+        "fallbackAttempted": False,
+    }
+    failed = events[3]["payload"]
+    assert set(failed) == {"nodeId", "error"}
+    assert failed["error"]["code"] == "capability_not_provided"
+    assert ports["small"].requests == ports["big"].requests == []
+
+
+@pytest.mark.parametrize(
+    ("fallback", "attempted"),
+    [
+        ({"provider": "locked", "model": "gpt-5"}, True),
+        ({"provider": "elsewhere", "model": "x"}, False),
+        ({"provider": "small", "model": "lean"}, True),
+    ],
+    ids=["no credential", "provider not supported", "lacks it too"],
+)
+def test_b4_a_fallback_that_cannot_stand_in(
+    host: HostClient, ports: Ports, fallback: dict[str, str], attempted: bool
+) -> None:
+    """§B step 4 and §D: `fallbackAttempted`; question 3: no recursion."""
+    node = {
+        "nodeId": "n",
+        "typeId": "vendor.acme.plain",
+        "config": {"prompt": "Hi"},
+        "requiredModelCapabilities": ["reasoning"],
+        "fallbackModel": fallback,
+    }
+    run = host.start(nodes=[node])
+    assert host.finished(run)["error"]["code"] == "capability_not_provided"
+    (told,) = [one for one in host.events(run) if one["type"].startswith("model.")]
+    assert told["payload"]["fallbackAttempted"] is attempted
+    assert ports["small"].requests == ports["big"].requests == []
+
+
+def test_b4_unless_the_runs_retry_policy_intervenes(host: HostClient, ports: Ports) -> None:
+    """§B step 4: "The run transitions to failed unless the run's retry policy intervenes"."""
+    node = {
+        "nodeId": "n",
+        "typeId": "vendor.acme.plain",
+        "config": {"prompt": "Hi"},
+        "requiredModelCapabilities": ["reasoning"],
+    }
+    retry = {"onCapabilityNotProvided": [{"provider": "big", "model": "full"}]}
+    run = host.start(nodes=[node], retryPolicy=retry)
+    assert host.finished(run)["status"] == "completed"
+    assert types(host.events(run))[2:6] == [
+        "model.capability.insufficient",
+        "node.retried",
+        "provider.usage",
+        "node.completed",
+    ]
+    assert len(ports["big"].requests) == 1
+
+
+def test_the_check_comes_before_prompt_resolution(host: HostClient) -> None:
+    """Question 5: "capability check FIRST, then prompt resolution"."""
+    node = {
+        "nodeId": "n",
+        "typeId": "vendor.acme.plain",
+        "config": {"prompt": "Hi {{nobody}}"},
+        "requiredModelCapabilities": ["reasoning"],
+    }
+    refused = host.finished(host.start(nodes=[node]))
+    assert refused["error"]["code"] == "capability_not_provided"
+    del node["requiredModelCapabilities"]
+    unresolved = host.finished(host.start(nodes=[node]))
+    assert unresolved["error"]["code"] == "prompt_not_resolved"
+    assert "nobody" in unresolved["error"]["message"]
+
+
+def test_each_dispatch_is_decided_on_its_own_module(host: HostClient, ports: Ports) -> None:
+    """§E: "substitution is per-NodeModule, NOT host-wide"."""
+    run = host.start(
+        nodes=[
+            {"nodeId": "a", "typeId": "vendor.acme.plain", "config": {"prompt": "One"}},
+            {"nodeId": "b", "typeId": "vendor.acme.think", "config": {"prompt": "Two {{a}}"}},
+            {"nodeId": "c", "typeId": "vendor.acme.plain", "config": {"prompt": "Three"}},
+        ]
+    )
+    assert host.finished(run)["status"] == "completed"
+    used = [one["payload"] for one in host.events(run) if one["type"] == "provider.usage"]
+    assert [one["provider"] for one in used] == ["small", "big", "small"]
+    assert ports["big"].requests[0].messages[0].text == "Two You said: One"
+
+
+def test_c_advertised_is_what_registered_modules_reference(
+    host: HostClient, ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """§C: "MUST reflect only the capability identifiers the host actually gates on"."""
+    _, found, _ = host.ask("GET", "/.well-known/openwop")
+    _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+    referenced = {
+        one for node in nodes["nodes"] for one in node.get("requiredModelCapabilities", [])
+    }
+    assert set(found["modelCapabilities"]["advertised"]) == referenced
+    assert referenced == {"structured-output", "reasoning", "x-host-modelpact-unprovided"}
+    with serving(ledger, ports, configuration=with_host(configuration, name="bare")) as bare:
+        _, without, _ = bare.ask("GET", "/.well-known/openwop")
+        assert "reasoning" not in without["modelCapabilities"]["advertised"]
+
+
+def test_e_the_discovery_block_is_the_rfcs(host: HostClient) -> None:
+    """§E: `modelCapabilities` is closed; families stand at the root and are mirrored."""
+    host.token = ""
+    status, found, headers = host.ask("GET", "/.well-known/openwop")
+    assert status == 200
+    assert "max-age" in headers["cache-control"]
+    assert found["protocolVersion"] == "1.0"
+    jsonschema_rs.validator_for(read_schema("model-capabilities")).validate(
+        found["modelCapabilities"]
+    )
+    assert set(found["limits"]) == {"clarificationRounds", "schemaRounds", "envelopesPerTurn"}
+    assert found["capabilities"]["modelCapabilities"] == found["modelCapabilities"]
+    assert found["fixtures"] == ["conformance-model-capability-insufficient"]
+    assert set(found["aiProviders"]["supported"]) == {"big", "locked", "mock", "small"}
+
+
+def test_e_without_substitution_every_miss_is_refused(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """§E: "hosts MUST refuse to dispatch … even when NodeModule.fallbackModel is declared"."""
+    settings = with_host(configuration, substitution=False)
+    with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
+        _, found, _ = host.ask("GET", "/.well-known/openwop")
+        assert found["modelCapabilities"]["substitutionSupported"] is False
+        run = think(host)
+        assert host.finished(run)["error"]["code"] == "capability_not_provided"
+        assert host.events(run)[2]["payload"]["fallbackAttempted"] is False
+    assert ports["big"].requests == []
+
+
+def test_e_a_host_that_does_not_gate_says_so_and_dispatches(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """§E: "the fields are treated as opaque metadata and dispatch proceeds"."""
+    settings = with_host(configuration, gating=False)
+    opaque = read_pack(PACK, gating=False)
+    with serving(ledger, ports, configuration=settings, packs=(opaque,)) as host:
+        _, found, _ = host.ask("GET", "/.well-known/openwop")
+        assert found["modelCapabilities"] == {"supported": False}
+        run = think(host)
+        assert host.finished(run)["status"] == "completed"
+        assert not [one for one in types(host.events(run)) if one.startswith("model.")]
+        _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+        (shown,) = [one for one in nodes["nodes"] if one["typeId"] == "vendor.acme.think"]
+        assert shown == PACK["nodes"][0], "kept as it stands"
+    assert len(ports["small"].requests) == 1
+
+
+def test_f_redaction_is_all_or_nothing_for_the_pair(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """§F: both "[REDACTED]"; nodeId, the original pair and what is missing never."""
+    settings = with_host(configuration, redact_fallback=True)
+    with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
+        run = think(host)
+        assert host.finished(run)["status"] == "completed"
+        told = host.events(run)[2]
+    check_payload(told)
+    assert told["payload"] == {
+        "nodeId": "first",
+        "originalProvider": "small",
+        "originalModel": "lean",
+        "fallbackProvider": "[REDACTED]",
+        "fallbackModel": "[REDACTED]",
+        "missingCapabilities": ["reasoning"],
+    }
+    assert len(ports["big"].requests) == 1
+
+
+def test_core_ai_nodes_declare_their_capabilities(host: HostClient) -> None:
+    """Conformance, SHOULD: every `core.ai.*` module declares requiredModelCapabilities."""
+    _, found, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+    core = [one for one in found["nodes"] if one["typeId"].startswith("core.ai.")]
+    assert core
+    module = jsonschema_rs.validator_for(read_schema("node-module"))
+    for node in found["nodes"]:
+        module.validate(node)
+        assert node.get("fallbackModel", {}) is not None
+    assert all(one["requiredModelCapabilities"] for one in core)
+
+
+def test_every_run_is_on_the_record_and_its_chain_verifies(
+    host: HostClient, ledger: Ledger
+) -> None:
+    run = think(host)
+    host.finished(run)
+    usage = next(one for one in ledger.events(f"run/{run}") if one.type == "provider.usage")
+    walked = [one.type for one in ledger.why(usage.id)]
+    assert walked == [
+        "provider.usage",
+        "capability.completed",
+        "capability.invoked",
+        "model.capability.substituted",
+        "node.started",
+        "run.started",
+    ]

@@ -1,0 +1,125 @@
+"""`modelpact serve` as a process: started, asked, killed, started again, told to stop."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.openai import FakeOpenAI
+from tests.openwop.support import TOKEN, HostClient, types
+
+CONFIGURATION = """
+[store]
+url = {url}
+[providers.slow]
+kind = "openai"
+base_url = {base_url}
+[models."slow/gpt-4o"]
+structured_output = true
+[host]
+model = "slow/gpt-4o"
+packs = ["pack.toml"]
+"""
+PACK = """
+name = "acme"
+version = "1.0.0"
+[[nodes]]
+typeId = "vendor.acme.plain"
+[[workflows]]
+workflowId = "acme.plain"
+[[workflows.nodes]]
+nodeId = "only"
+typeId = "vendor.acme.plain"
+config = { prompt = "Hi" }
+"""
+Start = Callable[[], tuple["subprocess.Popen[str]", HostClient]]
+
+
+@pytest.fixture
+def start(url: str, tmp_path: Path) -> Iterator[tuple[Start, FakeOpenAI]]:
+    """Start the command as often as wanted on one store; whatever still runs is killed."""
+    fake = FakeOpenAI()
+    (tmp_path / "pack.toml").write_text(PACK)
+    running: list[subprocess.Popen[str]] = []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(fake.in_thread())
+        text = CONFIGURATION.format(url=json.dumps(url), base_url=json.dumps(fake.base_url))
+        (tmp_path / "modelpact.toml").write_text(text)
+
+        def run() -> tuple["subprocess.Popen[str]", HostClient]:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "modelpact", "serve", "--port", "0", "--json"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "MODELPACT_TOKEN": TOKEN,
+                    "MODELPACT_DATA": str(tmp_path / "data"),
+                },
+            )
+            running.append(process)
+            assert process.stdout is not None
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("}"):
+                    break
+            assert lines, process.stderr.read() if process.stderr else ""
+            told = json.loads("".join(lines))
+            assert told["token"] is None, "what the operator chose is not printed"
+            return process, HostClient(told["url"])
+
+        try:
+            yield run, fake
+        finally:
+            for process in running:
+                process.kill()
+                process.communicate(timeout=30)
+
+
+def test_runs_survive_a_killed_host(start: tuple[Start, FakeOpenAI]) -> None:
+    """Started on one process, killed, readable from the next; nothing is called twice."""
+    begin, fake = start
+    process, host = begin()
+    done = host.start(workflowId="acme.plain")
+    assert host.finished(done)["status"] == "completed"
+    held, release = threading.Event(), threading.Event()
+    fake.hold = (held, release)
+    middle = host.start(workflowId="acme.plain")
+    assert held.wait(30), "the model is being called"
+    process.kill()
+    process.wait(30)
+    release.set()
+    fake.hold = None
+    before = len(fake.requests)
+
+    _, again = begin()
+    assert again.finished(done)["status"] == "completed"
+    assert types(again.events(done))[-1] == "run.completed"
+    ended = again.finished(middle)
+    assert ended["error"]["code"] == "run_interrupted"
+    assert types(again.events(middle)) == ["run.started", "node.started", "run.failed"]
+    assert len(fake.requests) == before
+
+
+def test_sigterm_lets_what_is_under_way_finish(start: tuple[Start, FakeOpenAI]) -> None:
+    begin, fake = start
+    process, host = begin()
+    held, release = threading.Event(), threading.Event()
+    fake.hold = (held, release)
+    run = host.start(workflowId="acme.plain")
+    assert held.wait(30)
+    process.send_signal(signal.SIGTERM)
+    release.set()
+    assert process.wait(30) == 0
+    _, again = begin()
+    assert again.finished(run)["status"] == "completed"

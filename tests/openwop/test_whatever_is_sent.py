@@ -1,0 +1,52 @@
+"""schemathesis on the OpenAPI document: whatever is sent, no 500, and answers as documented."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from modelpact.ledger.ledger import Ledger
+from modelpact.openwop.document import openapi
+from modelpact.providers.mock import MockProvider
+from tests.openwop.support import TOKEN, serving
+
+schema = schemathesis.openapi.from_dict(openapi(conformance=True))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("host")
+    ports = {"mock": MockProvider()}
+    with (
+        Ledger.open(f"sqlite:{folder / 'ledger.db'}") as ledger,
+        serving(ledger, ports, conformance=True) as client,
+    ):
+        yield client.url
+
+
+@schema.parametrize()
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_no_request_breaks_the_host(case: Any, address: str) -> None:
+    case.call_and_validate(
+        base_url=address,
+        headers={"authorization": f"Bearer {TOKEN}"},
+        checks=[
+            not_a_server_error,
+            status_code_conformance,
+            content_type_conformance,
+            response_schema_conformance,
+        ],
+    )
