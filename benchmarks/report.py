@@ -12,6 +12,7 @@ HEADINGS = {
     "import": "Import",
     "resolve": "Resolve",
     "negotiate": "Negotiate",
+    "gate": "The dispatch gate",
     "search": "Search",
     "show": "The command line",
     "emulation": "Emulation",
