@@ -47,11 +47,19 @@ from modelpact.vocabulary import (
 if TYPE_CHECKING:
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
+    from modelpact.schemas.finding import LintReport, SchemaFinding
+    from modelpact.schemas.fix import FixedSchema, fix_schema
+    from modelpact.schemas.lint import lint_schema
 
 _LATER = {
     "Emulator": "modelpact.emulation.emulator",
     "emulator_strategies": "modelpact.emulation.emulator",
     "Ledger": "modelpact.ledger.ledger",
+    "LintReport": "modelpact.schemas.finding",
+    "SchemaFinding": "modelpact.schemas.finding",
+    "FixedSchema": "modelpact.schemas.fix",
+    "fix_schema": "modelpact.schemas.fix",
+    "lint_schema": "modelpact.schemas.lint",
 }
 """What is imported when it is first asked for, so that `import modelpact` stays light."""
 
@@ -78,15 +86,18 @@ __all__ = [
     "Emulator",
     "Evidence",
     "Finding",
+    "FixedSchema",
     "InputError",
     "InvalidNeed",
     "Ledger",
+    "LintReport",
     "ModelpactError",
     "Need",
     "Needs",
     "Policy",
     "Price",
     "Resolution",
+    "SchemaFinding",
     "Strategies",
     "UnknownCapability",
     "Verdict",
@@ -96,6 +107,8 @@ __all__ = [
     "diagnose",
     "emulator_strategies",
     "find_models",
+    "fix_schema",
+    "lint_schema",
     "need",
     "negotiate",
     "negotiate_parameters",

@@ -91,17 +91,17 @@ class Document:
 
     def follow(self, schema: Any) -> Any:
         """Return the schema at the end of a chain of references, or `MISSING`."""
-        passed: list[str] = []
+        passed: dict[str, None] = {}
         while isinstance(schema, dict) and isinstance(ref := schema.get("$ref"), str):
             if ref in self._ends:
                 schema = self._ends[ref]
                 break
             if ref in passed:
-                names = " → ".join(brief(one) for one in passed[passed.index(ref) :][:5])
+                names = " → ".join(brief(one) for one in [*passed][-5:])
                 raise InputError(
-                    f"the reference {names} leads back to itself and describes nothing"
+                    f"the reference {names} leads only back to itself and describes nothing"
                 )
-            passed.append(ref)
+            passed[ref] = None
             schema = self.target(ref)
         for ref in passed:
             self._ends[ref] = schema

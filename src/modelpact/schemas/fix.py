@@ -148,7 +148,7 @@ def _const(editor: _Editor, finding: SchemaFinding) -> str:
         raise _Keep(f"its value is no plain one but {brief(value)}")
     _rename(schema, "const", "enum")
     schema["enum"] = [value]
-    return f"const is now enum: [{brief(value)}]"
+    return f"const is now enum: {json.dumps([value], ensure_ascii=False)}"
 
 
 def _enum_type(editor: _Editor, finding: SchemaFinding) -> str:

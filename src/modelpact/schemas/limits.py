@@ -42,19 +42,8 @@ def check_limits(document: Document, report: Report) -> None:
 
 def _deepest(document: Document) -> tuple[int, Node]:
     """Return how many objects are in one another, and the innermost; there are no references."""
-    inner = (node for node in document.objects if _reached(node))
-    node = max(inner, key=lambda one: one.depth, default=document.nodes[0])
+    node = max(document.objects, key=lambda one: one.depth, default=document.nodes[0])
     return node.depth, node
-
-
-def _reached(node: Node) -> bool:
-    """Tell whether a node is part of the root, not of a definition that nobody refers to."""
-    above: Node | None = node
-    while above is not None:
-        if not above.inner:
-            return False
-        above = above.parent
-    return True
 
 
 def _check_recursion(document: Document, nesting: Nesting, report: Report) -> None:

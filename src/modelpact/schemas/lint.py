@@ -165,8 +165,14 @@ def _check_type(node: Node, report: Report) -> None:
     if _SAYING.isdisjoint(schema):
         message = "the schema says nothing of what it admits, so it admits anything; give its type"
         report.add("any-value", node.path(), message)
-    elif "enum" in schema or "const" in schema:
+    elif "enum" in schema or ("const" in schema and not _const_is_told(report)):
         report.add("enum-type", node.path(), "the values are listed, but not their type")
+
+
+def _const_is_told(report: Report) -> bool:
+    """Tell whether a const is a finding already, so that a note on its type would be one more."""
+    ask = report.ruleset.asks.get("enum-type")
+    return "const" in report.ruleset.refused and ask is not None and ask.level == "note"
 
 
 def _check_ref(document: Document, node: Node, report: Report) -> None:

@@ -16,6 +16,8 @@ DEEPEST: Final = 200
 """Levels of schemas in schemas; no vendor takes more than a tenth of that."""
 LARGEST: Final = 200_000
 """Schemas in a schema, each place counted; no vendor takes more than 5,000 properties."""
+_APART: Final = -1_000_000
+"""The depth from which a definition counts: only what refers to it makes it part of the root."""
 TYPES: Final = frozenset(["object", "array", "string", "number", "integer", "boolean", "null"])
 
 
@@ -70,7 +72,9 @@ def _read(document: Document, node: Node, stack: list[Node]) -> None:
         raise InputError(f"more than {LARGEST:,} schemas in one; no vendor takes 5,001 properties")
     document.nodes.append(node)
     document.by_id.setdefault(id(schema), node)
-    if node.inner and node.parent is not None:
+    if not node.inner:
+        node.depth = _APART
+    elif node.parent is not None:
         node.depth = node.parent.depth
     if is_object(schema):
         node.depth += 1
@@ -94,8 +98,8 @@ def _too_deep(node: Node) -> str:
     return f"schemas are nested more than {DEEPEST} deep, at {node.path()[:100]}…"
 
 
-def _wrong(node: Node, key: str, expected: str, value: Any) -> InputError:
-    where = node.path(key)
+def _wrong(node: Node, step: str | tuple[str | int, ...], expected: str, value: Any) -> InputError:
+    where = node.path(*(step if isinstance(step, tuple) else (step,)))
     place = where if len(where) <= 200 else f"{where[:199]}…"
     return InputError(f"not a JSON Schema: {place}: expected {expected}, not {brief(value, 60)}")
 
@@ -111,7 +115,7 @@ def _add(
     elif isinstance(value, bool):
         document.booleans.append(Node({}, node, steps))
     else:
-        raise _wrong(node, "/".join(map(str, steps)), "a schema", value)
+        raise _wrong(node, steps, "a schema", value)
 
 
 def _properties(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
@@ -153,7 +157,7 @@ def _definitions(
         if isinstance(one, dict):
             children.append(Node(one, node, (key, str(name)), node.level + 1, inner=False))
         elif not isinstance(one, bool):
-            raise _wrong(node, f"{key}/{name}", "a schema", one)
+            raise _wrong(node, (key, str(name)), "a schema", one)
 
 
 def _list(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:

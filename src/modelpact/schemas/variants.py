@@ -5,6 +5,7 @@ left out. One branch is a nullable schema, no variant. Branches of which none ca
 plain values: §A speaks of shapes, so they are only noted.
 """
 
+import json
 from typing import Any, Final, Literal
 
 import msgspec
@@ -212,13 +213,14 @@ def _check_form(
         where = document.node_of(field.schema)
         if where is None:
             continue
+        literal = json.dumps(field.literal, ensure_ascii=False)
         if field.form == "const":
             report.add(
                 "variant-discriminator-const",
                 where.path(),
-                f"the discriminator is a const; write enum: [{brief(field.literal)}]",
+                f'the discriminator is a const; write type: "string", enum: [{literal}]',
             )
-        if not field.typed:
+        elif not field.typed:
             report.add(
                 "variant-discriminator-type",
                 where.path(),
