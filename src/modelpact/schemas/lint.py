@@ -175,14 +175,21 @@ def _const_is_told(report: Report) -> bool:
     return "const" in report.ruleset.refused and ask is not None and ask.level == "note"
 
 
+def _entry_of_defs(ref: str) -> bool:
+    return ref.startswith("#/$defs/") and ref.count("/") == 2
+
+
 def _check_ref(document: Document, node: Node, report: Report) -> None:
-    schema, path = node.schema, node.path("$ref")
+    schema = node.schema
     ref = schema["$ref"]
+    if len(schema) == 1 and _entry_of_defs(ref) and isinstance(document.target(ref), dict):
+        return
+    path = node.path("$ref")
     if not ref.startswith("#"):
         report.add("ref-not-local", path, f"{brief(ref)} leads out of the schema; move it to $defs")
     elif not isinstance(document.target(ref), (dict, bool)):
         report.add("ref-dangling", path, f"{brief(ref)} leads nowhere")
-    elif ref != "#" and not (ref.startswith("#/$defs/") and ref.count("/") == 2):
+    elif ref != "#" and not _entry_of_defs(ref):
         report.add("ref-not-defs", path, f"{brief(ref)} does not lead to an entry of $defs")
     beside = [key for key in schema if not key.startswith("$") and key != "definitions"]
     if beside:

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from modelpact.schemas.document import Document, Node
 from modelpact.schemas.lint import ANNOTATIONS
-from modelpact.schemas.nesting import Nesting
 from modelpact.schemas.pointer import MISSING
 from modelpact.schemas.variants import Leaf, Unions, literal_twice
 
@@ -30,7 +29,7 @@ class Meaning:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.unions = Unions(document)
-        self.nesting = Nesting(document)
+        self._below = _below(document)
         self._exclusive: dict[int, bool] = {}
         self.pinned = self._pinned()
         """Schemas that a reference leads to or into, without going through definitions."""
@@ -67,7 +66,7 @@ class Meaning:
         found, stack = set(start), list(start)
         while stack:
             number = stack.pop()
-            for inner in self.nesting.below[number]:
+            for inner in self._below[number]:
                 node = self.document.nodes[inner]
                 same = node.parent is not self.document.nodes[number] or node.steps[0] in _IN_PLACE
                 if in_place and not same:
@@ -131,6 +130,19 @@ class Meaning:
             and ("enum" not in schema or any(one is None for one in schema["enum"]))
             and ("const" not in schema or schema["const"] is None)
         )
+
+
+def _below(document: Document) -> list[list[int]]:
+    """Return, for each node, the numbers of those in it and of what it refers to."""
+    below: list[list[int]] = [[] for _ in document.nodes]
+    for node in document.nodes:
+        if node.parent is not None and node.inner:
+            below[node.parent.number].append(node.number)
+    for node in document.refs:
+        target = document.node_of(document.target(node.schema["$ref"]))
+        if target is not None:
+            below[node.number].append(target.number)
+    return below
 
 
 def _has_more(schema: dict[str, Any]) -> bool:

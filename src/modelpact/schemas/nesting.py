@@ -4,42 +4,68 @@ from collections.abc import Callable
 
 from modelpact.schemas.document import Document, Node, is_object
 
-_NEW, _OPEN, _DONE = 0, 1, 2
+_OPEN, _DONE = 1, 2
 
 
 class Nesting:
-    """The graph of what holds what. A definition counts where it is referred to."""
+    """The graph of what holds what. A definition counts where it is referred to.
+
+    Only objects, references and what they lead to are in it: nothing else nests or leads back.
+    """
 
     def __init__(self, document: Document, skip: Callable[[Node], bool] | None = None) -> None:
         self.nodes = document.nodes
-        self.below: list[list[int]] = [[] for _ in self.nodes]
-        for node in self.nodes:
-            if node.parent is not None and node.inner and not (skip and skip(node)):
-                self.below[node.parent.number].append(node.number)
-        for node in document.refs:
-            target = document.node_of(document.target(node.schema["$ref"]))
+        self.skip = skip
+        self.below: dict[int, list[int]] = {0: []}
+        targets = [document.node_of(document.target(one.schema["$ref"])) for one in document.refs]
+        kept = [*document.objects, *document.refs, *(one for one in targets if one is not None)]
+        self.below |= {node.number: [] for node in kept}
+        above: dict[int, int | None] = {}
+        for number in self.below:
+            holder = self._holder(self.nodes[number], above)
+            if holder is not None:
+                self.below[holder].append(number)
+        for node, target in zip(document.refs, targets, strict=True):
             if target is not None:
                 self.below[node.number].append(target.number)
-        self.heights = [0] * len(self.nodes)
+        self.heights = dict.fromkeys(self.below, 0)
         self.loops: list[Node] = []
         """Nodes that lead back to something that they are in."""
         self._measure()
 
+    def _holder(self, node: Node, above: dict[int, int | None]) -> int | None:
+        """Return the nearest node of the graph that holds this one; `above` remembers."""
+        passed = []
+        found: int | None = None
+        while node.parent is not None and node.inner and not (self.skip and self.skip(node)):
+            if node.number in above:
+                found = above[node.number]
+                break
+            passed.append(node.number)
+            node = node.parent
+            if node.number in self.below:
+                found = node.number
+                break
+        for number in passed:
+            above[number] = found
+        return found
+
     def _measure(self) -> None:
-        state = bytearray(len(self.nodes))
-        for start in range(len(self.nodes)):
-            if state[start] == _NEW:
+        state: dict[int, int] = {}
+        for start in self.below:
+            if start not in state:
                 self._descend(start, state)
 
-    def _descend(self, start: int, state: bytearray) -> None:
+    def _descend(self, start: int, state: dict[int, int]) -> None:
         stack = [(start, iter(self.below[start]))]
         state[start] = _OPEN
         while stack:
             number, rest = stack[-1]
             for inner in rest:
-                if state[inner] == _OPEN:
+                known = state.get(inner)
+                if known == _OPEN:
                     self.loops.append(self.nodes[number])
-                elif state[inner] == _NEW:
+                elif known is None:
                     state[inner] = _OPEN
                     stack.append((inner, iter(self.below[inner])))
                     break

@@ -76,7 +76,8 @@ def _read(document: Document, node: Node, stack: list[Node]) -> None:
         node.depth = _APART
     elif node.parent is not None:
         node.depth = node.parent.depth
-    if is_object(schema):
+    kind = schema.get("type")
+    if kind == "object" if kind.__class__ is str else is_object(schema):
         node.depth += 1
         document.objects.append(node)
     children: list[Node] = []
