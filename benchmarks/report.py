@@ -16,6 +16,7 @@ HEADINGS = {
     "search": "Search",
     "show": "The command line",
     "emulation": "Emulation",
+    "linter": "The linter",
     "memory": "Memory",
     "ledger": "The ledger",
 }

@@ -48,12 +48,20 @@ if TYPE_CHECKING:
     from modelpact.dispatch.gate import Gate
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
+    from modelpact.schemas.finding import LintReport, SchemaFinding
+    from modelpact.schemas.fix import FixedSchema, fix_schema
+    from modelpact.schemas.lint import lint_schema
 
 _LATER = {
     "Emulator": "modelpact.emulation.emulator",
     "emulator_strategies": "modelpact.emulation.emulator",
     "Gate": "modelpact.dispatch.gate",
     "Ledger": "modelpact.ledger.ledger",
+    "LintReport": "modelpact.schemas.finding",
+    "SchemaFinding": "modelpact.schemas.finding",
+    "FixedSchema": "modelpact.schemas.fix",
+    "fix_schema": "modelpact.schemas.fix",
+    "lint_schema": "modelpact.schemas.lint",
 }
 """What is imported when it is first asked for, so that `import modelpact` stays light."""
 
@@ -80,16 +88,19 @@ __all__ = [
     "Emulator",
     "Evidence",
     "Finding",
+    "FixedSchema",
     "Gate",
     "InputError",
     "InvalidNeed",
     "Ledger",
+    "LintReport",
     "ModelpactError",
     "Need",
     "Needs",
     "Policy",
     "Price",
     "Resolution",
+    "SchemaFinding",
     "Strategies",
     "UnknownCapability",
     "Verdict",
@@ -99,6 +110,8 @@ __all__ = [
     "diagnose",
     "emulator_strategies",
     "find_models",
+    "fix_schema",
+    "lint_schema",
     "need",
     "negotiate",
     "negotiate_parameters",

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
-from modelpact.cli.ci_formats import junit, sarif
+from modelpact.cli.ci_formats import ci_path, junit, sarif
 from modelpact.cli.common import json_option, print_json
 from modelpact.cli.render import paint
 from modelpact.cli.verdicts import print_verdict
@@ -140,19 +140,9 @@ def _finding(one: Checked, configuration: Configuration) -> dict[str, Any]:
         "problem": one.problem,
         "fatal": not one.ok,
         "details": lines,
-        "file": _relative(configuration.path),
+        "file": ci_path(configuration.path or Path("modelpact.toml")),
         "line": one.workload.line or 1,
     }
-
-
-def _relative(path: Path | None) -> str:
-    """Write a path as CI systems want it: from the working directory, with slashes."""
-    if path is None:
-        return "modelpact.toml"
-    try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.as_posix()
 
 
 def _print(results: list[Checked], configuration: Configuration) -> None:

@@ -1,7 +1,8 @@
 """Formats that CI systems read: SARIF and JUnit."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -12,6 +13,12 @@ _RULE = "workload-does-not-fit"
 
 def sarif(findings: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return a SARIF 2.1.0 log with a result for each problem."""
+    rules = {_RULE: "A workload's model does not meet its needs."}
+    return sarif_log(rules, [_result(one) for one in findings if one["problem"]])
+
+
+def sarif_log(rules: Mapping[str, str], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a SARIF 2.1.0 log of results that name rules."""
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -22,16 +29,12 @@ def sarif(findings: Sequence[dict[str, Any]]) -> dict[str, Any]:
                         "name": "modelpact",
                         "version": __version__,
                         "rules": [
-                            {
-                                "id": _RULE,
-                                "shortDescription": {
-                                    "text": "A workload's model does not meet its needs."
-                                },
-                            }
+                            {"id": rule, "shortDescription": {"text": text}}
+                            for rule, text in rules.items()
                         ],
                     }
                 },
-                "results": [_result(one) for one in findings if one["problem"]],
+                "results": list(results),
             }
         ],
     }
@@ -51,6 +54,14 @@ def _result(one: dict[str, Any]) -> dict[str, Any]:
             }
         ],
     }
+
+
+def ci_path(path: Path) -> str:
+    """Write a path as CI systems want it: from the working directory, with slashes."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
 
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

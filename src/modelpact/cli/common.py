@@ -92,15 +92,22 @@ def print_json(data: Any) -> None:
 
 def read_json(file: str | None) -> Any:
     """Read JSON from a file, or from standard input when the file is `-` or left out."""
+    name, data = read_input(file, MAX_INPUT, f"{MAX_INPUT // 1024 // 1024} MiB")
+    return parse_json(data, name)
+
+
+def read_input(file: str | None, most: int, shown: str) -> tuple[str, bytes]:
+    """Read a file or standard input, up to a size; return its name for messages and its bytes."""
     name = "standard input" if file in (None, "-") else str(file)
     try:
         if file in (None, "-"):
-            data = sys.stdin.buffer.read(MAX_INPUT + 1)
+            data = sys.stdin.buffer.read(most + 1)
         else:
             with Path(str(file)).open("rb") as stream:
-                data = stream.read(MAX_INPUT + 1)
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
-    if len(data) > MAX_INPUT:
-        raise InputError(f"{name} is larger than {MAX_INPUT // 1024 // 1024} MiB")
-    return parse_json(data, name)
+                data = stream.read(most + 1)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"{name} cannot be read: {said}") from None
+    if len(data) > most:
+        raise InputError(f"{name} is larger than {shown}")
+    return name, data

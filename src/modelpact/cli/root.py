@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
     "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
     "gate": "Decide on one dispatch of an OpenWOP node; JSON in and out.",
+    "lint": "Check JSON Schemas against what vendors take in strict outputs.",
     "vocabulary": "The capabilities, the dialects' names for them, the providers.",
     "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
     "audit": "The ledger's events: show, tail, verify, export, import, archive.",

@@ -1,0 +1,120 @@
+"""A schema that was read: every subschema with its place, and where its references lead."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.schemas.pointer import MISSING, fragment_steps, pointer, step_into
+from modelpact.vocabulary.errors import InputError, brief
+
+_OBJECT_WORDS: Final = frozenset(
+    ["properties", "required", "additionalProperties", "patternProperties"]
+)
+
+
+class Node(msgspec.Struct, eq=False):
+    """A schema within the schema: where it stands, and in what."""
+
+    schema: dict[str, Any]
+    parent: "Node | None"
+    steps: tuple[str | int, ...]
+    """The steps from the parent, or from the root where there is no parent."""
+    level: int = 0
+    optional: bool = False
+    """Whether this is a property that may be left out."""
+    inner: bool = True
+    """Whether an instance of the parent holds or is one of this; not so for definitions."""
+    number: int = -1
+    """Its place in the order of reading; a parent comes before what is in it."""
+    depth: int = 0
+    """How many objects it is in, itself included, references left aside."""
+
+    def place(self) -> tuple[str | int, ...]:
+        """Return the steps from the root."""
+        steps: list[tuple[str | int, ...]] = []
+        node: Node | None = self
+        while node is not None:
+            steps.append(node.steps)
+            node = node.parent
+        return tuple(step for part in reversed(steps) for step in part)
+
+    def path(self, *more: str | int) -> str:
+        """Return the JSON pointer to this, or to something in it."""
+        return pointer((*self.place(), *more))
+
+
+class Document:
+    """A schema that was read: its nodes, its boolean schemas and its references."""
+
+    __slots__ = (
+        "_ends",
+        "_targets",
+        "anchors",
+        "booleans",
+        "by_id",
+        "nodes",
+        "objects",
+        "refs",
+        "root",
+        "unions",
+    )
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self.root = root
+        self.nodes: list[Node] = []
+        self.booleans: list[Node] = []
+        """Places where `true` or `false` stands for a schema."""
+        self.objects: list[Node] = []
+        self.refs: list[Node] = []
+        self.unions: list[Node] = []
+        """Nodes with `anyOf` or `oneOf`."""
+        self.anchors: dict[str, dict[str, Any]] = {}
+        self.by_id: dict[int, Node] = {}
+        self._targets: dict[str, Any] = {}
+        self._ends: dict[str, Any] = {}
+
+    def target(self, ref: str) -> Any:
+        """Return what a reference leads to in this document: an object, a boolean or `MISSING`."""
+        found = self._targets.get(ref)
+        if found is None:
+            found = self._targets[ref] = self._find(ref)
+        return found
+
+    def _find(self, ref: str) -> Any:
+        if not ref.startswith("#"):
+            return MISSING
+        steps = fragment_steps(ref[1:])
+        if steps is None:
+            return self.anchors.get(ref[1:], MISSING)
+        found = step_into(self.root, steps)
+        return found if isinstance(found, (dict, bool)) else MISSING
+
+    def follow(self, schema: Any) -> Any:
+        """Return the schema at the end of a chain of references, or `MISSING`."""
+        passed: dict[str, None] = {}
+        while isinstance(schema, dict) and isinstance(ref := schema.get("$ref"), str):
+            if ref in self._ends:
+                schema = self._ends[ref]
+                break
+            if ref in passed:
+                names = " → ".join(brief(one) for one in [*passed][-5:])
+                raise InputError(
+                    f"the reference {names} leads only back to itself and describes nothing"
+                )
+            passed[ref] = None
+            schema = self.target(ref)
+        for ref in passed:
+            self._ends[ref] = schema
+        return schema
+
+    def node_of(self, schema: Any) -> Node | None:
+        """Return the node of a schema object of this document."""
+        return self.by_id.get(id(schema))
+
+
+def is_object(schema: dict[str, Any]) -> bool:
+    """Tell whether a schema describes objects: it says so, or has words that only objects have."""
+    kind = schema.get("type")
+    if kind is None:
+        return not _OBJECT_WORDS.isdisjoint(schema)
+    return kind == "object" or (kind.__class__ is list and "object" in kind)

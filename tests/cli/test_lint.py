@@ -1,0 +1,263 @@
+"""`modelpact lint`: sources, formats, rewriting, exit codes, bad input told in a line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.cli.json_places import places
+from tests.cli.conftest import Run
+from tests.schemas.examples import closed, holding, seed_example, variant
+
+TEXT = {"type": "string"}
+CLEAN = closed({"name": TEXT})
+SARIF_REQUIRED = {"ruleId", "level", "message", "locations"}
+MODELS = """
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Circle(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["circle"]
+
+
+class Square(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["square"]
+
+
+class Drawing(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    shape: Annotated[Circle | Square, Field(discriminator="kind")]
+    note: str | None = None
+
+
+SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
+NUMBER = 5
+"""
+
+
+def put(folder: Path, name: str, schema: Any, indent: int | None = 2) -> str:
+    (folder / name).write_text(json.dumps(schema, indent=indent) + "\n", encoding="utf-8")
+    return name
+
+
+def test_clean_and_not(run: Run, tmp_path: Path) -> None:
+    """DESIGN: exit codes 0 clean, 1 findings."""
+    done = run("lint", put(tmp_path, "a.json", seed_example()), "--for", "variants")
+    assert (done.returncode, done.stdout) == (0, "1 schema: nothing found\n")
+    done = run("lint", "a.json", "--for", "variants,tier1")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "a.json:8:5: error required-property /properties/reasoning: 'reasoning' is not required; "
+        'list it, and admit "null" where it is optional [tier1]',
+        "1 schema: 1 error; --fix may rewrite 1",
+    ]
+
+
+def test_the_json_shape(run: Run, tmp_path: Path) -> None:
+    """DESIGN: out `{"ok","findings":[{"rule","path","message","profiles"}]}`."""
+    name = put(tmp_path, "a.json", seed_example())
+    data = json.loads(run("lint", name, "--json").stdout)
+    assert data["ok"] is False
+    (one,) = data["findings"]
+    assert one["rule"] == "required-property"
+    assert one["path"] == "/properties/reasoning"
+    assert one["profiles"] == ["tier1"]
+    assert "not required" in one["message"]
+    assert (one["level"], one["file"], one["line"], one["column"]) == ("error", "a.json", 8, 5)
+    assert json.loads(run("lint", name, "--for", "variants", "--format", "json").stdout) == {
+        "ok": True,
+        "findings": [],
+    }
+
+
+def test_notes_do_not_fail(run: Run, tmp_path: Path) -> None:
+    schema = holding({"anyOf": [variant("a", "shape"), variant("b", "shape")]})
+    done = run("lint", put(tmp_path, "a.json", schema), "--json")
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["ok"]) == (0, True)
+    assert [(one["rule"], one["level"]) for one in data["findings"]] == [
+        ("variant-discriminator-name", "note")
+    ]
+
+
+def test_several_files_and_standard_input(run: Run, tmp_path: Path) -> None:
+    names = [put(tmp_path, "a.json", CLEAN), put(tmp_path, "b c.json", {"type": "array"})]
+    done = run("lint", *names, "-", stdin=json.dumps({"type": "string"}))
+    assert done.returncode == 1
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
+        "b c.json:1:1",
+        "<stdin>:1:1",
+        "3 schemas",
+    ]
+
+
+def test_sarif(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my schemas").mkdir()
+    name = put(tmp_path / "my schemas", "a.json", holding({"oneOf": [TEXT]}))
+    done = run("lint", f"my schemas/{name}", "--format", "sarif")
+    assert done.returncode == 1
+    log = json.loads(done.stdout)
+    assert log["version"] == "2.1.0"
+    (one,) = log["runs"][0]["results"]
+    assert one.keys() >= SARIF_REQUIRED
+    assert one["ruleId"] == "one-of"
+    place = one["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "my%20schemas/a.json"
+    assert place["region"] == {"startLine": 9, "startColumn": 7}
+    assert [rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]] == ["one-of"]
+
+
+def test_github(run: Run, tmp_path: Path) -> None:
+    name = put(tmp_path, "a,b.json", closed({"100%": {**TEXT, "format": "email"}}))
+    done = run("lint", name, "--format", "github")
+    assert done.stdout == (
+        "::error file=a%2Cb.json,line=10,col=7,title=string-constraint::"
+        "/properties/100%25/format: format is not supported: say it in the description and "
+        "check it in your code [tier1]\n"
+    )
+
+
+def test_fix_rewrites_in_place(run: Run, tmp_path: Path) -> None:
+    """As ruff does: files are rewritten, what is left is told, and decides the exit code."""
+    name = put(tmp_path, "a.json", seed_example(), indent=4)
+    (tmp_path / name).chmod(0o640)
+    done = run("lint", name, "--fix")
+    assert done.returncode == 0
+    assert "fixed 'reasoning' is now required" in done.stdout
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert json.loads(text) == {**seed_example(), "required": ["reasoning", "steps"]}
+    assert text.startswith('{\n    "type"')
+    assert text.endswith("}\n")
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == [name]
+    assert run("lint", name, "--fix").stdout == "1 schema: nothing found; 0 rewrites\n"
+    assert (tmp_path / name).read_text(encoding="utf-8") == text
+
+
+def test_fix_says_what_it_could_not(run: Run, tmp_path: Path) -> None:
+    name = put(tmp_path, "a.json", holding({"oneOf": [TEXT, {**TEXT, "minLength": 2}]}))
+    done = run("lint", name, "--fix", "--for", "variants")
+    assert done.returncode == 1
+    assert "a.json: /properties/x/oneOf: not rewritten: a value could match several branches" in (
+        done.stdout
+    )
+
+
+def test_fix_of_standard_input_prints_the_schema(run: Run) -> None:
+    done = run("lint", "-", "--fix", stdin=json.dumps(seed_example()))
+    assert json.loads(done.stdout)["required"] == ["reasoning", "steps"]
+    assert "fixed 'reasoning'" in done.stderr
+    data = json.loads(run("lint", "-", "--fix", "--json", stdin=json.dumps(seed_example())).stdout)
+    assert data["schemas"]["<stdin>"]["required"] == ["reasoning", "steps"]
+    assert [one["rule"] for one in data["changes"]] == ["required-property"]
+    assert data["kept"] == []
+
+
+def test_nothing_is_written_when_one_input_is_bad(run: Run, tmp_path: Path) -> None:
+    name = put(tmp_path, "a.json", seed_example())
+    before = (tmp_path / name).read_text(encoding="utf-8")
+    assert run("lint", name, "missing.json", "--fix").returncode == 2
+    assert (tmp_path / name).read_text(encoding="utf-8") == before
+
+
+def test_pydantic_models(run: Run, tmp_path: Path) -> None:
+    """Issue: "Pydantic models are accepted (`modelpact lint package.module:Model`)"."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "models.py").write_text(MODELS, encoding="utf-8")
+    done = run("lint", "shop.models:Drawing", "--json")
+    data = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert {one["rule"] for one in data["findings"]} >= {"one-of", "required-property"}
+    assert {(one["file"], one["line"]) for one in data["findings"]} == {("shop/models.py", 17)}
+    done = run("lint", "shop.models:Drawing", "--fix")
+    assert done.returncode == 0
+    assert "anyOf" in json.loads(done.stdout)["properties"]["shape"]
+    assert run("lint", "shop.models:SCHEMA").returncode == 0
+
+
+def test_models_that_are_not_there(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('no')", encoding="utf-8")
+    (tmp_path / "needy.py").write_text("import pydantic", encoding="utf-8")
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "pydantic.py").write_text(
+        "raise ModuleNotFoundError('x', name='pydantic')", encoding="utf-8"
+    )
+    for name, message in {
+        "nothing:Model": "no file of that name and no module 'nothing'",
+        "models:Drawin": "models has no 'Drawin'; did you mean Drawing",
+        "models:NUMBER": "expected a Pydantic model or a schema, not 5",
+        "broken:Model": "cannot be imported: RuntimeError: no",
+    }.items():
+        done = run("lint", name)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+    done = run("lint", "needy:Model", PYTHONPATH=str(tmp_path / "hidden"))
+    assert "Pydantic is not installed here: pip install pydantic" in done.stderr
+
+
+def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
+    """Issue: "Vendor profiles are versioned data with their own limits, dates and sources"."""
+    data = json.loads(run("lint", "--profiles", "--json").stdout)
+    assert [one["id"] for one in data["profiles"]] == [
+        "variants",
+        "tier1",
+        "openai",
+        "anthropic",
+        "gemini",
+    ]
+    assert all(one["version"] and one["sources"] for one in data["profiles"])
+    assert "2026-" in run("lint", "--profiles").stdout
+
+
+BAD: dict[str, tuple[str, str]] = {
+    "not JSON": ("{", "standard input is not JSON"),
+    "nothing": ("", "standard input is not JSON"),
+    "a key twice": ('{"type": "object", "type": "object"}', "the key 'type' stands twice"),
+    "NaN": ('{"minimum": NaN}', "NaN is not JSON"),
+    "not a schema": ("[]", "a JSON Schema is an object, not list"),
+    "a wrong keyword": ('{"type": 3}', "/type: expected one or more of"),
+    "cyclic": ('{"$ref": "#"}', "leads only back to itself"),
+    "endless nesting": ('{"items":' * 100_000, "nested too deeply"),
+    "deep nesting": ('{"items":' * 300 + "{}" + "}" * 300, "nested more than 200 deep"),
+    "5 MB": ('{"title": "' + "x" * 5_000_000 + '"}', "is larger than 5 MB"),
+}
+
+
+@pytest.mark.parametrize(("stdin", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("more", [(), ("--fix",)], ids=["lint", "fix"])
+def test_bad_input_is_told_in_a_line(
+    run: Run, stdin: str, message: str, more: tuple[str, ...]
+) -> None:
+    """Issue: "Input that is not JSON, not a schema, cyclic, or 5 MB big gets a clear error"."""
+    done = run("lint", "-", *more, stdin=stdin)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr) < 400
+
+
+def test_wrong_usage(run: Run) -> None:
+    assert run("lint").returncode == 2
+    done = run("lint", "-", "--for", "opnai", stdin="{}")
+    assert (done.returncode, "did you mean openai" in done.stderr) == (2, True)
+
+
+def test_places_of_pointers() -> None:
+    text = '{\n  "a": {"b/c": [1, {"\\u0064~": null}]},\n  "x": "}{,:["\n}'
+    wanted = ["", "/a", "/a/b~1c", "/a/b~1c/1", "/a/b~1c/1/d~0", "/x", "/y"]
+    assert places(text, wanted) == {
+        "": (1, 1),
+        "/a": (2, 3),
+        "/a/b~1c": (2, 9),
+        "/a/b~1c/1": (2, 20),
+        "/a/b~1c/1/d~0": (2, 21),
+        "/x": (3, 3),
+    }

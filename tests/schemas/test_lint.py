@@ -1,0 +1,360 @@
+"""The rules of Tier 1 and of the vendors, references, and input that is no schema."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+import modelpact as mp
+from modelpact.schemas import lint_schema
+from modelpact.schemas.rules import KEYWORDS, RULES
+from tests.schemas.examples import closed, holding, seed_example, variant
+
+EVERY = "variants,tier1,openai,anthropic,gemini"
+TEXT = {"type": "string"}
+
+
+def found(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
+    return [(one.rule, one.path) for one in lint_schema(schema, profiles).errors]
+
+
+def test_a_clean_schema() -> None:
+    report = mp.lint_schema(closed({"a": TEXT, "b": {"type": ["integer", "null"]}}), EVERY)
+    assert report
+    assert report.findings == ()
+
+
+def test_the_root_is_an_object() -> None:
+    """Tier 1: "root is an object"."""
+    assert found({"type": "array", "items": TEXT}) == [("root-object", "")]
+    assert ("root-object", "") in found({"anyOf": [variant("a"), variant("b")]})
+    assert found({"$ref": "#/$defs/A", "$defs": {"A": closed({})}}) == [("root-object", "")]
+
+
+def test_objects_are_closed_and_all_required() -> None:
+    """Tier 1: "`additionalProperties: false` and every property required … on every object"."""
+    inner = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["b"]}
+    assert found(holding({"type": "array", "items": inner})) == [
+        ("closed-object", "/properties/x/items"),
+        ("required-property", "/properties/x/items/properties/a"),
+    ]
+    assert found(holding({**closed({}), "additionalProperties": True})) == [
+        ("closed-object", "/properties/x")
+    ]
+    assert found(holding({"properties": {"a": TEXT}})) == [
+        ("closed-object", "/properties/x"),
+        ("required-property", "/properties/x/properties/a"),
+    ]
+    nullable = holding({"type": ["object", "null"], "properties": {}})
+    assert found(nullable) == [("closed-object", "/properties/x")]
+
+
+FORBIDDEN: dict[str, Any] = {
+    "oneOf": [TEXT],
+    "allOf": [TEXT],
+    "not": {"type": "null"},
+    "if": TEXT,
+    "then": TEXT,
+    "else": TEXT,
+    "dependentRequired": {"a": ["b"]},
+    "dependencies": {"a": ["b"]},
+    "dependentSchemas": {"a": closed({})},
+    "patternProperties": {"^a": TEXT},
+    "prefixItems": [TEXT],
+    "propertyNames": TEXT,
+    "minLength": 1,
+    "maxLength": 1,
+    "pattern": "a",
+    "format": "email",
+    "minimum": 1,
+    "maximum": 1,
+    "exclusiveMinimum": 1,
+    "exclusiveMaximum": 1,
+    "multipleOf": 2,
+    "minItems": 1,
+    "maxItems": 1,
+    "uniqueItems": True,
+}
+
+
+@pytest.mark.parametrize("word", FORBIDDEN)
+def test_forbidden_keywords(word: str) -> None:
+    """Tier 1: "forbidden: oneOf, allOf, not, if/then/else, dependentRequired, …"."""
+    schema = holding({**closed({}), word: FORBIDDEN[word]})
+    assert found(schema) == [(KEYWORDS[word], f"/properties/x/{word}")]
+
+
+def test_enums_of_scalars() -> None:
+    """Tier 1: "enums of scalars"."""
+    assert found(holding({"type": "array", "enum": [[1]]})) == [
+        ("enum-scalar", "/properties/x/enum")
+    ]
+    good = holding({"type": ["string", "null"], "enum": ["a", None]})
+    assert found(good) == []
+    assert found(good, "gemini") == [("enum-scalar", "/properties/x/enum")]
+
+
+def test_references_stay_in_defs() -> None:
+    """Tier 1: "local `$defs` references only"."""
+    assert found(holding({"$ref": "https://a.example/b"})) == [
+        ("ref-not-local", "/properties/x/$ref")
+    ]
+    elsewhere = closed({"a": TEXT, "b": {"$ref": "#/properties/a"}})
+    assert found(elsewhere) == [("ref-not-defs", "/properties/b/$ref")]
+    old = holding({"$ref": "#/definitions/A"}, definitions={"A": TEXT})
+    assert found(old) == [("ref-not-defs", "/properties/x/$ref")]
+    assert found(old, "anthropic") == []
+
+
+@pytest.mark.parametrize("profile", ["variants", "tier1", "openai", "anthropic", "gemini"])
+def test_dangling_references_are_told_whatever_the_profile(profile: str) -> None:
+    for ref in ("#/$defs/Nobody", "#/properties/x/type", "#nobody", "#/$defs/~2"):
+        assert ("ref-dangling", "/properties/x/$ref") in found(holding({"$ref": ref}), profile)
+
+
+def test_anchors_lead_somewhere() -> None:
+    schema = holding({"$ref": "#here"}, **{"$defs": {"A": {"$anchor": "here", **TEXT}}})
+    assert found(schema, "anthropic") == []
+
+
+def test_a_reference_with_siblings() -> None:
+    schema = holding({"$ref": "#/$defs/A", "description": "d"}, **{"$defs": {"A": TEXT}})
+    assert found(schema, "openai,gemini") == [("ref-siblings", "/properties/x")]
+    assert found(schema, "tier1,anthropic") == []
+    assert [one.rule for one in lint_schema(schema, "tier1").notes] == ["ref-siblings"]
+
+
+def test_a_target_in_a_place_of_its_own_is_linted() -> None:
+    schema = holding({"$ref": "#/components/A"}, components={"A": {"type": "object"}})
+    assert ("closed-object", "/components/A") in found(schema)
+
+
+def test_recursion() -> None:
+    """Tier 1: "recursion flagged"; OpenAI supports it."""
+    node = closed({"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}})
+    schema = holding({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": node}})
+    path = "/$defs/Node/properties/next/anyOf/0/$ref"
+    assert found(schema, "tier1") == [("recursion", path)]
+    assert found(schema, "anthropic") == [("recursion", path)]
+    assert found(schema, "openai") == []
+    assert found(closed({"self": {"$ref": "#"}})) == [("recursion", "/properties/self/$ref")]
+
+
+def test_gemini_takes_recursion_through_what_may_be_left_out() -> None:
+    """Gemini: "Cyclic references … may only be used within non-required properties"."""
+    node = closed({"next": {"$ref": "#/$defs/Node"}})
+    schema = holding({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": node}})
+    path = "/$defs/Node/properties/next/$ref"
+    assert found(schema, "gemini") == [("recursion-required", path)]
+    node["required"] = []
+    assert found(schema, "gemini") == []
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema = closed({"leaf": TEXT})
+    for _ in range(levels - 1):
+        schema = holding(schema)
+    return schema
+
+
+def test_depth() -> None:
+    """Tier 1: "depth at most 5"."""
+    assert found(nested(5)) == []
+    assert found(nested(6)) == [("depth", "/properties/x" * 5)]
+    assert found(nested(10), "openai") == []
+    assert [rule for rule, _ in found(nested(11), "openai")] == ["depth"]
+
+
+def test_depth_through_references() -> None:
+    chain = {f"D{n}": holding({"$ref": f"#/$defs/D{n + 1}"}) for n in range(5)}
+    defs = {**chain, "D5": closed({})}
+    assert [rule for rule, _ in found(holding({"$ref": "#/$defs/D1"}, **{"$defs": defs}))] == [
+        "depth"
+    ]
+    assert found(holding({"$ref": "#/$defs/D2"}, **{"$defs": defs})) == []
+    assert found(closed({}, **{"$defs": {"Unused": nested(7)}})) == []
+
+
+def test_the_number_of_properties() -> None:
+    """Tier 1: "at most 100 properties", in all objects together."""
+    many = {f"p{n}": TEXT for n in range(50)}
+    both = closed({**many, "x": closed(dict(list(many.items())[:49]))})
+    assert found(both) == []
+    both["properties"]["x"] = closed(many)
+    assert found(both) == [("properties", "")]
+    assert found(both, "openai") == []
+
+
+def test_limits_of_openai() -> None:
+    enum = [f"{n:060}" for n in range(251)]
+    assert found(holding({"type": "string", "enum": enum}), "openai") == [
+        ("enum-text", "/properties/x/enum")
+    ]
+    many = holding({"type": "integer", "enum": list(range(1001))})
+    assert found(many, "openai") == [("enum-values", "")]
+    long = closed({"n" * 120_001: TEXT})
+    assert found(long, "openai") == [("names-text", "")]
+
+
+def test_limits_of_anthropic() -> None:
+    optional = {**closed({f"p{n}": TEXT for n in range(25)}), "required": []}
+    assert found(optional, "anthropic") == [("optionals", "")]
+    unions = closed({f"p{n}": {"type": ["string", "null"]} for n in range(17)})
+    assert found(unions, "anthropic") == [("unions", "")]
+
+
+def test_values_that_vendors_take_in_part() -> None:
+    assert found(holding({**TEXT, "format": "email"}), "openai,anthropic") == []
+    uri = lint_schema(holding({**TEXT, "format": "uri"}), "openai,anthropic")
+    assert [one.profiles for one in uri.errors] == [("openai",)]
+    array = {"type": "array", "items": TEXT}
+    assert found(holding({**array, "minItems": 1}), "openai,anthropic,gemini") == []
+    two = lint_schema(holding({**array, "minItems": 2}), "openai,anthropic,gemini")
+    assert [one.profiles for one in two.errors] == [("anthropic",)]
+    assert found(holding({**TEXT, "pattern": "^a+$"}), "anthropic") == []
+    for pattern in (r"(?=a)", r"\bword", r"(a)\1", "(?<!a)b"):
+        assert found(holding({**TEXT, "pattern": pattern}), "anthropic") != []
+    merged = holding({"allOf": [{"$ref": "#/$defs/A"}]}, **{"$defs": {"A": TEXT}})
+    assert found(merged, "anthropic") == [("all-of", "/properties/x/allOf")]
+
+
+def test_a_schema_that_admits_anything() -> None:
+    for anything in ({}, True, {"description": "d"}):
+        assert found(holding(anything)) == [("any-value", "/properties/x")]
+        assert lint_schema(holding(anything), "gemini").ok
+
+
+def test_findings_carry_the_profiles_that_they_affect() -> None:
+    """Issue: "Findings carry rule id, JSON pointer, message, affected profiles"."""
+    (one,) = lint_schema(holding({"oneOf": [TEXT]}), EVERY).findings
+    assert (one.rule, one.path, one.level) == ("one-of", "/properties/x/oneOf", "error")
+    assert one.profiles == ("variants", "tier1", "openai", "anthropic", "gemini")
+    assert one.rule in RULES
+
+
+def test_pointers_are_escaped() -> None:
+    assert found(closed({"a/b~c": {**TEXT, "minLength": 1}})) == [
+        ("string-constraint", "/properties/a~1b~0c/minLength")
+    ]
+
+
+def test_pydantic_models_are_schemas() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", name=(str, ...))
+    assert found(model) == [("closed-object", "")]
+
+
+def test_the_schema_is_left_alone() -> None:
+    schema = seed_example()
+    lint_schema(schema, EVERY)
+    assert schema == seed_example()
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "a list": ([], "a JSON Schema is an object, not list"),
+    "a boolean": (True, "the schema true describes nothing"),
+    "a text": ("{}", "is an object, not str"),
+    "None": (None, "is an object, not NoneType"),
+    "an unknown type": ({"type": "text"}, "/type: expected one or more of array"),
+    "a type that is a number": (holding({"type": 5}), "/properties/x/type: expected one or more"),
+    "properties that are a list": ({"properties": []}, "/properties: expected an object"),
+    "a property that is a text": (holding("string"), "/properties/x: expected a schema"),
+    "required that is a text": ({"required": "a"}, "/required: expected a list of names"),
+    "no branches": (holding({"anyOf": []}), "/properties/x/anyOf: expected a list of schemas"),
+    "an empty enum": (holding({"enum": []}), "/properties/x/enum: expected a list of values"),
+    "a reference that is no text": (holding({"$ref": 1}), "/properties/x/$ref: expected a text"),
+    "a reference to itself": (holding({"$ref": "#/properties/x"}), "leads only back to itself"),
+    "a loop of references": (
+        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}},
+        "leads only back to itself",
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "message"), BAD.values(), ids=BAD)
+def test_what_is_no_schema_gets_a_clear_error(schema: Any, message: str) -> None:
+    """Issue: "Input that is … not a schema, cyclic … gets a clear error"."""
+    with pytest.raises(mp.InputError) as error:
+        lint_schema(schema)
+    assert message in str(error.value).replace("'", "")
+    assert len(str(error.value)) < 500
+
+
+def test_an_object_that_contains_itself() -> None:
+    schema = holding({})
+    schema["properties"]["x"] = schema
+    with pytest.raises(mp.InputError, match=r"contains itself, at /properties/x"):
+        lint_schema(schema)
+    with pytest.raises(mp.InputError, match=r"contains itself"):
+        mp.fix_schema(schema)
+    sideways: dict[str, Any] = {"anyOf": []}
+    sideways["anyOf"] += [sideways, sideways]
+    with pytest.raises(mp.InputError, match="contains itself"):
+        lint_schema(sideways)
+
+
+def test_endless_nesting() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"items": schema}
+    with pytest.raises(mp.InputError, match="nested more than 200 deep"):
+        lint_schema(schema)
+    while schema:  # taken apart by hand: to free it at once would overflow the stack
+        schema = schema.pop("items")
+
+
+def test_unknown_profiles() -> None:
+    with pytest.raises(mp.InputError, match="unknown profile 'opnai'; did you mean openai"):
+        lint_schema({}, "opnai")
+    with pytest.raises(mp.InputError, match="no profile is named"):
+        lint_schema({}, "")
+
+
+def doubled(levels: int, word: str) -> dict[str, Any]:
+    defs = {
+        f"D{n}": {word: [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": f"#/$defs/D{n + 1}"}]}
+        for n in range(levels)
+    }
+    return holding({"$ref": "#/$defs/D0"}, **{"$defs": {**defs, f"D{levels}": variant("a")}})
+
+
+@pytest.mark.parametrize("word", ["anyOf", "allOf", "oneOf"])
+def test_doubled_references_are_read_once(word: str) -> None:
+    start = time.process_time()
+    lint_schema(doubled(64, word), EVERY)
+    mp.fix_schema(doubled(64, word), EVERY)
+    assert time.process_time() - start < 2
+
+
+def test_objects_shared_in_python_end_in_an_error_not_in_endless_work() -> None:
+    schema: dict[str, Any] = TEXT
+    for _ in range(40):
+        schema = {"anyOf": [schema, schema]}
+    with pytest.raises(mp.InputError, match=r"more than 200,000 schemas"):
+        lint_schema(schema)
+
+
+def test_long_chains_of_references_and_unions() -> None:
+    defs: dict[str, Any] = {f"D{n}": {"$ref": f"#/$defs/D{n + 1}"} for n in range(20_000)}
+    chain = holding({"$ref": "#/$defs/D0"}, **{"$defs": {**defs, "D20000": TEXT}})
+    assert found(chain) == []
+    many = {
+        f"D{n}": {"anyOf": [variant(f"v{n}"), {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(20_000)
+    }
+    with pytest.raises(mp.InputError, match="unions within unions"):
+        lint_schema(holding({"$ref": "#/$defs/D0"}, **{"$defs": {**many, "D20000": TEXT}}))
+
+
+def test_time_is_linear() -> None:
+    def seconds(properties: int) -> float:
+        schema = json.loads(json.dumps(closed({f"p{n}": TEXT for n in range(properties)})))
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            lint_schema(schema, EVERY)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    seconds(100)
+    assert seconds(8_000) < 24 * seconds(1_000)
