@@ -138,13 +138,13 @@ def answer_command(
         registration = _human(runtime, found)
         if not error:
             offer = registration.offer(found.capability)
-            wrong = Judge().findings(registration, offer, "output", output)
+            _, wrong = Judge().read(registration, offer, "output", output)
             if wrong:
                 raise InputError(f"the answer does not fit: {'; '.join(wrong)}")
         if found.state != "open":
             raise _too_late(found)
         cost = human_cost(registration, found, ledger.clock())
-        done = asyncio.run(runtime.settle(Reply(found.id, output, error, cost)))
+        done = asyncio.run(runtime.take(registration, found, Reply(found.id, output, error, cost)))
     if (done.error or "").startswith("deadline:"):
         raise _too_late(done)
     if as_json:

@@ -1,6 +1,8 @@
 """The registry: which providers are registered, kept in the ledger's store."""
 
+import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,8 +23,19 @@ ENVELOPE = "registry"
 _REGISTRATION = msgspec.json.Decoder(Registration)
 
 
+class Registered(NamedTuple):
+    """An active provider, and the event of its registration."""
+
+    registration: Registration
+    event: str
+
+
 class Registry:
-    """Providers, registered and persisted. Nothing is routed to one that is not active."""
+    """Providers, registered and persisted. Nothing is routed to one that is not active.
+
+    Active ones are remembered; whether what is remembered still holds, `check_current` tells in
+    the transaction that relies on it.
+    """
 
     def __init__(
         self, ledger: Ledger, profile: Profile, plain_http: frozenset[str] = frozenset()
@@ -30,6 +43,17 @@ class Registry:
         self._ledger = ledger
         self._profile = profile
         self._plain_http = plain_http
+        self._remembered: dict[str, Registered] = {}
+        self._stop = ledger.bus.subscribe(self._heard, "provider.")
+
+    def close(self) -> None:
+        """Listen to the bus no longer."""
+        self._stop()
+
+    def _heard(self, event: Event) -> None:
+        """Forget a provider that came anew or went; called by the ledger's thread."""
+        if event.type != "provider.flagged":
+            self._remembered.pop(str(event.payload.get("provider")), None)
 
     def register(
         self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
@@ -73,6 +97,7 @@ class Registry:
             tx.open_envelope(ENVELOPE, "registry", "providers")
             payload = {"provider": registration.id, "registration": _plain(registration)}
             event = tx.append(Draft(ENVELOPE, "provider.registered", payload, cause))
+            tx.remember((_CURRENT, registration.id), event.id)
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
             tx.execute(
                 "INSERT INTO providers VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -97,17 +122,30 @@ class Registry:
         """Return a provider's registration and state, or None."""
         return find_provider(self._ledger, provider)
 
-    def active(self, provider: str) -> Registration:
-        """Return the registration of an active provider, or raise."""
-        found = self.find(provider)
-        if found is None:
+    def active(self, provider: str) -> Registered:
+        """Return an active provider as the store has it, or raise."""
+        rows = self._ledger.read(
+            "SELECT registration, state, event FROM providers WHERE id = ?", (provider,)
+        )
+        if not rows:
             raise ContractError("unknown_provider", f"no provider {provider!r:.80} is registered")
-        registration, state = found
+        registration, state, event = rows[0]
         if state != "active":
             raise ContractError(
                 "provider_deregistered", f"{provider} is {state}; nothing is routed to it"
             )
-        return registration
+        return Registered(_REGISTRATION.decode(registration), event)
+
+    def remembered(self, provider: str) -> Registered | None:
+        """Return an active provider as it was when it was last looked up, if it was."""
+        return self._remembered.get(provider)
+
+    async def looked_up(self, provider: str) -> Registered:
+        """Look an active provider up without blocking the loop, and remember it; or raise."""
+        self._remembered.pop(provider, None)
+        found = await asyncio.to_thread(self.active, provider)
+        self._remembered[provider] = found
+        return found
 
     def of_identity(self, identity: str) -> list[tuple[Registration, str]]:
         """Return the providers that are registered with this identity."""
@@ -133,6 +171,24 @@ def list_providers(reader: Reader) -> list[tuple[Registration, str]]:
     return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
+_CURRENT = "current registration"
+
+
+def check_current(tx: Transaction, provider: str, event: str) -> None:
+    """Raise unless a provider is active with the registration that this event recorded."""
+    current = tx.recall((_CURRENT, provider))
+    if current is None:
+        rows = tx.look("SELECT event FROM providers WHERE id = ? AND state = 'active'", (provider,))
+        if not rows:
+            raise ContractError(
+                "provider_deregistered", f"{provider} is not active; nothing is routed to it"
+            )
+        current = rows[0][0]
+        tx.remember((_CURRENT, provider), current)
+    if current != event:
+        raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
+
+
 def mark_deregistered(
     tx: Transaction, provider: str, reason: str, cause: str | None, state: str = "deregistered"
 ) -> Event:
@@ -143,6 +199,7 @@ def mark_deregistered(
     )
     if not changed:
         raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
+    tx.remember((_CURRENT, provider), None)
     payload = {"provider": provider, "reason": reason}
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 

@@ -18,7 +18,7 @@ _SECONDS: Final = 5.0
 async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> None:
     """Tell the providers of these invocations."""
     for provider in {one.provider for one in cancelled}:
-        found = runtime.registry.find(provider)
+        found = await asyncio.to_thread(runtime.registry.find, provider)
         if found is not None:
             mine = [one for one in cancelled if one.provider == provider]
             await tell(runtime, found[0], mine)

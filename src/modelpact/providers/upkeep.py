@@ -25,7 +25,8 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
 
     Of several runtimes one does it: an invocation is settled once.
     """
-    rows = runtime.ledger.read(
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
         "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline "
         "LIMIT ?",
         (runtime.now(), _MOST_AT_ONCE),
@@ -33,9 +34,10 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
     outcome = settling.Outcome(error="deadline: no answer before the deadline")
 
     def work(tx: Transaction, identity: str) -> Invocation | None:
-        if load(tx, identity).state != "open":
+        found = load(tx, identity)
+        if found.state != "open":
             return None
-        return settling.settle(tx, runtime.profile, identity, outcome)[0]
+        return settling.settle(tx, runtime.profile, found, outcome)[0]
 
     expired = []
     for (identity,) in rows:
@@ -48,7 +50,8 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
 
 async def remind(runtime: "Runtime") -> list[Invocation]:
     """Record a reminder of every open invocation that is due for one; one runtime does each."""
-    rows = runtime.ledger.read(
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
         "SELECT id, remind_at, remind_every FROM invocations WHERE state = 'open' "
         "AND remind_at < ? ORDER BY remind_at LIMIT ?",
         (runtime.now(), _MOST_AT_ONCE),
@@ -115,8 +118,8 @@ async def take_up(runtime: "Runtime", left: list[Invocation]) -> list[Invocation
 
 
 async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
-    invocation = runtime.find(identity)
-    found = runtime.registry.find(invocation.provider)
+    invocation = await asyncio.to_thread(runtime.find, identity)
+    found = await asyncio.to_thread(runtime.registry.find, invocation.provider)
     if invocation.state != "open" or invocation.acknowledged is not None:
         return invocation
     if invocation.semantics == "async" and found is not None:

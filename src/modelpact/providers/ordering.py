@@ -1,0 +1,81 @@
+"""Orders: what a caller asks of a provider, judged by the provider's registration."""
+
+from typing import Any
+
+import msgspec
+
+from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.providers.contract import ContractError, Semantics
+from modelpact.providers.judging import Judge
+from modelpact.providers.opening import Order
+from modelpact.providers.registry import Registered
+from modelpact.vocabulary.errors import InputError
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a caller asks for, as `Runtime.invoke` has it."""
+
+    capability: str
+    value: Any
+    semantics: Semantics
+    deadline_s: float | None
+    remind_every_s: float | None
+    idempotency_key: str | None
+    attribution: Attribution | None
+    estimate: tuple[CostLine, ...] | None
+    envelope: str | None
+    cause: str | None
+    keep_content: bool
+
+
+def make_order(
+    asked: Asked, registered: Registered, judge: Judge, carrier: object, owner: str, now: int
+) -> Order:
+    """Judge what is asked and return the order.
+
+    A carrier that foresees what a call will cost, or knows more of whom it is for, is asked.
+    """
+    registration, provider = registered.registration, registered.registration.id
+    offer = registration.offer(asked.capability)
+    if asked.semantics not in offer.semantics:
+        raise ContractError(
+            "unsupported_semantics",
+            f"{provider} offers {asked.capability} as {', '.join(offer.semantics)}, "
+            f"not {asked.semantics}",
+        )
+    if asked.semantics == "sync" and asked.deadline_s is None:
+        raise InputError("deadline_s: a synchronous invocation is bounded in time; give one")
+    if asked.semantics == "async" and not asked.keep_content:
+        raise InputError(
+            "keep_content: an asynchronous invocation is answered by way of the store, so its "
+            "content is kept; invoke it as sync or streaming"
+        )
+    data, wrong = judge.read(registration, offer, "input", asked.value)
+    if wrong:
+        raise ContractError("invalid_input", f"{asked.capability}: {'; '.join(wrong)}")
+    who = asked.attribution or Attribution()
+    attributed = getattr(carrier, "attributed", None)
+    if attributed is not None:
+        who = attributed(asked.value, who)
+    estimate = asked.estimate
+    if estimate is None:
+        foresee = getattr(carrier, "estimate", None)
+        estimate = () if foresee is None else foresee(asked.value)
+    return Order(
+        provider,
+        registered.event,
+        asked.capability,
+        asked.value,
+        data,
+        asked.semantics,
+        owner,
+        asked.envelope or f"invocations/{owner}",
+        now,
+        asked.deadline_s,
+        asked.remind_every_s,
+        asked.idempotency_key,
+        msgspec.structs.replace(who, provider=provider, capability=asked.capability),
+        estimate,
+        asked.cause,
+        asked.keep_content,
+    )
