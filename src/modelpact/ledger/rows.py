@@ -30,7 +30,7 @@ class Known:
     def __init__(self, writer: str) -> None:
         self.writer = writer
         self.heads: dict[str, Head] = {}
-        self.attributions: set[Attribution] = set()
+        self.attributions: dict[Attribution, int] = {}
         self.facts: dict[Hashable, Any] = {}
 
     def forget(self) -> None:

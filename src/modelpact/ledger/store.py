@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from modelpact.ledger.schema import MIGRATIONS
@@ -103,8 +104,7 @@ def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
     start = 0
     while start < len(rows):
         size = min(_LARGEST_STEP, 1 << ((len(rows) - start).bit_length() - 1))
-        flat = [value for row in rows[start : start + size] for value in row]
-        yield _widened(sql, size), flat
+        yield _widened(sql, size), list(chain.from_iterable(rows[start : start + size]))
         start += size
 
 

@@ -1,6 +1,5 @@
 """Opening an invocation: it is recorded before it leaves."""
 
-import secrets
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +8,7 @@ from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.contract import ContractError, Invocation, Semantics
+from modelpact.providers.identities import new_id
 from modelpact.providers.invocations import digest, load
 from modelpact.providers.registry import check_current
 
@@ -59,7 +59,7 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         if known is not None:
             return known, False
     check_current(tx, order.provider, order.registered)
-    identity = f"inv_{secrets.token_urlsafe(18)}"
+    identity = new_id(tx.now)
     tx.open_envelope(order.envelope, "invocations", order.owner)
     payload = {
         "invocation": identity,
