@@ -1,10 +1,12 @@
 """Orders: what a caller asks of a provider, judged by the provider's registration."""
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.providers.carrier import Foresees
 from modelpact.providers.contract import ContractError, Semantics
 from modelpact.providers.judging import Judge
 from modelpact.providers.opening import Order
@@ -28,8 +30,14 @@ class Asked(msgspec.Struct, frozen=True):
     keep_content: bool
 
 
+@lru_cache(maxsize=256)
+def _foresees(kind: type) -> bool:
+    """Tell whether carriers of a kind foresee; asking the protocol each time is slow."""
+    return issubclass(kind, Foresees)
+
+
 def make_order(
-    asked: Asked, registered: Registered, judge: Judge, carrier: object, owner: str, now: int
+    asked: Asked, registered: Registered, judge: Judge, carrier: Any, owner: str, now: int
 ) -> Order:
     """Judge what is asked and return the order.
 
@@ -53,14 +61,10 @@ def make_order(
     data, wrong = judge.read(registration, offer, "input", asked.value)
     if wrong:
         raise ContractError("invalid_input", f"{asked.capability}: {'; '.join(wrong)}")
-    who = asked.attribution or Attribution()
-    attributed = getattr(carrier, "attributed", None)
-    if attributed is not None:
-        who = attributed(asked.value, who)
-    estimate = asked.estimate
-    if estimate is None:
-        foresee = getattr(carrier, "estimate", None)
-        estimate = () if foresee is None else foresee(asked.value)
+    who, estimate = asked.attribution or Attribution(), asked.estimate
+    if _foresees(type(carrier)):
+        who = carrier.attributed(asked.value, who)
+        estimate = carrier.estimate(asked.value) if estimate is None else estimate
     return Order(
         provider,
         registered.event,
@@ -75,7 +79,7 @@ def make_order(
         asked.remind_every_s,
         asked.idempotency_key,
         msgspec.structs.replace(who, provider=provider, capability=asked.capability),
-        estimate,
+        estimate or (),
         asked.cause,
         asked.keep_content,
     )

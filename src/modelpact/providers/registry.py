@@ -65,9 +65,18 @@ class Registry:
         return self._ledger.write(self.registering(registration, cause=cause, by_itself=by_itself))
 
     def registering(
-        self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
+        self,
+        registration: Registration,
+        *,
+        cause: str | None = None,
+        by_itself: bool = False,
+        vouched: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
     ) -> Callable[[Transaction], Event]:
-        """Check a registration and return the work that keeps it."""
+        """Check a registration and return the work that keeps it.
+
+        An active provider changes its identity only if `vouched` says of its registration so far
+        that its signing key signed for that; the signing key stays the same then.
+        """
         check_registration(registration)
         plain = plain_upstream(registration.base_url, self._plain_http)
         if self._profile.require_identity and not (
@@ -80,15 +89,20 @@ class Registry:
             )
 
         def work(tx: Transaction) -> Event:
-            before = tx.execute(
-                "SELECT identity, state FROM providers WHERE id = ?", (registration.id,)
+            rows = tx.execute(
+                "SELECT registration, state FROM providers WHERE id = ?", (registration.id,)
             )
-            if before and before[0][1] == "active" and before[0][0] != registration.identity:
-                raise ContractError(
-                    "identity_mismatch",
-                    f"{registration.id} is registered with another identity; deregister it first",
-                )
-            if before and before[0][1] == "expelled" and by_itself:
+            before, state = (_REGISTRATION.decode(rows[0][0]), rows[0][1]) if rows else (None, "")
+            rotated = None
+            if before and state == "active" and before.identity != registration.identity:
+                rotated = before.identity
+                if before.signing_key != registration.signing_key or not vouched(before):
+                    raise ContractError(
+                        "identity_mismatch",
+                        f"{registration.id} is registered with another identity, and its signing "
+                        "key did not sign this; deregister it first",
+                    )
+            if state == "expelled" and by_itself:
                 raise ContractError(
                     "expelled",
                     f"{registration.id} was deregistered for a violation: an operator registers it "
@@ -111,6 +125,13 @@ class Registry:
                     tx.now,
                 ),
             )
+            if rotated is not None:
+                keys = {
+                    "provider": registration.id,
+                    "from": rotated,
+                    "to": registration.identity,
+                }
+                tx.append(Draft(ENVELOPE, "key.rotated", keys, event.id))
             if plain is not None:
                 allowed = {"provider": registration.id, "host": plain}
                 tx.append(Draft(ENVELOPE, "upstream.allowed", allowed, event.id))

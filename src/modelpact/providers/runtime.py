@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -57,6 +57,7 @@ class Runtime:
         carriers: Mapping[str, Carrier] | None = None,
         default_carrier: Carrier | None = None,
         plain_http: frozenset[str] = frozenset(),
+        not_told: Callable[[Registration, str], None] = lambda registration, why: None,  # noqa: ARG005
     ) -> None:
         self.ledger = ledger
         self.name = name
@@ -64,6 +65,8 @@ class Runtime:
         self.registry = Registry(ledger, self.profile, plain_http)
         self.carriers = dict(carriers or {})
         self.default_carrier = default_carrier
+        self.not_told = not_told
+        """Called with a provider that did not hear of a cancellation, and why."""
         self.now = steady(ledger.clock)
         self.delivery = Delivery(ledger, self._overdue)
         self.tallies: dict[str, Tally] = {}

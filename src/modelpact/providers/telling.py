@@ -25,11 +25,13 @@ async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> Non
 
 
 async def tell(runtime: "Runtime", registration: Registration, cancelled: list[Invocation]) -> None:
-    """Tell one provider; after the first time that it does not hear, let it be."""
+    """Tell one provider; after the first time that it does not hear, say so and let it be."""
     for invocation in cancelled:
         try:
             async with asyncio.timeout(_SECONDS):
                 await runtime.carrier(registration).cancel(registration, invocation)
         except (ModelpactError, TimeoutError) as error:
-            _LOG.info("%s did not hear of a cancellation: %s", registration.id, error)
+            why = str(error) or f"no answer within {_SECONDS:g} seconds"
+            _LOG.info("%s did not hear of a cancellation: %s", registration.id, why)
+            runtime.not_told(registration, why)
             return

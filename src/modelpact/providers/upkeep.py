@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from modelpact.ledger.event import Draft
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("modelpact.providers")
 _MOST_AT_ONCE: Final = 1_000
 _AGAIN_SECONDS: Final = 1.0
+_PRUNE_SECONDS: Final = 60.0
+_PIECES_KEPT: Final = 3_600 * 1_000_000_000
 
 
 async def expire(runtime: "Runtime") -> list[Invocation]:
@@ -128,12 +131,38 @@ async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
     return await runtime.fail(invocation, "interrupted", what)
 
 
+async def prune(runtime: "Runtime") -> int:
+    """Delete the pieces of answers that were settled an hour ago; the answers stay.
+
+    Until then whoever follows an invocation gets every piece of it. Returns how many invocations
+    lost theirs.
+    """
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
+        "SELECT i.id FROM (SELECT DISTINCT invocation FROM partials) p "
+        "JOIN invocations i ON i.id = p.invocation WHERE i.settled < ? LIMIT ?",
+        (runtime.now() - _PIECES_KEPT, _MOST_AT_ONCE),
+    )
+
+    def work(tx: Transaction) -> None:
+        for row in rows:
+            tx.execute("DELETE FROM partials WHERE invocation = ?", row)
+
+    if rows:
+        await runtime.ledger.write_async(work)
+    return len(rows)
+
+
 async def keep_up(runtime: "Runtime", every_s: float = 1.0) -> None:
-    """Enforce deadlines and record reminders until cancelled, whatever the store does."""
+    """Enforce deadlines, record reminders and prune until cancelled, whatever the store does."""
+    pruned = -_PRUNE_SECONDS
     while True:
         try:
             await expire(runtime)
             await remind(runtime)
+            if time.monotonic() - pruned > _PRUNE_SECONDS:
+                await prune(runtime)
+                pruned = time.monotonic()
         except LedgerError as error:
             _LOG.warning("upkeep waits for the store: %s", error)
         await asyncio.sleep(every_s)

@@ -13,10 +13,12 @@ from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
 from modelpact.providers.binding.answers import read_answer, read_partial
 from modelpact.providers.binding.messages import (
+    ACKNOWLEDGED,
     JSON,
     CorrectionMessage,
     SignalMessage,
     decode,
+    registering,
     verify_message,
 )
 from modelpact.providers.carrier import Breach
@@ -107,8 +109,9 @@ class Surface:
         raise Refused(404, "no such path")
 
     async def _register(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
+        body, header = await request.body(), request.headers.get(HEADER)
         try:
-            data = msgspec.json.decode(await request.body())
+            data = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"registration: {error}") from None
         registration = read_registration(data)
@@ -123,7 +126,15 @@ class Surface:
                 "identity_mismatch",
                 f"your certificate says {named[0]:.80}, not modelpact:provider:{registration.id}",
             )
-        work = self._runtime.registry.registering(registration, by_itself=True)
+
+        def vouched(before: Registration) -> bool:
+            try:
+                verify_message(before, registering(before.id), body, header, ACKNOWLEDGED)
+            except Breach:
+                return False
+            return True
+
+        work = self._runtime.registry.registering(registration, by_itself=True, vouched=vouched)
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
