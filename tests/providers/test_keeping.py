@@ -48,7 +48,9 @@ async def test_only_digests_are_stored(ledger: Ledger) -> None:
     assert (found.input, found.output) == (NotKept(digest(other)), NotKept(digest(other)))
     assert not found.kept
     assert runtime.find(kept.id).output == value
-    shapes = [[(one.type, set(one.payload)) for one in events_of(ledger, at)] for at in (kept, done)]
+    shapes = [
+        [(one.type, set(one.payload)) for one in events_of(ledger, at)] for at in (kept, done)
+    ]
     assert shapes[0] == shapes[1]
     opened, settled = events_of(ledger, done)
     assert (opened.payload["input"], settled.payload["output"]) == (digest(other), digest(other))
@@ -193,9 +195,7 @@ async def test_the_same_key_gives_the_record_but_not_the_answer(ledger: Ledger) 
 @on_loop
 async def test_what_is_answered_later_is_kept(lite: World, lite_ledger: Ledger) -> None:
     with pytest.raises(InputError, match="answered by way of the store"):
-        await echoing(lite_ledger).invoke(
-            "echo", ECHO, {}, semantics="async", keep_content=False
-        )
+        await echoing(lite_ledger).invoke("echo", ECHO, {}, semantics="async", keep_content=False)
     assert lite_ledger.events("invocations/runtime") == []
     async with lite.hosting(lite_ledger) as host, faking(lite) as fake:
         host.runtime.registry.register(fake.registration)
