@@ -1,7 +1,6 @@
 """Orders: what a caller asks of a provider, judged by the provider's registration."""
 
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -30,14 +29,19 @@ class Asked(msgspec.Struct, frozen=True):
     keep_content: bool
 
 
-@lru_cache(maxsize=256)
-def _foresees(kind: type) -> bool:
-    """Tell whether carriers of a kind foresee; asking the protocol each time is slow."""
-    return issubclass(kind, Foresees)
+_FORESEES: Final[dict[type, bool]] = {}
+
+
+def _foresees(carrier: object) -> TypeGuard[Foresees]:
+    """Tell whether a carrier foresees; asking the protocol each time is slow."""
+    kind = type(carrier)
+    if kind not in _FORESEES:
+        _FORESEES[kind] = isinstance(carrier, Foresees)
+    return _FORESEES[kind]
 
 
 def make_order(
-    asked: Asked, registered: Registered, judge: Judge, carrier: Any, owner: str, now: int
+    asked: Asked, registered: Registered, judge: Judge, carrier: object, owner: str, now: int
 ) -> Order:
     """Judge what is asked and return the order.
 
@@ -62,7 +66,7 @@ def make_order(
     if wrong:
         raise ContractError("invalid_input", f"{asked.capability}: {'; '.join(wrong)}")
     who, estimate = asked.attribution or Attribution(), asked.estimate
-    if _foresees(type(carrier)):
+    if _foresees(carrier):
         who = carrier.attributed(asked.value, who)
         estimate = carrier.estimate(asked.value) if estimate is None else estimate
     return Order(
