@@ -55,7 +55,8 @@ class Batch:
     def gone_stale(self, error: LedgerError) -> Stale:
         """Note that the whole batch must be done again, and return how to say so."""
         self.stale = error
-        return Stale(f"another writer was first: {error}")
+        said = "another writer was first: " if isinstance(error, Conflict) else ""
+        return Stale(f"{said}{error}")
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""
