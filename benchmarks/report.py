@@ -19,6 +19,7 @@ HEADINGS = {
     "linter": "The linter",
     "memory": "Memory",
     "ledger": "The ledger",
+    "invocations": "Invocations",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
 

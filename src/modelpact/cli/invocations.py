@@ -10,13 +10,12 @@ import msgspec
 
 from modelpact.cli.common import config_option, json_option, print_json, read_json
 from modelpact.cli.render import clip, paint, table
+from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.configuration import load_configuration
 from modelpact.providers.contract import ContractError, Invocation, Registration, Reply
 from modelpact.providers.human import human_cost
 from modelpact.providers.invocations import find_invocation, list_invocations
 from modelpact.providers.judging import Judge
-from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.strict_json import parse_json
@@ -134,18 +133,18 @@ def answer_command(
     elif file is not None:
         output = read_json(file)
     with open_ledger(store, config_path) as ledger:
-        runtime = Runtime(ledger, profile=profile_in_force(load_configuration(config_path)))
+        runtime = make_runtime(ledger, config_path)
         found = runtime.find(invocation)
         registration = _human(runtime, found)
         if not error:
             offer = registration.offer(found.capability)
-            wrong = Judge().findings(registration, offer, "output", output)
+            _, wrong = Judge().read(registration, offer, "output", output)
             if wrong:
                 raise InputError(f"the answer does not fit: {'; '.join(wrong)}")
         if found.state != "open":
             raise _too_late(found)
         cost = human_cost(registration, found, ledger.clock())
-        done = asyncio.run(runtime.settle(Reply(found.id, output, error, cost)))
+        done = asyncio.run(runtime.take(registration, found, Reply(found.id, output, error, cost)))
     if (done.error or "").startswith("deadline:"):
         raise _too_late(done)
     if as_json:
@@ -163,13 +162,14 @@ def answer_command(
 def cancel_command(
     invocation: str, reason: str, store: str | None, config_path: Path | None, as_json: bool
 ) -> None:
-    """Cancel an open invocation; exit 1 if it is settled already."""
+    """Cancel an open invocation and tell its provider; exit 1 if it is settled already."""
     with open_ledger(store, config_path) as ledger:
-        runtime = Runtime(ledger, profile=profile_in_force(load_configuration(config_path)))
-        before = runtime.find(invocation)
+        before = find_invocation(ledger, invocation)
         if before.state != "open":
             raise _too_late(before)
-        done = asyncio.run(runtime.cancel(invocation, reason))
+        done = asyncio.run(
+            with_reach(ledger, config_path, lambda runtime: runtime.cancel(invocation, reason))
+        )
     if as_json:
         print_json(_as_json(done))
     else:

@@ -10,13 +10,11 @@ import msgspec
 
 from modelpact.cli.common import config_option, json_option, print_json
 from modelpact.cli.render import paint, table
+from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.configuration import load_configuration
 from modelpact.ledger.reader import Reader
 from modelpact.providers.contract import ContractError, Policy, Registration, read_registration
-from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.registry import find_provider, list_providers
-from modelpact.providers.runtime import Runtime
 from modelpact.providers.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, UnknownName
 from modelpact.vocabulary.strict_json import parse_json
@@ -107,15 +105,9 @@ def register_command(
 ) -> None:
     """Register a provider from FILE (JSON or TOML); exit 1 if the contract does not allow it."""
     registration = read_registration(_read(file))
-    settings = load_configuration(config_path)
     with open_ledger(store, config_path) as ledger:
-        runtime = Runtime(
-            ledger,
-            profile=profile_in_force(settings),
-            plain_http=frozenset(settings.contract.plain_http),
-        )
         try:
-            event = runtime.registry.register(registration)
+            event = make_runtime(ledger, config_path).registry.register(registration)
         except ContractError as error:
             raise _refused(error) from None
     if as_json:
@@ -144,11 +136,15 @@ def deregister_command(
     as_json: bool,
 ) -> None:
     """Stop routing to a provider; exit 1 if it is not active."""
-    settings = load_configuration(config_path)
     with open_ledger(store, config_path) as ledger:
-        runtime = Runtime(ledger, profile=profile_in_force(settings))
         try:
-            event = asyncio.run(runtime.deregister(provider, reason, policy))
+            event = asyncio.run(
+                with_reach(
+                    ledger,
+                    config_path,
+                    lambda runtime: runtime.deregister(provider, reason, policy),
+                )
+            )
         except ContractError as error:
             raise _refused(error) from None
     if as_json:

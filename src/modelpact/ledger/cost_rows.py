@@ -112,21 +112,24 @@ def record_rows(
 
 
 def write_costs(
-    connection: Connection, rows: list[CostRow], writer: str, known: set[Attribution]
+    connection: Connection, rows: list[CostRow], writer: str, known: dict[Attribution, int]
 ) -> None:
-    """Write rows, and add them to the sums of their hours; each writer has sums of its own."""
-    ids = {row.attribution: attribution_id(row.attribution) for row in rows}
-    fresh = [
-        (number, *msgspec.structs.astuple(who)) for who, number in ids.items() if who not in known
-    ]
-    if fresh:
+    """Write rows, and add them to the sums of their hours; each writer has sums of its own.
+
+    `known` are the numbers of the attributions that are in the store.
+    """
+    unknown = {row.attribution for row in rows if row.attribution not in known}
+    ids = {who: attribution_id(who) for who in unknown}
+    if ids:
+        fresh = [(number, *msgspec.structs.astuple(who)) for who, number in ids.items()]
         marks = ", ".join("?" * (1 + len(_NAMES)))
         sql = f"INSERT INTO attributions VALUES ({marks}) ON CONFLICT DO NOTHING"
         connection.many(sql, sorted(fresh))
+        known.update(ids)
     written: list[Row] = []
     hours: dict[Row, list[int]] = {}
     for row in rows:
-        number = ids[row.attribution]
+        number = known[row.attribution]
         written.append(
             (
                 row.envelope,
@@ -151,7 +154,6 @@ def write_costs(
                 sums[place] += amount
     connection.many(_INSERT, written)
     connection.many(_ADD, [(*key, *hours[key]) for key in sorted(hours)])
-    known.update(ids)
 
 
 _INSERT: Final = f"INSERT INTO costs VALUES ({', '.join('?' * 17)})"

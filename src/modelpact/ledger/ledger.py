@@ -14,8 +14,9 @@ from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader, read_event
+from modelpact.ledger.rows import Known
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
-from modelpact.ledger.transaction import Known, Transaction
+from modelpact.ledger.transaction import Transaction
 from modelpact.ledger.waiting import Item, Waiter, Work
 from modelpact.ledger.writer import Clock, Writer
 

@@ -14,6 +14,7 @@ from modelpact.ledger.store import (
     Params,
     Refused,
     Row,
+    parted,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class PostgresStore:
 class PostgresConnection:
     """A connection to PostgreSQL."""
 
+    sees_others = False
+
     def __init__(self, raw: "psycopg.Connection[Any]") -> None:
         self._raw = raw
 
@@ -60,15 +63,16 @@ class PostgresConnection:
         """Run a statement and return how many rows it changed."""
         return self._run(sql, params).rowcount
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run an `INSERT … VALUES (?, …)` of several rows: one statement, one parameter."""
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        """Run a statement with `VALUES (?, …)` of several rows: one statement, one parameter."""
         if len(rows) == 1:
-            self._run(sql, rows[0])
-        elif rows:
-            kinds = "".join("n" if _numbers(column) else "t" for column in zip(*rows, strict=True))
-            with _told():
-                given = msgspec.json.encode(rows).decode()
-                self._raw.execute(_from_json(sql, kinds).encode(), (given,))
+            return self._run(sql, rows[0]).rowcount
+        if not rows:
+            return 0
+        kinds = "".join("n" if _numbers(column) else "t" for column in zip(*rows, strict=True))
+        with _told():
+            given = msgspec.json.encode(rows).decode()
+            return self._raw.execute(_from_json(sql, kinds).encode(), (given,)).rowcount
 
     def _run(self, sql: str, params: Params) -> "psycopg.Cursor[Any]":
         with _told():
@@ -126,12 +130,14 @@ def _from_json(sql: str, kinds: str) -> str:
 
     Hundreds of parameters would each be converted in Python; one text is not.
     """
-    head, _, rest = sql.partition("VALUES (")
-    marks, _, rest = rest.partition(")")
+    head, marks, rest = parted(sql)
+    columns = marks.split(", ")
     for place, kind in enumerate(kinds):
         cast = "::bigint" if kind == "n" else ""
-        marks = marks.replace("?", f"(given.row->>{place}){cast}", 1)
-    return f"{head}SELECT {marks} FROM jsonb_array_elements(%s::jsonb) AS given (row){rest}"
+        value = columns[place].replace("?", f"(given.row->>{place}){cast}")
+        columns[place] = f"{value} AS column{place + 1}"
+    given = "jsonb_array_elements(%s::jsonb) AS given (row)"
+    return f"{head}SELECT {', '.join(columns)} FROM {given}{rest}"
 
 
 def _numbers(column: tuple[Any, ...]) -> bool:

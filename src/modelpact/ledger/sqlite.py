@@ -89,6 +89,8 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 class SqliteConnection:
     """A connection to SQLite."""
 
+    sees_others = True
+
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
         self._seen = -1
@@ -103,11 +105,10 @@ class SqliteConnection:
         with _told():
             return self._raw.execute(sql, params).rowcount
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be."""
         with _told():
-            for statement, flat in spread(sql, rows):
-                self._raw.execute(statement, flat)
+            return sum(self._raw.execute(*one).rowcount for one in spread(sql, rows))
 
     def begin(self, *, alone: bool = False) -> bool:  # noqa: ARG002
         """Begin a transaction that may write; there is only ever one."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from modelpact.ledger.schema import MIGRATIONS
@@ -38,19 +39,25 @@ class Refused(LedgerError):
 class Connection(Protocol):
     """One connection to a store. Placeholders are `?` in either."""
 
+    sees_others: bool
+    """Whether `begin` notices that others wrote; else what they may change is to be looked up."""
+
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement and return its rows, if it has any."""
 
     def changed(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
 
-    def many(self, sql: str, rows: Sequence[Params]) -> None:
-        """Run an `INSERT … VALUES (?, …)` of several rows, in as few statements as can be."""
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be.
+
+        Returns how many rows it changed.
+        """
 
     def begin(self, *, alone: bool = False) -> bool:
         """Begin a transaction that may write; `alone`: nobody else writes events meanwhile.
 
-        Returns whether somebody else may have written since the last one began.
+        Returns whether somebody else has written since the last one began, as far as it sees that.
         """
 
     def commit(self) -> None:
@@ -90,23 +97,31 @@ def open_store(url: str) -> Store:
 
 
 def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements that insert many rows at once, of few sizes, so that they stay prepared.
+    """Yield statements that take many rows at once, of few sizes, so that they stay prepared.
 
-    One statement is one step: a thread that inserts row by row gives way to all others each time.
+    One statement is one step: a thread that goes row by row gives way to all others each time.
     """
     start = 0
     while start < len(rows):
         size = min(_LARGEST_STEP, 1 << ((len(rows) - start).bit_length() - 1))
-        flat = [value for row in rows[start : start + size] for value in row]
-        yield _widened(sql, size), flat
+        yield _widened(sql, size), list(chain.from_iterable(rows[start : start + size]))
         start += size
 
 
 @lru_cache(maxsize=128)
 def _widened(sql: str, size: int) -> str:
-    head, values, rest = sql.partition("VALUES ")
-    marks, close, rest = rest.partition(")")
-    return f"{head}{values}{', '.join([marks + close] * size)}{rest}"
+    head, marks, rest = parted(sql)
+    return f"{head}VALUES {', '.join([f'({marks})'] * size)}{rest}"
+
+
+def parted(sql: str) -> tuple[str, str, str]:
+    """Part a statement into what stands before `VALUES`, in its parentheses, and after them."""
+    head, _, rest = sql.partition("VALUES (")
+    depth, end = 1, 0
+    while depth:
+        depth += {"(": 1, ")": -1}.get(rest[end], 0)
+        end += 1
+    return head, rest[: end - 1], rest[end:]
 
 
 _LARGEST_STEP: Final = 128

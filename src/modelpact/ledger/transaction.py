@@ -1,17 +1,18 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
-from typing import Final, NamedTuple
+from collections.abc import Hashable
+from typing import Any, Final
 
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint
-from modelpact.ledger.cost_rows import CostRow, record_rows, standing_cost, write_costs
-from modelpact.ledger.costs import Attribution, CostRecord
-from modelpact.ledger.event import GENESIS, Draft, Event, check_name, check_type, event_hash
-from modelpact.ledger.store import Conflict, Connection, LedgerError, Params, Row
+from modelpact.ledger.cost_rows import record_rows, standing_cost
+from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
+from modelpact.ledger.rows import Head, Known, Rows
+from modelpact.ledger.store import Conflict, Connection, LedgerError, Params, Refused, Row
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"
-_MOST_KNOWN: Final = 10_000
 
 
 class EnvelopeClosed(LedgerError):
@@ -22,81 +23,6 @@ class Stale(LedgerError):
     """Another writer went first: the batch must be done again."""
 
 
-class Head(NamedTuple):
-    """The last event of an envelope."""
-
-    sequence: int = 0
-    hash: str = GENESIS
-    time: int = 0
-    archived: bool = False
-
-
-class Known:
-    """What a writer remembers from batch to batch, so that it need not look."""
-
-    def __init__(self, writer: str) -> None:
-        self.writer = writer
-        self.heads: dict[str, Head] = {}
-        self.attributions: set[Attribution] = set()
-
-    def forget(self) -> None:
-        """Look again from now on."""
-        self.heads.clear()
-        self.attributions.clear()
-
-    def trim(self) -> None:
-        """Forget what has become too much."""
-        if len(self.heads) + len(self.attributions) > _MOST_KNOWN:
-            self.forget()
-
-
-class Rows:
-    """Rows that wait to be written together."""
-
-    __slots__ = ("checkpoints", "costs", "envelopes", "events", "signers")
-
-    def __init__(self) -> None:
-        self.envelopes: list[Row] = []
-        self.events: list[Row] = []
-        self.costs: list[CostRow] = []
-        self.checkpoints: list[Row] = []
-        self.signers: list[tuple[str, str]] = []
-
-    def extend(self, more: "Rows") -> None:
-        """Take over another's rows."""
-        self.events += more.events
-        if more.envelopes:
-            self.envelopes += more.envelopes
-        if more.costs:
-            self.costs += more.costs
-        if more.checkpoints:
-            self.checkpoints += more.checkpoints
-        if more.signers:
-            self.signers += more.signers
-
-    def write(self, connection: Connection, known: Known) -> None:
-        """Write the rows and keep none."""
-        if self.envelopes:
-            connection.many(_ENVELOPE, self.envelopes)
-        if self.events:
-            connection.many(_EVENT, self.events)
-        if self.costs:
-            write_costs(connection, self.costs, known.writer, known.attributions)
-        if self.signers:
-            connection.many(_SIGNER, list(dict(self.signers).items()))
-        if self.checkpoints:
-            connection.many(_CHECKPOINT, self.checkpoints)
-        for name in self.__slots__:
-            setattr(self, name, [])
-
-
-_ENVELOPE: Final = "INSERT INTO envelopes VALUES (?, ?, ?, ?, NULL) ON CONFLICT (id) DO NOTHING"
-_EVENT: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_CHECKPOINT: Final = "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_SIGNER: Final = (
-    "INSERT INTO signers VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET keys = excluded.keys "
-    "WHERE LENGTH(excluded.keys) > LENGTH(signers.keys)"
-)
 _CLOSE: Final = "UPDATE envelopes SET archived = ? WHERE id = ?"
 _HEAD: Final = (
     "SELECT sequence, hash, time, (SELECT archived FROM envelopes WHERE id = events.envelope) "
@@ -107,24 +33,30 @@ _HEAD: Final = (
 class Batch:
     """Work that shares a commit: its connection, and the rows that are yet to be written."""
 
-    def __init__(self, connection: Connection, known: Known) -> None:
+    def __init__(self, connection: Connection, known: Known, *, certain: bool = False) -> None:
         self.connection = connection
         self.known = known
+        self.certain = certain
         self.rows = Rows()
         self.events: list[Event] = []
-        self.stale: Conflict | None = None
+        self.stale: LedgerError | None = None
 
     def flush(self) -> None:
         """Write the rows that wait."""
         self.write(self.rows)
 
     def write(self, rows: Rows) -> None:
-        """Write rows; where another was first, the whole batch is stale."""
+        """Write rows; where another was first, or one is refused, the whole batch is stale."""
         try:
             rows.write(self.connection, self.known)
-        except Conflict as error:
-            self.stale = error
-            raise Stale(f"another writer was first: {error}") from None
+        except (Conflict, Refused) as error:
+            raise self.gone_stale(error) from None
+
+    def gone_stale(self, error: LedgerError) -> Stale:
+        """Note that the whole batch must be done again, and return how to say so."""
+        self.stale = error
+        said = "another writer was first: " if isinstance(error, Conflict) else ""
+        return Stale(f"{said}{error}")
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""
@@ -140,11 +72,21 @@ class Batch:
 class Transaction:
     """What work may do: append events, read and write tables. It is kept whole or not at all.
 
-    Events wait until the batch is written together; a savepoint is set only for work that touches
-    tables of its own. Work may be run again where another writer was first.
+    Rows wait until the batch is written together; a savepoint is set only for work that runs
+    statements of its own. Work may be run again where another writer was first.
     """
 
-    __slots__ = ("_costed", "_failed", "_moved", "_rows", "_saved", "batch", "events", "now")
+    __slots__ = (
+        "_costed",
+        "_facts",
+        "_failed",
+        "_moved",
+        "_rows",
+        "_saved",
+        "batch",
+        "events",
+        "now",
+    )
 
     def __init__(self, batch: Batch, now: int) -> None:
         self.batch = batch
@@ -153,9 +95,45 @@ class Transaction:
         self._rows = Rows()
         self._moved: dict[str, Head] = {}
         self._costed: set[tuple[str, int]] = set()
+        self._facts: dict[Hashable, Any] = {}
         self.now = now
         """The time of everything in this transaction, in nanoseconds."""
         self.events: list[Event] = []
+
+    @property
+    def certain(self) -> bool:
+        """Whether to look instead of assuming: what was assumed at first turned out wrong."""
+        return self.batch.certain
+
+    def recall(self, fact: Hashable) -> Any:
+        """Return what was remembered under this name and cannot have changed since, or None."""
+        facts = self._facts if fact in self._facts else self.batch.known.facts
+        return facts.get(fact)
+
+    def remember(self, fact: Hashable, value: Any) -> None:
+        """Remember what is so once this is kept, for as long as nobody else writes."""
+        self._facts[fact] = value
+
+    def look(self, sql: str, params: Params = ()) -> list[Row]:
+        """Read what is in the store; rows that wait to be written are not seen."""
+        try:
+            return self.batch.connection.execute(sql, params)
+        except (Conflict, Refused) as error:
+            raise self.batch.gone_stale(error) from None
+
+    def insert(self, sql: str, row: Row) -> None:
+        """Insert a row together with others; if its key is taken, the work is run again."""
+        self._rows.inserts.setdefault(sql, []).append(row)
+
+    def change(self, sql: str, row: Row) -> None:
+        """Change the row that the first value names, together with others.
+
+        `sql` is an `UPDATE … FROM (VALUES (?, …))`, in whose conditions stands what is assumed; if
+        that is not so, the work is run again, and is then to be `certain`.
+        """
+        if self.batch.rows.changing(row[0]):
+            self.batch.flush()
+        self._rows.changes.setdefault(sql, {})[row[0]] = row
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement and return its rows; it sees everything before it."""
@@ -273,6 +251,7 @@ class Transaction:
         else:
             self.batch.rows.extend(self._rows)
         self.batch.known.heads.update(self._moved)
+        self.batch.known.facts.update(self._facts)
         self.batch.events += self.events
 
     def drop(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
+from modelpact.ledger.rows import Known
 from modelpact.ledger.store import (
     Connection,
     LedgerError,
@@ -19,7 +20,7 @@ from modelpact.ledger.store import (
     LedgerUncertain,
     Store,
 )
-from modelpact.ledger.transaction import Batch, Known, Stale, Transaction
+from modelpact.ledger.transaction import Batch, Stale, Transaction
 from modelpact.ledger.waiting import Done, Item, settle
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ class Writer:
         done: list[Done] = []
         batch: Batch | None = None
         try:
-            batch = Batch(self._connected(), self._known)
+            batch = Batch(self._connected(), self._known, certain=alone)
             self._known.trim()
             if batch.connection.begin(alone=alone):
                 self._known.forget()
+            elif not batch.connection.sees_others:
+                self._known.facts.clear()
             for item in items:
                 done.append((item, *self._one(batch, item)))
             signed = self._sign_due(batch)

@@ -1,10 +1,11 @@
 """Carriers: what takes invocations to a provider, in this process or over a wire."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -37,7 +38,10 @@ class Unreachable(ModelpactError):
 
 
 class Carrier(Protocol):
-    """What takes invocations to a provider. It raises `Breach` or `Unreachable`."""
+    """What takes invocations to a provider. It raises `Breach` or `Unreachable`.
+
+    One that `Foresees` is asked before an invocation is recorded.
+    """
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
         """Take a synchronous or asynchronous invocation there."""
@@ -52,3 +56,14 @@ class Carrier(Protocol):
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         """Tell the provider that nobody waits for this any more."""
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A carrier that knows beforehand what a call may cost, and more of whom it is for."""
+
+    def estimate(self, value: Any) -> tuple[CostLine, ...]:
+        """Return what a call with this input may cost."""
+
+    def attributed(self, value: Any, who: Attribution) -> Attribution:
+        """Return who a call with this input is for, given what the caller said of that."""

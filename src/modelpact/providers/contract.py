@@ -144,6 +144,12 @@ def _check_trust(one: Registration) -> None:
         raise InputError("registration.identity: needed with https, it is pinned")
 
 
+class NotKept(msgspec.Struct, frozen=True):
+    """What stands for an input or an output of which only the digest was kept."""
+
+    digest: str
+
+
 class Invocation(msgspec.Struct, frozen=True):
     """One invocation: recorded before it leaves, settled once."""
 
@@ -169,6 +175,8 @@ class Invocation(msgspec.Struct, frozen=True):
     answered: int | None = None
     """When the provider's final answer came, in time or late."""
     reminders: int = 0
+    kept: bool = True
+    """Whether its content is in the store; else only the caller who was answered has it."""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -40,6 +40,8 @@ class Delivery:
 
     def _heard(self, event: Event) -> None:
         """Wake whoever waits; called by the ledger's thread."""
+        if not self._waiting:
+            return
         for waker in tuple(self._waiting.get(str(event.payload.get("invocation")), ())):
             loop = self._loops.get(waker)
             if loop is not None:
@@ -57,8 +59,7 @@ class Delivery:
             while True:
                 waker.clear()
                 try:
-                    found = find_invocation(self._ledger, invocation_id)
-                    pieces = self._pieces(invocation_id, after)
+                    found, pieces = await asyncio.to_thread(self._look, invocation_id, after)
                 except LedgerUnavailable as error:  # the store comes back, and has them all
                     _LOG.warning("%s waits for the store: %s", invocation_id, error)
                     await asyncio.sleep(_LOOK_SECONDS)
@@ -81,10 +82,13 @@ class Delivery:
             if not wakers:
                 del self._waiting[invocation_id]
 
-    def _pieces(self, invocation_id: str, after: int) -> list[Partial]:
+    def _look(self, invocation_id: str, after: int) -> tuple[Invocation, list[Partial]]:
+        """Return an invocation, and its pieces; those of one that is settled are all there."""
+        found = find_invocation(self._ledger, invocation_id)
         rows = self._ledger.read(
             "SELECT number, content FROM partials WHERE invocation = ? AND number > ? "
             "ORDER BY number",
             (invocation_id, after),
         )
-        return [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]
+        pieces = [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]
+        return found, pieces

@@ -15,7 +15,7 @@ _WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 async def end(
-    ledger: Ledger, profile: Profile, invocation_id: str, outcome: Outcome
+    ledger: Ledger, profile: Profile, invocation: Invocation, outcome: Outcome
 ) -> tuple[Invocation, list[Invocation]]:
     """Settle an invocation; a store that is away is asked again for a few seconds."""
     again = False
@@ -23,13 +23,13 @@ async def end(
         try:
             return await ledger.write_async(
                 lambda tx, again=again: settling.settle(  # type: ignore[misc]
-                    tx, profile, invocation_id, outcome, again=again
+                    tx, profile, invocation, outcome, again=again
                 )
             )
         except LedgerUnavailable as error:
             if wait is None:
                 raise
             again = again or isinstance(error, LedgerUncertain)
-            _LOG.warning("%s waits for the store: %s", invocation_id, error)
+            _LOG.warning("%s waits for the store: %s", invocation.id, error)
             await asyncio.sleep(wait)
     raise AssertionError("the last try returns or raises")

@@ -10,8 +10,9 @@ from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import Reader
-from modelpact.providers.contract import ContractError, Invocation
+from modelpact.providers.contract import ContractError, Invocation, NotKept
 
+_DIGEST: Final = "sha256:"
 COLUMNS: Final = (
     "id, provider, capability, semantics, state, input, envelope, event, created, deadline, "
     "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders"
@@ -48,18 +49,19 @@ def list_invocations(
 
 def read_row(row: tuple[Any, ...]) -> Invocation:
     """Make an invocation of its row."""
+    asked = _content(row[5])
     return Invocation(
         id=row[0],
         provider=row[1],
         capability=row[2],
         semantics=row[3],
         state=row[4],
-        input=msgspec.json.decode(row[5]),
+        input=asked,
         envelope=row[6],
         event=row[7],
         created=row[8],
         deadline=row[9],
-        output=None if row[10] is None else msgspec.json.decode(row[10]),
+        output=None if row[10] is None else _content(row[10]),
         error=row[11],
         settled_by=row[12],
         partials=row[13],
@@ -68,7 +70,13 @@ def read_row(row: tuple[Any, ...]) -> Invocation:
         acknowledged=row[16],
         answered=row[17],
         reminders=row[18],
+        kept=not isinstance(asked, NotKept),
     )
+
+
+def _content(text: str) -> Any:
+    """Read a content; a digest, which is no JSON, stands for one that was not kept."""
+    return NotKept(text) if text.startswith(_DIGEST) else msgspec.json.decode(text)
 
 
 def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
@@ -92,20 +100,21 @@ def plain(text: str, limit: int = 500) -> str:
     return text[:limit].encode("utf-8", "replace").decode()
 
 
-def digest(value: Any) -> str:
-    """Return the hash by which an event names a content that it does not hold."""
-    return f"sha256:{hashlib.sha256(msgspec.json.encode(value)).hexdigest()}"
+def digest(data: bytes) -> str:
+    """Return the hash by which an event names a content, in JSON, that it does not hold."""
+    return _DIGEST + hashlib.sha256(data).hexdigest()
 
 
-def check_json(value: Any) -> None:
-    """Refuse values that JSON cannot carry; fractions may stand in inputs and outputs."""
+def encoded(value: Any) -> bytes:
+    """Write a content, or refuse what JSON cannot carry; fractions may stand in it."""
     try:
-        msgspec.json.encode(value)
-        finite = _finite(value)
+        data = msgspec.json.encode(value)
+        finite = b"null" not in data or _finite(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"not JSON: {error}") from None
     if not finite:
         raise NotCanonical("not JSON: a number is not finite")
+    return data
 
 
 def _finite(value: Any) -> bool:

@@ -6,7 +6,7 @@ from modelpact.emulation.validation import Schema
 from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply, cost_violation
-from modelpact.providers.invocations import check_json
+from modelpact.providers.invocations import encoded
 from modelpact.providers.settling import Outcome
 from modelpact.vocabulary.errors import InputError
 
@@ -19,23 +19,23 @@ class Judge:
     def __init__(self) -> None:
         self._schemas: dict[tuple[str, str, str], tuple[dict[str, Any], Schema]] = {}
 
-    def findings(
+    def read(
         self, registration: Registration, offer: Offer, way: Literal["input", "output"], value: Any
-    ) -> list[str]:
-        """Return what is wrong with an input or an output, each with its place."""
+    ) -> tuple[bytes, list[str]]:
+        """Return an input or an output in JSON, and what is wrong with it, each with its place."""
         document = offer.input if way == "input" else offer.output
         key = (registration.id, offer.kind, way)
         known = self._schemas.get(key)
-        if known is None or known[0] != document:
+        if known is None or (known[0] is not document and known[0] != document):
             if len(self._schemas) >= _MOST_KEPT:
                 self._schemas.clear()
             known = (document, Schema(document, f"{offer.kind} {way}"))
             self._schemas[key] = known
         try:
-            check_json(value)
+            data = encoded(value)
         except NotCanonical as error:
-            return [str(error)]
-        return known[1].findings(value)
+            return b"", [str(error)]
+        return data, known[1].findings(value)
 
     def outcome(self, registration: Registration, invocation: Invocation, reply: Reply) -> Outcome:
         """Judge an answer: its output, and what it says to have cost."""
@@ -48,13 +48,19 @@ class Judge:
             lines, problem = (), str(told)
         if problem:
             violation, detail = "misstated_cost", problem
-        error = reply.error
+        error, data = reply.error, b""
         if not error:
-            wrong = self.findings(registration, offer, "output", reply.output)
+            data, wrong = self.read(registration, offer, "output", reply.output)
             if wrong:
                 violation, detail = "invalid_response", "; ".join(wrong)
                 error = f"invalid response: {detail}"
         record = CostRecord(lines, invocation.attribution, reply.estimate) if lines else None
         return Outcome(
-            None if error else reply.output, error, record, violation, detail, answered=True
+            None if error else reply.output,
+            error,
+            record,
+            violation,
+            detail,
+            answered=True,
+            data=data,
         )

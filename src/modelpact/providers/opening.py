@@ -1,6 +1,5 @@
 """Opening an invocation: it is recorded before it leaves."""
 
-import secrets
 from typing import Any, Final
 
 import msgspec
@@ -9,17 +8,35 @@ from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.contract import ContractError, Invocation, Semantics
+from modelpact.providers.identities import new_id
 from modelpact.providers.invocations import digest, load
+from modelpact.providers.registry import check_current
 
 SECOND: Final = 1_000_000_000
+_OPEN: Final = (
+    "INSERT INTO invocations (id, provider, capability, semantics, state, idempotency_key, "
+    "envelope, event, owner, input, attribution, partials, reminders, created, deadline, "
+    "remind_every, remind_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))"
+)
+_ACKNOWLEDGE: Final = (
+    "UPDATE invocations SET acknowledged = column2 FROM (VALUES (?, ?)) AS given "
+    "WHERE id = column1 AND state = 'open' AND acknowledged IS NULL"
+)
+
+_ONCE: Final = "idempotency key"
 
 
 class Order(msgspec.Struct, frozen=True):
     """What is to be invoked, and how."""
 
     provider: str
+    registered: str
+    """The event of the registration by which the order was judged."""
     capability: str
     value: Any
+    data: bytes
+    """The value in JSON."""
     semantics: Semantics
     owner: str
     envelope: str
@@ -31,66 +48,54 @@ class Order(msgspec.Struct, frozen=True):
     attribution: Attribution = Attribution()
     estimate: tuple[CostLine, ...] = ()
     cause: str | None = None
+    keep_content: bool = True
 
 
 def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
     """Record an invocation before it leaves, or find the one with the same idempotency key."""
+    asked = digest(order.data)
     if order.idempotency_key is not None:
-        rows = tx.execute(
-            "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
-            (order.provider, order.idempotency_key),
-        )
-        if rows:
-            known = load(tx, rows[0][0])
-            same = (order.capability, order.semantics, digest(order.value))
-            if (known.capability, known.semantics, digest(known.input)) != same:
-                raise ContractError(
-                    "idempotency_conflict",
-                    f"the idempotency key was used for another invocation, {known.id}",
-                )
+        known = _opened_before(tx, order, asked)
+        if known is not None:
             return known, False
-    active = tx.execute(
-        "SELECT 1 FROM providers WHERE id = ? AND state = 'active'", (order.provider,)
-    )
-    if not active:
-        raise ContractError(
-            "provider_deregistered", f"{order.provider} is not active; nothing is routed to it"
-        )
-    identity = f"inv_{secrets.token_urlsafe(18)}"
+    check_current(tx, order.provider, order.registered)
+    identity = new_id(tx.now)
     tx.open_envelope(order.envelope, "invocations", order.owner)
     payload = {
         "invocation": identity,
         "provider": order.provider,
         "capability": order.capability,
         "semantics": order.semantics,
-        "input": digest(order.value),
+        "input": asked,
         "estimate": msgspec.to_builtins(order.estimate),
         "attribution": msgspec.to_builtins(order.attribution),
     }
-    event = tx.append(Draft(order.envelope, "capability.invoked", payload, order.cause))
+    event = tx.append(Draft(order.envelope, "capability.invoked", payload, order.cause)).id
     now = max(tx.now, order.now)
+    deadline = None if order.deadline_s is None else now + int(order.deadline_s * SECOND)
     every = None if order.remind_every_s is None else int(order.remind_every_s * SECOND)
-    row: dict[str, Any] = {
-        "id": identity,
-        "provider": order.provider,
-        "capability": order.capability,
-        "semantics": order.semantics,
-        "state": "open",
-        "idempotency_key": order.idempotency_key,
-        "envelope": order.envelope,
-        "event": event.id,
-        "owner": order.owner,
-        "input": msgspec.json.encode(order.value).decode(),
-        "attribution": msgspec.json.encode(order.attribution).decode(),
-        "partials": 0,
-        "reminders": 0,
-        "created": tx.now,
-        "deadline": None if order.deadline_s is None else now + int(order.deadline_s * SECOND),
-        "remind_every": every,
-        "remind_at": None if every is None else now + every,
-    }
-    marks = ", ".join("?" * len(row))
-    tx.execute(f"INSERT INTO invocations ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+    tx.insert(
+        _OPEN,
+        (
+            identity,
+            order.provider,
+            order.capability,
+            order.semantics,
+            "open",
+            order.idempotency_key,
+            order.envelope,
+            event,
+            order.owner,
+            order.data.decode() if order.keep_content else asked,
+            msgspec.json.encode(order.attribution).decode(),
+            0,
+            0,
+            tx.now,
+            deadline,
+            every,
+            None if every is None else now + every,
+        ),
+    )
     opened = Invocation(
         identity,
         order.provider,
@@ -99,19 +104,44 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         "open",
         order.value,
         order.envelope,
-        event.id,
+        event,
         tx.now,
-        row["deadline"],
+        deadline,
         attribution=order.attribution,
         owner=order.owner,
+        kept=order.keep_content,
     )
+    if order.idempotency_key is not None:
+        tx.remember((_ONCE, order.provider, order.idempotency_key), identity)
     return opened, True
 
 
-def acknowledge(tx: Transaction, invocation_id: str) -> Invocation:
+def _opened_before(tx: Transaction, order: Order, asked: str) -> Invocation | None:
+    """Return the invocation that was opened with the same idempotency key, if there is one."""
+    identity = tx.recall((_ONCE, order.provider, order.idempotency_key))
+    if identity is None:
+        rows = tx.look(
+            "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
+            (order.provider, order.idempotency_key),
+        )
+        if not rows:
+            return None
+        identity = rows[0][0]
+    known = load(tx, identity)
+    before = known.input.digest if not known.kept else digest(msgspec.json.encode(known.input))
+    if (known.capability, known.semantics, before) != (order.capability, order.semantics, asked):
+        raise ContractError(
+            "idempotency_conflict",
+            f"the idempotency key was used for another invocation, {known.id}",
+        )
+    return known
+
+
+def acknowledge(tx: Transaction, invocation: Invocation) -> Invocation:
     """Note that the provider promised an answer."""
-    tx.changed(
-        "UPDATE invocations SET acknowledged = ? WHERE id = ? AND acknowledged IS NULL",
-        (tx.now, invocation_id),
-    )
-    return load(tx, invocation_id)
+    if tx.certain:
+        invocation = load(tx, invocation.id)
+        if invocation.state != "open" or invocation.acknowledged is not None:
+            return invocation
+    tx.change(_ACKNOWLEDGE, (invocation.id, tx.now))
+    return msgspec.structs.replace(invocation, acknowledged=tx.now)

@@ -1,6 +1,8 @@
 """The registry: which providers are registered, kept in the ledger's store."""
 
+import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,8 +23,19 @@ ENVELOPE = "registry"
 _REGISTRATION = msgspec.json.Decoder(Registration)
 
 
+class Registered(NamedTuple):
+    """An active provider, and the event of its registration."""
+
+    registration: Registration
+    event: str
+
+
 class Registry:
-    """Providers, registered and persisted. Nothing is routed to one that is not active."""
+    """Providers, registered and persisted. Nothing is routed to one that is not active.
+
+    Active ones are remembered; whether what is remembered still holds, `check_current` tells in
+    the transaction that relies on it.
+    """
 
     def __init__(
         self, ledger: Ledger, profile: Profile, plain_http: frozenset[str] = frozenset()
@@ -30,6 +43,17 @@ class Registry:
         self._ledger = ledger
         self._profile = profile
         self._plain_http = plain_http
+        self._remembered: dict[str, Registered] = {}
+        self._stop = ledger.bus.subscribe(self._heard, "provider.")
+
+    def close(self) -> None:
+        """Listen to the bus no longer."""
+        self._stop()
+
+    def _heard(self, event: Event) -> None:
+        """Forget a provider that came anew or went; called by the ledger's thread."""
+        if event.type != "provider.flagged":
+            self._remembered.pop(str(event.payload.get("provider")), None)
 
     def register(
         self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
@@ -41,9 +65,18 @@ class Registry:
         return self._ledger.write(self.registering(registration, cause=cause, by_itself=by_itself))
 
     def registering(
-        self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
+        self,
+        registration: Registration,
+        *,
+        cause: str | None = None,
+        by_itself: bool = False,
+        vouched: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
     ) -> Callable[[Transaction], Event]:
-        """Check a registration and return the work that keeps it."""
+        """Check a registration and return the work that keeps it.
+
+        An active provider changes its identity only if `vouched` says of its registration so far
+        that its signing key signed for that; the signing key stays the same then.
+        """
         check_registration(registration)
         plain = plain_upstream(registration.base_url, self._plain_http)
         if self._profile.require_identity and not (
@@ -56,15 +89,20 @@ class Registry:
             )
 
         def work(tx: Transaction) -> Event:
-            before = tx.execute(
-                "SELECT identity, state FROM providers WHERE id = ?", (registration.id,)
+            rows = tx.execute(
+                "SELECT registration, state FROM providers WHERE id = ?", (registration.id,)
             )
-            if before and before[0][1] == "active" and before[0][0] != registration.identity:
-                raise ContractError(
-                    "identity_mismatch",
-                    f"{registration.id} is registered with another identity; deregister it first",
-                )
-            if before and before[0][1] == "expelled" and by_itself:
+            before, state = (_REGISTRATION.decode(rows[0][0]), rows[0][1]) if rows else (None, "")
+            rotated = None
+            if before and state == "active" and before.identity != registration.identity:
+                rotated = before.identity
+                if before.signing_key != registration.signing_key or not vouched(before):
+                    raise ContractError(
+                        "identity_mismatch",
+                        f"{registration.id} is registered with another identity, and its signing "
+                        "key did not sign this; deregister it first",
+                    )
+            if state == "expelled" and by_itself:
                 raise ContractError(
                     "expelled",
                     f"{registration.id} was deregistered for a violation: an operator registers it "
@@ -73,6 +111,7 @@ class Registry:
             tx.open_envelope(ENVELOPE, "registry", "providers")
             payload = {"provider": registration.id, "registration": _plain(registration)}
             event = tx.append(Draft(ENVELOPE, "provider.registered", payload, cause))
+            tx.remember((_CURRENT, registration.id), event.id)
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
             tx.execute(
                 "INSERT INTO providers VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -86,6 +125,13 @@ class Registry:
                     tx.now,
                 ),
             )
+            if rotated is not None:
+                keys = {
+                    "provider": registration.id,
+                    "from": rotated,
+                    "to": registration.identity,
+                }
+                tx.append(Draft(ENVELOPE, "key.rotated", keys, event.id))
             if plain is not None:
                 allowed = {"provider": registration.id, "host": plain}
                 tx.append(Draft(ENVELOPE, "upstream.allowed", allowed, event.id))
@@ -97,17 +143,30 @@ class Registry:
         """Return a provider's registration and state, or None."""
         return find_provider(self._ledger, provider)
 
-    def active(self, provider: str) -> Registration:
-        """Return the registration of an active provider, or raise."""
-        found = self.find(provider)
-        if found is None:
+    def active(self, provider: str) -> Registered:
+        """Return an active provider as the store has it, or raise."""
+        rows = self._ledger.read(
+            "SELECT registration, state, event FROM providers WHERE id = ?", (provider,)
+        )
+        if not rows:
             raise ContractError("unknown_provider", f"no provider {provider!r:.80} is registered")
-        registration, state = found
+        registration, state, event = rows[0]
         if state != "active":
             raise ContractError(
                 "provider_deregistered", f"{provider} is {state}; nothing is routed to it"
             )
-        return registration
+        return Registered(_REGISTRATION.decode(registration), event)
+
+    def remembered(self, provider: str) -> Registered | None:
+        """Return an active provider as it was when it was last looked up, if it was."""
+        return self._remembered.get(provider)
+
+    async def looked_up(self, provider: str) -> Registered:
+        """Look an active provider up without blocking the loop, and remember it; or raise."""
+        self._remembered.pop(provider, None)
+        found = await asyncio.to_thread(self.active, provider)
+        self._remembered[provider] = found
+        return found
 
     def of_identity(self, identity: str) -> list[tuple[Registration, str]]:
         """Return the providers that are registered with this identity."""
@@ -133,6 +192,24 @@ def list_providers(reader: Reader) -> list[tuple[Registration, str]]:
     return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
+_CURRENT = "current registration"
+
+
+def check_current(tx: Transaction, provider: str, event: str) -> None:
+    """Raise unless a provider is active with the registration that this event recorded."""
+    current = tx.recall((_CURRENT, provider))
+    if current is None:
+        rows = tx.look("SELECT event FROM providers WHERE id = ? AND state = 'active'", (provider,))
+        if not rows:
+            raise ContractError(
+                "provider_deregistered", f"{provider} is not active; nothing is routed to it"
+            )
+        current = rows[0][0]
+        tx.remember((_CURRENT, provider), current)
+    if current != event:
+        raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
+
+
 def mark_deregistered(
     tx: Transaction, provider: str, reason: str, cause: str | None, state: str = "deregistered"
 ) -> Event:
@@ -143,6 +220,7 @@ def mark_deregistered(
     )
     if not changed:
         raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
+    tx.remember((_CURRENT, provider), None)
     payload = {"provider": provider, "reason": reason}
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 

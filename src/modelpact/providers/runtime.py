@@ -1,7 +1,8 @@
 """The runtime: invocations are recorded before they leave, settled once, and always paid for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,6 @@ import msgspec
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.store import Conflict
 from modelpact.providers import settling, upkeep
 from modelpact.providers.carrier import Accepted, Breach, Carrier, Partial, Unreachable
 from modelpact.providers.contract import (
@@ -27,11 +27,13 @@ from modelpact.providers.ending import end
 from modelpact.providers.human import HumanCarrier
 from modelpact.providers.invocations import find_invocation, list_invocations
 from modelpact.providers.judging import Judge
-from modelpact.providers.opening import SECOND, Order, acknowledge, open_invocation
-from modelpact.providers.registry import Registry
+from modelpact.providers.opening import SECOND, acknowledge, open_invocation
+from modelpact.providers.ordering import Asked, make_order
+from modelpact.providers.registry import Registered, Registry
 from modelpact.providers.settling import Outcome
 from modelpact.providers.steady import steady
 from modelpact.providers.streaming import run_stream
+from modelpact.providers.tally import Tally
 from modelpact.providers.telling import tell, tell_cancelled
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
@@ -55,6 +57,7 @@ class Runtime:
         carriers: Mapping[str, Carrier] | None = None,
         default_carrier: Carrier | None = None,
         plain_http: frozenset[str] = frozenset(),
+        not_told: Callable[[Registration, str], None] = lambda registration, why: None,  # noqa: ARG005
     ) -> None:
         self.ledger = ledger
         self.name = name
@@ -62,8 +65,12 @@ class Runtime:
         self.registry = Registry(ledger, self.profile, plain_http)
         self.carriers = dict(carriers or {})
         self.default_carrier = default_carrier
+        self.not_told = not_told
+        """Called with a provider that did not hear of a cancellation, and why."""
         self.now = steady(ledger.clock)
         self.delivery = Delivery(ledger, self._overdue)
+        self.tallies: dict[str, Tally] = {}
+        """Of the streams that run and are not kept."""
         self._to_stream: set[str] = set()
         self._judge = Judge()
         self._human = HumanCarrier()
@@ -89,59 +96,52 @@ class Runtime:
         remind_every_s: float | None = None,
         idempotency_key: str | None = None,
         attribution: Attribution | None = None,
-        estimate: tuple[CostLine, ...] = (),
+        estimate: tuple[CostLine, ...] | None = None,
         envelope: str | None = None,
         cause: str | None = None,
+        keep_content: bool = True,
     ) -> Invocation:
         """Invoke a capability. Synchronous ones return settled, others return open.
 
-        The same idempotency key gives the same invocation, and calls the provider once.
+        The same idempotency key gives the same invocation, and calls the provider once. Without
+        `keep_content` only digests of what is asked and answered are stored: nobody but this
+        caller ever gets the answer.
         """
-        registration = self.registry.active(provider)
-        offer = registration.offer(capability)
-        if semantics not in offer.semantics:
-            raise ContractError(
-                "unsupported_semantics",
-                f"{provider} offers {capability} as {', '.join(offer.semantics)}, not {semantics}",
-            )
-        if semantics == "sync" and deadline_s is None:
-            raise InputError("deadline_s: a synchronous invocation is bounded in time; give one")
-        wrong = self._judge.findings(registration, offer, "input", value)
-        if wrong:
-            raise ContractError("invalid_input", f"{capability}: {'; '.join(wrong)}")
-        who = msgspec.structs.replace(
-            attribution or Attribution(), provider=provider, capability=capability
-        )
-        order = Order(
-            provider,
+        asked = Asked(
             capability,
             value,
             semantics,
-            self.name,
-            envelope or f"invocations/{self.name}",
-            self.now(),
             deadline_s,
             remind_every_s,
             idempotency_key,
-            who,
+            attribution,
             estimate,
+            envelope,
             cause,
+            keep_content,
         )
-        invocation, fresh = await self._open(order)
+        registered = self.registry.remembered(provider)
+        opened = None
+        if registered is not None:
+            with contextlib.suppress(ContractError):  # what is remembered may be out of date
+                opened = await self._open(registered, asked)
+        if registered is None or opened is None:
+            registered = await self.registry.looked_up(provider)
+            opened = await self._open(registered, asked)
+        invocation, fresh = opened
         if fresh and semantics != "streaming":
-            return await self.send(registration, invocation)
+            return await self.send(registered.registration, invocation)
         if fresh:
             self._to_stream.add(invocation.id)
         elif semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
 
-    async def _open(self, order: Order) -> tuple[Invocation, bool]:
-        """Record an invocation, or find the one that another runtime recorded meanwhile."""
-        try:
-            return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
-        except Conflict:  # its idempotency key was taken between our look and our write
-            return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
+    async def _open(self, registered: Registered, asked: Asked) -> tuple[Invocation, bool]:
+        """Judge what is asked and record it, or find what was recorded under its key."""
+        carrier = self.carriers.get(registered.registration.id)
+        order = make_order(asked, registered, self._judge, carrier, self.name, self.now())
+        return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
 
     def seconds_left(self, invocation: Invocation) -> float | None:
         """Return how many seconds an invocation has left."""
@@ -166,7 +166,7 @@ class Runtime:
             await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
             raise
         if isinstance(answer, Reply):
-            return await self.settle(answer, expected=invocation.id)
+            return await self.take(registration, invocation, answer)
         return await self.accept(invocation, answer)
 
     async def accept(self, invocation: Invocation, answer: Accepted) -> Invocation:
@@ -176,7 +176,10 @@ class Runtime:
             return await self.violate(invocation, "unknown_invocation", detail)
         if invocation.semantics == "sync":
             return await self.violate(invocation, "invalid_response", "no answer, only a promise")
-        return await self.ledger.write_async(lambda tx: acknowledge(tx, invocation.id))
+        if not invocation.kept:
+            what = "the provider would answer later, and nothing is kept to answer to"
+            return await self.fail(invocation, "not_kept", what)
+        return await self.ledger.write_async(lambda tx: acknowledge(tx, invocation))
 
     async def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
         """Run a streaming invocation: its pieces in order, then the settled invocation.
@@ -189,23 +192,25 @@ class Runtime:
             return
         self._to_stream.discard(invocation.id)
         try:
-            registration = self.registry.active(invocation.provider)
-            async for piece in run_stream(self, registration, invocation):
+            provider = invocation.provider
+            registered = self.registry.remembered(provider)
+            registered = registered or await self.registry.looked_up(provider)
+            async for piece in run_stream(self, registered.registration, invocation):
                 yield piece
         except (asyncio.CancelledError, GeneratorExit):
             await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
             raise
+        finally:
+            self.tallies.pop(invocation.id, None)
 
-    async def settle(self, reply: Reply, *, expected: str | None = None) -> Invocation:
+    async def take(
+        self, registration: Registration, invocation: Invocation, reply: Reply
+    ) -> Invocation:
         """Take a provider's final answer in: checked, paid for, settled once."""
-        if expected is not None and reply.invocation_id != expected:
+        if reply.invocation_id != invocation.id:
             detail = f"answered {reply.invocation_id!r:.80} instead"
-            return await self.violate(self.find(expected), "unknown_invocation", detail)
-        invocation = self.find(reply.invocation_id)
-        found = self.registry.find(invocation.provider)
-        if found is None:
-            raise ContractError("unknown_provider", f"{invocation.provider} was never registered")
-        return await self._end(invocation, self._judge.outcome(found[0], invocation, reply))
+            return await self.violate(invocation, "unknown_invocation", detail)
+        return await self._end(invocation, self._judge.outcome(registration, invocation, reply))
 
     async def fail(self, invocation: Invocation, code: str, detail: str) -> Invocation:
         """End an invocation for want of an answer; one that is settled stays as it is."""
@@ -218,7 +223,10 @@ class Runtime:
         return await self._end(invocation, outcome)
 
     async def _end(self, invocation: Invocation, outcome: Outcome) -> Invocation:
-        ended, cancelled = await end(self.ledger, self.profile, invocation.id, outcome)
+        if not invocation.kept:
+            tally = self.tallies.get(invocation.id)
+            outcome = msgspec.structs.replace(outcome, tally=tally)
+        ended, cancelled = await end(self.ledger, self.profile, invocation, outcome)
         await tell_cancelled(self, cancelled)
         return ended
 
@@ -234,7 +242,7 @@ class Runtime:
     async def cancel(self, invocation_id: str, reason: str) -> Invocation:
         """Cancel an open invocation and tell its provider; a settled one stays as it is."""
         invocation, was_open = await self.ledger.write_async(
-            lambda tx: settling.cancel(tx, invocation_id, reason)
+            lambda tx: settling.cancel(tx, invocation_id, reason, self.tallies.get(invocation_id))
         )
         if was_open:
             await tell_cancelled(self, [invocation])
@@ -285,7 +293,7 @@ class Runtime:
         return self.delivery.signals(invocation_id, after=after)
 
     def find(self, invocation_id: str) -> Invocation:
-        """Return an invocation, or raise `unknown_invocation`."""
+        """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""
         return find_invocation(self.ledger, invocation_id)
 
     def listed(

@@ -3,7 +3,7 @@
 Every function here is work on the ledger: it is kept whole or not at all.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +20,19 @@ from modelpact.providers.contract import (
 from modelpact.providers.corrections import correct
 from modelpact.providers.invocations import digest, elapsed, load, plain
 from modelpact.providers.registry import flag, mark_deregistered
+from modelpact.providers.tally import Tally
 from modelpact.vocabulary.errors import InputError
+
+_COUNT: Final = (
+    "UPDATE invocations SET partials = column2 FROM (VALUES (?, ?)) AS given "
+    "WHERE id = column1 AND state = 'open' AND partials = column2 - 1"
+)
+_SETTLE: Final = (
+    "UPDATE invocations SET state = column2, output = column3, error = column4, "
+    "settled = column5, settled_by = column6, answered = column7, "
+    "partials = COALESCE(column8, partials) FROM (VALUES (?, ?, ?, ?, ?, ?, "
+    "CAST(? AS BIGINT), CAST(? AS BIGINT))) AS given WHERE id = column1 AND state = 'open'"
+)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -33,37 +45,48 @@ class Outcome(msgspec.Struct, frozen=True):
     detail: str = ""
     answered: bool = False
     """Whether it is the provider's answer; else it is ours, for want of one."""
+    data: bytes = b""
+    """The output in JSON, where there is one."""
+    tally: Tally | None = None
+    """The pieces that came before it, where they are not kept."""
 
 
 def keep_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
     """Keep a piece of a streamed answer; tell whether it came in its order, while open."""
-    changed = tx.changed(
-        "UPDATE invocations SET partials = ? WHERE id = ? AND state = 'open' AND partials = ?",
-        (piece.number, invocation.id, piece.number - 1),
-    )
-    if not changed:
+    row = (invocation.id, piece.number)
+    if not tx.certain and piece.number == invocation.partials + 1:
+        tx.change(_COUNT, row)
+    elif not tx.changed(_COUNT, row):
         return False
-    content = msgspec.json.encode(piece.content).decode()
-    tx.execute("INSERT INTO partials VALUES (?, ?, ?)", (invocation.id, piece.number, content))
+    content = msgspec.json.encode(piece.content)
+    tx.insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
     payload = {
         "invocation": invocation.id,
         "number": piece.number,
-        "content": digest(piece.content),
+        "content": digest(content),
     }
     tx.append(Draft(invocation.envelope, "capability.partial", payload, invocation.event))
     return True
 
 
 def settle(
-    tx: Transaction, profile: Profile, invocation_id: str, outcome: Outcome, *, again: bool = False
+    tx: Transaction,
+    profile: Profile,
+    invocation: Invocation,
+    outcome: Outcome,
+    *,
+    again: bool = False,
 ) -> tuple[Invocation, list[Invocation]]:
     """End an invocation, once; also return what was cancelled because of a violation.
+
+    One that is open as the caller knows it is taken to be so; writing shows if it is not.
 
     What comes after the end changes no outcome: a first late answer corrects the cost, which had
     to be estimated, and a second answer is a violation; unless it is the same one, written `again`
     because it was not known whether it had been kept.
     """
-    invocation = load(tx, invocation_id)
+    if again or tx.certain or invocation.state != "open":
+        invocation = load(tx, invocation.id)
     if again and invocation.answered is not None:
         return invocation, []
     overdue = invocation.deadline is not None and tx.now > invocation.deadline
@@ -85,31 +108,48 @@ def _end(tx: Transaction, invocation: Invocation, outcome: Outcome) -> Invocatio
     error = plain(outcome.error)
     state: State = "failed" if error else "completed"
     record = outcome.record or elapsed(tx, invocation)
-    payload = {
+    payload: dict[str, Any] = {
         "invocation": invocation.id,
         "provider": invocation.provider,
         "capability": invocation.capability,
         "cost": record.to_json(),
-        **({"error": error} if error else {"output": digest(outcome.output)}),
     }
+    kept = None
+    if error:
+        payload["error"] = error
+    else:
+        payload["output"] = digest(outcome.data)
+        kept = outcome.data.decode() if invocation.kept else payload["output"]
     draft = Draft(invocation.envelope, f"capability.{state}", payload, invocation.event)
-    event = tx.append(draft)
-    tx.record_cost(event, record)
-    answered = tx.now if outcome.answered else None
-    output = None if error else msgspec.json.encode(outcome.output).decode()
-    tx.execute(
-        "UPDATE invocations SET state = ?, output = ?, error = ?, settled = ?, settled_by = ?, "
-        "answered = ? WHERE id = ?",
-        (state, output, error or None, tx.now, event.id, answered, invocation.id),
-    )
-    return msgspec.structs.replace(
+    ended = msgspec.structs.replace(
         invocation,
         state=state,
         output=None if error else outcome.output,
         error=error or None,
-        settled_by=event.id,
-        answered=answered,
+        answered=tx.now if outcome.answered else None,
     )
+    return _close(tx, ended, draft, record, kept, outcome.tally)
+
+
+def _close(
+    tx: Transaction,
+    ended: Invocation,
+    draft: Draft,
+    record: CostRecord,
+    output: str | None,
+    tally: Tally | None,
+) -> Invocation:
+    """Append the event that settles an invocation, and change its row."""
+    count = None
+    if tally is not None:
+        count = tally.count
+        draft.payload["partials"] = tally.to_json()
+    event = tx.append(draft)
+    tx.record_cost(event, record)
+    values = (ended.id, ended.state, output, ended.error, tx.now, event.id, ended.answered, count)
+    tx.change(_SETTLE, values)
+    partials = ended.partials if count is None else count
+    return msgspec.structs.replace(ended, settled_by=event.id, partials=partials)
 
 
 def _too_late(
@@ -129,7 +169,9 @@ def _too_late(
     return load(tx, invocation.id), []
 
 
-def cancel(tx: Transaction, invocation_id: str, reason: str) -> tuple[Invocation, bool]:
+def cancel(
+    tx: Transaction, invocation_id: str, reason: str, tally: Tally | None = None
+) -> tuple[Invocation, bool]:
     """Cancel an open invocation, and tell whether it was open; a settled one stays as it is."""
     invocation = load(tx, invocation_id)
     if invocation.state != "open":
@@ -143,14 +185,8 @@ def cancel(tx: Transaction, invocation_id: str, reason: str) -> tuple[Invocation
         "cost": record.to_json(),
     }
     draft = Draft(invocation.envelope, "capability.cancelled", payload, invocation.event)
-    event = tx.append(draft)
-    tx.record_cost(event, record)
-    tx.execute(
-        "UPDATE invocations SET state = 'cancelled', error = ?, settled = ?, settled_by = ? "
-        "WHERE id = ?",
-        (plain(reason), tx.now, event.id, invocation_id),
-    )
-    return load(tx, invocation_id), True
+    ended = msgspec.structs.replace(invocation, state="cancelled", error=plain(reason))
+    return _close(tx, ended, draft, record, None, tally), True
 
 
 def cancel_open(tx: Transaction, provider: str, reason: str) -> list[Invocation]:

@@ -3,6 +3,7 @@
 A subsystem of its own that shares registration, trust and cost with the invocable providers.
 """
 
+import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +68,8 @@ class SignalInbox:
 
         A signal whose predecessor is missing is refused with `out_of_order`: send that one first.
         """
-        registration = self._runtime.registry.active(signal.source)
+        found = await asyncio.to_thread(self._runtime.registry.active, signal.source)
+        registration = found.registration
         if registration.max_latency_ms is None:
             raise ContractError(
                 "unsupported_semantics", f"{signal.source} is not registered as a signal source"
@@ -106,6 +108,7 @@ class SignalInbox:
             raise ContractError(
                 "out_of_order", f"signal {signal.number} came where {last + 1} is expected"
             )
+        content = msgspec.json.encode(signal.content)
         latency = _milliseconds(tx.now - signal.emitted)
         late = registration.max_latency_ms is not None and latency > registration.max_latency_ms
         record, problem = _cost(registration, signal, cost, estimate)
@@ -114,7 +117,7 @@ class SignalInbox:
             "id": signal.id,
             "number": signal.number,
             "type": signal.type,
-            "content": digest(signal.content),
+            "content": digest(content),
             "latency_ms": latency,
             "late": late,
             "cost": record.to_json(),
@@ -132,7 +135,7 @@ class SignalInbox:
                 signal.number,
                 event.id,
                 signal.type,
-                msgspec.json.encode(signal.content).decode(),
+                content.decode(),
                 signal.emitted,
                 tx.now,
             ),

@@ -5,9 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from modelpact.providers import settling
 from modelpact.providers.carrier import Accepted, Breach, Partial
 from modelpact.providers.contract import Invocation, Registration, Reply
+from modelpact.providers.tally import Tally
 from modelpact.providers.telling import tell
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -26,10 +29,13 @@ async def run_stream(
             async with asyncio.timeout(runtime.seconds_left(invocation)):
                 piece = await anext(pieces, None)
             if isinstance(piece, Reply):
-                yield await runtime.settle(piece, expected=invocation.id)
+                yield await runtime.take(registration, invocation, piece)
                 return
             if isinstance(piece, Accepted):
                 found = await runtime.accept(invocation, piece)
+                if not found.kept:
+                    yield found
+                    return
                 async for signal in runtime.signals(found.id):
                     yield signal
                 return
@@ -37,9 +43,11 @@ async def run_stream(
                 what = "the stream ended without a final answer"
                 yield await runtime.fail(invocation, "cut_off", what)
                 return
-            if not await take_partial(runtime, piece, invocation.id):
-                yield runtime.find(invocation.id)
+            counted = await take_partial(runtime, invocation, piece)
+            if counted is None:
+                yield await asyncio.to_thread(runtime.find, invocation.id)
                 return
+            invocation = counted
             yield piece
     except TimeoutError:
         yield await runtime.fail(invocation, "deadline", "no answer before the deadline")
@@ -55,16 +63,26 @@ async def run_stream(
                 await close()
 
 
-async def take_partial(runtime: "Runtime", piece: Partial, invocation_id: str) -> bool:
-    """Keep a piece of an answer; one out of its order ends the invocation as a violation."""
-    invocation = runtime.find(invocation_id)
-    if piece.invocation_id == invocation.id and await runtime.ledger.write_async(
-        lambda tx: settling.keep_partial(tx, invocation, piece)
-    ):
-        return True
-    now = runtime.find(invocation.id)
+async def take_partial(
+    runtime: "Runtime", invocation: Invocation, piece: Partial
+) -> Invocation | None:
+    """Keep a piece of an answer; return the invocation with the piece counted.
+
+    One out of its order ends the invocation as a violation: then there is None.
+    """
+    counted = msgspec.structs.replace(invocation, partials=piece.number)
+    in_order = piece.number == invocation.partials + 1
+    if piece.invocation_id == invocation.id:
+        if not invocation.kept and in_order:
+            runtime.tallies.setdefault(invocation.id, Tally()).add(piece.content)
+            return counted
+        if invocation.kept and await runtime.ledger.write_async(
+            lambda tx: settling.keep_partial(tx, invocation, piece)
+        ):
+            return counted
+    now = await asyncio.to_thread(runtime.find, invocation.id)
     if now.state == "open":
-        due = now.partials + 1
+        due = (now if invocation.kept else invocation).partials + 1
         detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {due}"
         await runtime.violate(invocation, "reordered_partial", detail)
-    return False
+    return None

@@ -18,18 +18,20 @@ _SECONDS: Final = 5.0
 async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> None:
     """Tell the providers of these invocations."""
     for provider in {one.provider for one in cancelled}:
-        found = runtime.registry.find(provider)
+        found = await asyncio.to_thread(runtime.registry.find, provider)
         if found is not None:
             mine = [one for one in cancelled if one.provider == provider]
             await tell(runtime, found[0], mine)
 
 
 async def tell(runtime: "Runtime", registration: Registration, cancelled: list[Invocation]) -> None:
-    """Tell one provider; after the first time that it does not hear, let it be."""
+    """Tell one provider; after the first time that it does not hear, say so and let it be."""
     for invocation in cancelled:
         try:
             async with asyncio.timeout(_SECONDS):
                 await runtime.carrier(registration).cancel(registration, invocation)
         except (ModelpactError, TimeoutError) as error:
-            _LOG.info("%s did not hear of a cancellation: %s", registration.id, error)
+            why = str(error) or f"no answer within {_SECONDS:g} seconds"
+            _LOG.info("%s did not hear of a cancellation: %s", registration.id, why)
+            runtime.not_told(registration, why)
             return

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from modelpact.ledger.event import Draft
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("modelpact.providers")
 _MOST_AT_ONCE: Final = 1_000
 _AGAIN_SECONDS: Final = 1.0
+_PRUNE_SECONDS: Final = 60.0
+_PIECES_KEPT: Final = 3_600 * 1_000_000_000
 
 
 async def expire(runtime: "Runtime") -> list[Invocation]:
@@ -25,7 +28,8 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
 
     Of several runtimes one does it: an invocation is settled once.
     """
-    rows = runtime.ledger.read(
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
         "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline "
         "LIMIT ?",
         (runtime.now(), _MOST_AT_ONCE),
@@ -33,9 +37,10 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
     outcome = settling.Outcome(error="deadline: no answer before the deadline")
 
     def work(tx: Transaction, identity: str) -> Invocation | None:
-        if load(tx, identity).state != "open":
+        found = load(tx, identity)
+        if found.state != "open":
             return None
-        return settling.settle(tx, runtime.profile, identity, outcome)[0]
+        return settling.settle(tx, runtime.profile, found, outcome)[0]
 
     expired = []
     for (identity,) in rows:
@@ -48,7 +53,8 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
 
 async def remind(runtime: "Runtime") -> list[Invocation]:
     """Record a reminder of every open invocation that is due for one; one runtime does each."""
-    rows = runtime.ledger.read(
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
         "SELECT id, remind_at, remind_every FROM invocations WHERE state = 'open' "
         "AND remind_at < ? ORDER BY remind_at LIMIT ?",
         (runtime.now(), _MOST_AT_ONCE),
@@ -115,8 +121,8 @@ async def take_up(runtime: "Runtime", left: list[Invocation]) -> list[Invocation
 
 
 async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
-    invocation = runtime.find(identity)
-    found = runtime.registry.find(invocation.provider)
+    invocation = await asyncio.to_thread(runtime.find, identity)
+    found = await asyncio.to_thread(runtime.registry.find, invocation.provider)
     if invocation.state != "open" or invocation.acknowledged is not None:
         return invocation
     if invocation.semantics == "async" and found is not None:
@@ -125,12 +131,38 @@ async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
     return await runtime.fail(invocation, "interrupted", what)
 
 
+async def prune(runtime: "Runtime") -> int:
+    """Delete the pieces of answers that were settled an hour ago; the answers stay.
+
+    Until then whoever follows an invocation gets every piece of it. Returns how many invocations
+    lost theirs.
+    """
+    rows = await asyncio.to_thread(
+        runtime.ledger.read,
+        "SELECT i.id FROM (SELECT DISTINCT invocation FROM partials) p "
+        "JOIN invocations i ON i.id = p.invocation WHERE i.settled < ? LIMIT ?",
+        (runtime.now() - _PIECES_KEPT, _MOST_AT_ONCE),
+    )
+
+    def work(tx: Transaction) -> None:
+        for row in rows:
+            tx.execute("DELETE FROM partials WHERE invocation = ?", row)
+
+    if rows:
+        await runtime.ledger.write_async(work)
+    return len(rows)
+
+
 async def keep_up(runtime: "Runtime", every_s: float = 1.0) -> None:
-    """Enforce deadlines and record reminders until cancelled, whatever the store does."""
+    """Enforce deadlines, record reminders and prune until cancelled, whatever the store does."""
+    pruned = -_PRUNE_SECONDS
     while True:
         try:
             await expire(runtime)
             await remind(runtime)
+            if time.monotonic() - pruned > _PRUNE_SECONDS:
+                await prune(runtime)
+                pruned = time.monotonic()
         except LedgerError as error:
             _LOG.warning("upkeep waits for the store: %s", error)
         await asyncio.sleep(every_s)

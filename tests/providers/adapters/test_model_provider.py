@@ -83,9 +83,9 @@ async def test_a_chat_is_recorded_called_priced_and_settled(api: str, tmp_path: 
 @both
 @on_loop
 async def test_the_estimate_and_the_model_are_recorded_before(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api) as (runtime, provider, _):
+    async with running(tmp_path, api) as (runtime, __, _):
         who = Attribution(worker="ada")
-        done = await provider.invoke(runtime, chat(api), attribution=who)
+        done = await runtime.invoke(api, CHAT, chat(api), attribution=who)
         assert done.attribution == Attribution(
             provider=api, model=MODELS[api], capability=CHAT, worker="ada"
         )
@@ -101,8 +101,8 @@ async def test_the_estimate_and_the_model_are_recorded_before(api: str, tmp_path
 @both
 @on_loop
 async def test_a_stream(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api) as (runtime, provider, _):
-        opened = await provider.invoke(runtime, chat(api), semantics="streaming")
+    async with running(tmp_path, api) as (runtime, __, _):
+        opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
         pieces: list[StreamEvent] = []
         done: Any = None
         async for piece in runtime.stream(opened):
@@ -135,8 +135,8 @@ async def test_a_stream_that_breaks_off_is_paid_for(api: str, tmp_path: Path) ->
     for fault in (cut(3), cut(3, clean=True), hang(3)):
         folder = tmp_path / f"{fault.kind}{fault.clean}"
         folder.mkdir()
-        async with running(folder, api, [fault]) as (runtime, provider, _):
-            opened = await provider.invoke(runtime, chat(api), semantics="streaming")
+        async with running(folder, api, [fault]) as (runtime, __, _):
+            opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
             *_, done = [piece async for piece in runtime.stream(opened)]
             assert isinstance(done, Invocation)
             assert done.state == "failed"
@@ -196,11 +196,11 @@ async def test_a_provider_that_does_not_count_is_estimated(tmp_path: Path) -> No
 
 @on_loop
 async def test_bad_input_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    async with running(tmp_path, "openai") as (runtime, provider, fake):
+    async with running(tmp_path, "openai") as (runtime, __, fake):
         listed: list[Any] = [{"model": "gpt-4o"}, chat("openai", temperature="hot"), [], None]
         for bad in listed:
             with pytest.raises(ContractError, match="urn:modelpact:model:chat"):
-                await provider.invoke(runtime, bad)
+                await runtime.invoke("openai", CHAT, bad)
         assert fake.requests == []
         assert runtime.listed() == []
 
@@ -213,9 +213,9 @@ async def test_the_mock_stands_behind_the_contract_too(tmp_path: Path) -> None:
     runtime = Runtime(ledger, carriers={"mock": provider})
     runtime.registry.register(provider.registration)
     value = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-    done = await provider.invoke(runtime, value)
+    done = await runtime.invoke("mock", CHAT, value)
     assert lines(record(runtime, done)) == {"tokens.input": 3, "tokens.output": 2}
-    opened = await provider.invoke(runtime, value, semantics="streaming")
+    opened = await runtime.invoke("mock", CHAT, value, semantics="streaming")
     *pieces, last = [piece async for piece in runtime.stream(opened)]
     assert isinstance(last, Invocation)
     assert last.state == "completed"

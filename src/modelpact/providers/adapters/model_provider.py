@@ -21,9 +21,9 @@ from modelpact.providers.adapters.values import (
     write_event,
     write_response,
 )
+from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.port import ModelPort, ProviderError
-from modelpact.providers.runtime import Partial, Runtime
 from modelpact.vocabulary.errors import ModelpactError
 
 _UNITS: Final[tuple[Unit, ...]] = (
@@ -90,19 +90,9 @@ class ModelProvider:
             base_url=base_url,
         )
 
-    async def invoke(
-        self, runtime: Runtime, value: Any, *, attribution: Attribution | None = None, **how: Any
-    ) -> Invocation:
-        """Invoke a chat with its estimate and its model recorded; `how` is `Runtime.invoke`'s."""
-        how.setdefault("estimate", self.estimate(value))
-        who = self.attributed(value, attribution)
-        return await runtime.invoke(self.id, CHAT, value, attribution=who, **how)
-
-    def attributed(self, value: Any, attribution: Attribution | None = None) -> Attribution:
+    def attributed(self, value: Any, who: Attribution) -> Attribution:
         """Return who a chat is for, with the model that it asks for."""
-        model = value.get("model", "") if isinstance(value, dict) else ""
-        who = attribution or Attribution()
-        return msgspec.structs.replace(who, model=model if isinstance(model, str) else "")
+        return msgspec.structs.replace(who, model=value["model"])
 
     def estimate(self, value: Any) -> tuple[CostLine, ...]:
         """Return what a chat may cost: a token for four characters, and all that it may answer."""

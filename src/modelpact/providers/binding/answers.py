@@ -1,5 +1,7 @@
 """Answers as they come over the wire, made into replies; whatever is not right is a breach."""
 
+from typing import TypeVar
+
 from modelpact.providers.binding.messages import (
     ACKNOWLEDGED,
     AcceptedMessage,
@@ -13,17 +15,14 @@ from modelpact.providers.carrier import Accepted, Breach, Partial
 from modelpact.providers.contract import Registration, Reply
 from modelpact.vocabulary.errors import InputError
 
+M = TypeVar("M", AnswerMessage, PartialMessage, AcceptedMessage)
+
 
 def read_answer(
     registration: Registration, invocation_id: str, body: bytes, header: str | None, sequence: int
 ) -> Reply:
     """Read a final answer."""
-    verify_message(registration, invocation_id, body, header, sequence)
-    try:
-        message = decode(body, AnswerMessage)
-    except InputError as error:
-        raise Breach("invalid_response", str(error)) from None
-    _same(message.invocation_id, invocation_id)
+    message = _read(AnswerMessage, registration, invocation_id, body, header, sequence)
     output, error_text = read_reply_parts(message)
     return Reply(invocation_id, output, error_text, tuple(message.cost), message.estimate)
 
@@ -32,12 +31,7 @@ def read_partial(
     registration: Registration, invocation_id: str, body: bytes, header: str | None, number: int
 ) -> Partial:
     """Read the piece of this number."""
-    verify_message(registration, invocation_id, body, header, number)
-    try:
-        message = decode(body, PartialMessage)
-    except InputError as error:
-        raise Breach("invalid_response", str(error)) from None
-    _same(message.invocation_id, invocation_id)
+    message = _read(PartialMessage, registration, invocation_id, body, header, number)
     return Partial(invocation_id, message.number, message.content)
 
 
@@ -45,15 +39,25 @@ def read_accepted(
     registration: Registration, invocation_id: str, body: bytes, header: str | None
 ) -> Accepted:
     """Read an acknowledgement."""
-    verify_message(registration, invocation_id, body, header, ACKNOWLEDGED)
-    try:
-        message = decode(body, AcceptedMessage)
-    except InputError as error:
-        raise Breach("invalid_response", str(error)) from None
-    _same(message.invocation_id, invocation_id)
+    _read(AcceptedMessage, registration, invocation_id, body, header, ACKNOWLEDGED)
     return Accepted(invocation_id)
 
 
-def _same(said: str, expected: str) -> None:
-    if said != expected:
-        raise Breach("foreign_response", f"the answer names {said!r:.80}, not {expected}")
+def _read(
+    kind: type[M],
+    registration: Registration,
+    invocation_id: str,
+    body: bytes,
+    header: str | None,
+    sequence: int,
+) -> M:
+    """Verify and read a message that must be of this invocation."""
+    verify_message(registration, invocation_id, body, header, sequence)
+    try:
+        message = decode(body, kind)
+    except InputError as error:
+        raise Breach("invalid_response", str(error)) from None
+    if message.invocation_id != invocation_id:
+        said = f"the answer names {message.invocation_id!r:.80}, not {invocation_id}"
+        raise Breach("foreign_response", said)
+    return message

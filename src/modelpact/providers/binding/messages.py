@@ -111,6 +111,11 @@ def public_keys(raw: str) -> PublicKeys:
     return PublicKeys((PublicKey(bytes.fromhex(raw), ""),))
 
 
+def registering(provider: str) -> str:
+    """Return the subject of a signed registration; its number is that of an acknowledgement."""
+    return f"providers/{provider}"
+
+
 def signed_headers(
     key: Signer, subject: str, body: bytes, sequence: int
 ) -> tuple[tuple[str, str], ...]:

@@ -1,5 +1,6 @@
 """The surface: what providers may ask of a runtime, each only for itself."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Final
@@ -12,10 +13,12 @@ from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
 from modelpact.providers.binding.answers import read_answer, read_partial
 from modelpact.providers.binding.messages import (
+    ACKNOWLEDGED,
     JSON,
     CorrectionMessage,
     SignalMessage,
     decode,
+    registering,
     verify_message,
 )
 from modelpact.providers.carrier import Breach
@@ -106,8 +109,9 @@ class Surface:
         raise Refused(404, "no such path")
 
     async def _register(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
+        body, header = await request.body(), request.headers.get(HEADER)
         try:
-            data = msgspec.json.decode(await request.body())
+            data = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"registration: {error}") from None
         registration = read_registration(data)
@@ -122,14 +126,22 @@ class Surface:
                 "identity_mismatch",
                 f"your certificate says {named[0]:.80}, not modelpact:provider:{registration.id}",
             )
-        work = self._runtime.registry.registering(registration, by_itself=True)
+
+        def vouched(before: Registration) -> bool:
+            try:
+                verify_message(before, registering(before.id), body, header, ACKNOWLEDGED)
+            except Breach:
+                return False
+            return True
+
+        work = self._runtime.registry.registering(registration, by_itself=True, vouched=vouched)
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
     async def _deregister(
         self, request: Incoming, peer: PeerCertificate, provider: str
     ) -> Outgoing:
-        self._own(peer, provider)
+        await self._own(peer, provider)
         policy = parse_qs(request.query).get("policy", [""])[0] or None
         if policy not in (None, "drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
@@ -148,7 +160,7 @@ class Surface:
         except Breach as breach:
             await self._flag(registration, breach, before)
             raise
-        after = await self._runtime.settle(reply)
+        after = await self._runtime.take(registration, before, reply)
         if before.answered is not None:
             raise ContractError("answered_twice", f"{identity} was answered already")
         if before.state != "open" or after.state == "cancelled" or _expired(after):
@@ -163,12 +175,14 @@ class Surface:
         try:
             if before.semantics == "sync":
                 raise Breach("invalid_response", "a synchronous invocation has no partials")
+            if not before.kept:
+                raise Breach("invalid_response", "pieces that are not kept come in the stream")
             header, due = request.headers.get(HEADER), before.partials + 1
             piece = read_partial(registration, identity, body, header, due)
         except Breach as breach:
             await self._flag(registration, breach, before)
             raise
-        if not await take_partial(self._runtime, piece, identity):
+        if await take_partial(self._runtime, before, piece) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
         return _json(200, {"invocationId": identity, "partials": piece.number})
 
@@ -199,7 +213,7 @@ class Surface:
     async def _signal(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
         body = await request.body()
         message = decode(body, SignalMessage)
-        registration = self._own(peer, message.source)
+        registration = await self._own(peer, message.source)
         try:
             subject = f"{message.source}/{message.id}"
             header = request.headers.get(HEADER)
@@ -219,12 +233,13 @@ class Surface:
         return _json(200, msgspec.to_builtins(receipt))
 
     async def _last_signal(self, _: Incoming, peer: PeerCertificate, source: str) -> Outgoing:
-        self._own(peer, source)
-        return _json(200, {"source": source, "last": self._signals.last(source)})
+        await self._own(peer, source)
+        last = await asyncio.to_thread(self._signals.last, source)
+        return _json(200, {"source": source, "last": last})
 
-    def _own(self, peer: PeerCertificate, provider: str) -> Registration:
+    async def _own(self, peer: PeerCertificate, provider: str) -> Registration:
         """Return a provider's registration if the peer is it."""
-        found = self._runtime.registry.find(provider)
+        found = await asyncio.to_thread(self._runtime.registry.find, provider)
         if found is None or found[0].identity != peer.fingerprint:
             raise ContractError("not_yours", f"{provider!r:.80} is not registered by you")
         return found[0]
@@ -238,14 +253,14 @@ class Surface:
         """
         violation = "unknown_invocation"
         try:
-            invocation = self._runtime.find(identity)
-            found = self._runtime.registry.find(invocation.provider)
+            invocation = await asyncio.to_thread(self._runtime.find, identity)
+            found = await asyncio.to_thread(self._runtime.registry.find, invocation.provider)
             if found is not None and found[0].identity == peer.fingerprint:
                 return found[0], invocation
             violation = "foreign_invocation"
         except ContractError:
             pass
-        mine = self._runtime.registry.of_identity(peer.fingerprint)
+        mine = await asyncio.to_thread(self._runtime.registry.of_identity, peer.fingerprint)
         if not mine:
             raise ContractError("not_yours", "you are not registered")
         for registration, _ in mine:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +12,13 @@ import msgspec
 from modelpact.identity import Signer
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.binding.messages import (
+    ACKNOWLEDGED,
     JSON,
     CorrectionMessage,
     PartialMessage,
     SignalMessage,
     encode,
+    registering,
     signed_headers,
 )
 from modelpact.providers.contract import Registration
@@ -68,22 +71,36 @@ class RuntimeLine:
         return content
 
     async def _until_taken(
-        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        headers: Callable[[], HeaderPairs] = lambda: (JSON,),
+        body: bytes = b"",
     ) -> Any:
-        """Ask again until there is an answer; only for what may safely be asked twice."""
+        """Ask again until there is an answer; only for what may safely be asked twice.
+
+        Headers are made anew each time: a signature holds for minutes.
+        """
         wait = _FIRST_WAIT
         while True:
             try:
-                return await self._once(method, path, headers, body)
+                return await self._once(method, path, headers(), body)
             except WireError as error:
                 _LOG.info("%s %s: %s; trying again", method, path, error)
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
     async def register(self, registration: Registration) -> None:
-        """Register, and wait for a runtime that is not there yet."""
-        body = msgspec.json.encode(registration)
-        await self._until_taken("POST", "/v1/providers", (JSON,), body)
+        """Register, and wait for a runtime that is not there yet.
+
+        It is signed: a new certificate is taken on the word of the signing key.
+        """
+        body, subject = msgspec.json.encode(registration), registering(registration.id)
+
+        def headers() -> HeaderPairs:
+            return signed_headers(self._signer, subject, body, ACKNOWLEDGED)
+
+        await self._until_taken("POST", "/v1/providers", headers, body)
 
     async def deregister(self, provider: str) -> None:
         """Deregister; a runtime that is away learns it from silence."""
@@ -125,7 +142,10 @@ class RuntimeLine:
         name = f"cor_{secrets.token_urlsafe(12)}"
         lines = msgspec.to_builtins(cost)
         body = encode(CorrectionMessage(name, invocation_id, lines, reason=reason))
-        headers = signed_headers(self._signer, invocation_id, body, sequence)
+
+        def headers() -> HeaderPairs:
+            return signed_headers(self._signer, invocation_id, body, sequence)
+
         taken = await self._until_taken("POST", "/v1/costs/corrections", headers, body)
         return str(taken["event"])
 

@@ -1,0 +1,93 @@
+"""Commands that cancel tell remote providers of it, or say that they could not."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.identity import Authority
+from modelpact.ledger import Ledger
+from modelpact.providers.binding import HttpCarrier
+from modelpact.providers.runtime import Runtime
+from tests.cli.conftest import Run
+from tests.providers.fake import Fake, faking
+from tests.providers.support import ECHO, World, on_loop
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> World:
+    """The user's own authority, in the data folder of the commands, and a store."""
+    (tmp_path / "modelpact.toml").write_text('[store]\nurl = "sqlite:work.db"\n')
+    authority = Authority.init(tmp_path / "data" / "identity" / "authority")
+    return World(tmp_path, authority, f"sqlite:{tmp_path / 'work.db'}")
+
+
+async def opened(user: World, fake: Fake) -> str:
+    """Open an invocation that waits for the fake, in a runtime that is gone then."""
+    carrier = HttpCarrier(user.identity("once", "provider"), user.trust)
+    with Ledger.open(user.store) as ledger:
+        runtime = Runtime(ledger, default_carrier=carrier)
+        runtime.registry.register(fake.registration)
+        found = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=None)
+    await carrier.aclose()
+    return found.id
+
+
+async def say(run: Run, *args: str) -> "subprocess.CompletedProcess[str]":
+    return await asyncio.to_thread(run, *args)
+
+
+@pytest.mark.parametrize("way", ["cancel", "deregister"])
+@on_loop
+async def test_a_remote_provider_is_told(user: World, run: Run, way: str) -> None:
+    """8.1: open invocations "MAY be cancelled"; the provider hears of it."""
+    async with faking(user) as fake:
+        waiting = await opened(user, fake)
+        user.identity("desk", "runtime")
+        told: Any = {
+            "cancel": ("invocations", "cancel", waiting),
+            "deregister": ("providers", "deregister", "fake", "--policy", "cancel"),
+        }[way]
+        done = await say(run, *told)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert fake.cancelled == [waiting]
+
+
+@on_loop
+async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
+    user: World, run: Run
+) -> None:
+    async with faking(user) as fake:
+        first = await opened(user, fake)
+        done = await say(run, "invocations", "cancel", first)
+        assert done.returncode == 0
+        assert "fake was not told: there is no certificate of a runtime" in done.stderr
+        assert fake.cancelled == []
+    user.identity("desk", "runtime")
+    with Ledger.open(user.store) as ledger:
+        assert Runtime(ledger).find(first).state == "cancelled"
+    async with faking(user) as fake:
+        with Ledger.open(user.store) as ledger:
+            await Runtime(ledger).deregister("fake")
+        second = await opened(user, fake)
+    done = await say(run, "providers", "deregister", "fake", "--policy", "cancel")
+    assert done.returncode == 0
+    assert "modelpact: fake was not told: " in done.stderr
+    with Ledger.open(user.store) as ledger:
+        assert Runtime(ledger).find(second).state == "cancelled"
+
+
+def test_plain_hosts_of_the_configuration_are_in_force_everywhere(user: World, run: Run) -> None:
+    """Configuration: `plain_http` of `[contract]` names hosts that may be reached without TLS."""
+    from modelpact.cli.runtimes import make_runtime
+
+    settings = user.folder / "modelpact.toml"
+    settings.write_text('[contract]\nplain_http = ["gpu.lan"]\n')
+    with Ledger.open(user.store) as ledger:
+        runtime = make_runtime(ledger, settings)
+        far = user.registration("far", "http://gpu.lan:1", identity="")
+        assert runtime.registry.register(far).type == "provider.registered"
+        kinds = [one.type for one in ledger.events("registry")]
+        assert kinds == ["provider.registered", "upstream.allowed"]

@@ -1,0 +1,45 @@
+"""Carriers that foresee: what a call may cost and whom it is for, recorded before it leaves."""
+
+from typing import Any
+
+import msgspec
+
+from modelpact.ledger import Attribution, CostLine, Ledger
+from tests.providers.inside import Echo, echoing
+from tests.providers.support import ECHO, on_loop
+
+
+class Prophet(Echo):
+    def estimate(self, value: Any) -> tuple[CostLine, ...]:
+        return (CostLine("discrete", value["much"]),)
+
+    def attributed(self, value: Any, who: Attribution) -> Attribution:
+        return msgspec.structs.replace(who, model=value["model"])
+
+
+@on_loop
+async def test_a_carrier_that_foresees_is_asked(lite_ledger: Ledger) -> None:
+    runtime = echoing(lite_ledger, Prophet())
+    value = {"much": 7, "model": "m"}
+    mine = (CostLine("discrete", 1),)
+    for said, expected in ((None, 7), (mine, 1), ((), None)):
+        who = Attribution(worker="w", provider="a liar")
+        done = await runtime.invoke("echo", ECHO, value, attribution=who, estimate=said)
+        assert done.attribution == Attribution(
+            provider="echo", model="m", capability=ECHO, worker="w"
+        )
+        opened = lite_ledger.event(done.event)
+        assert opened is not None
+        assert [one["amount"] for one in opened.payload["estimate"]] == (
+            [] if expected is None else [expected]
+        )
+        assert opened.payload["attribution"]["model"] == "m"
+
+
+@on_loop
+async def test_others_are_not(lite_ledger: Ledger) -> None:
+    done = await echoing(lite_ledger).invoke("echo", ECHO, {})
+    opened = lite_ledger.event(done.event)
+    assert opened is not None
+    assert opened.payload["estimate"] == []
+    assert done.attribution == Attribution(provider="echo", capability=ECHO)

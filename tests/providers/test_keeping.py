@@ -1,0 +1,214 @@
+"""Invocations whose content is not kept: digests stay, prompts and answers do not."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.ledger.schema import MIGRATIONS
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import ContractError, Invocation, NotKept
+from modelpact.providers.runtime import Runtime
+from modelpact.vocabulary.errors import InputError
+from tests.providers.fake import accepted, faking
+from tests.providers.inside import Echo, echoing
+from tests.providers.support import ECHO, World, assert_whole, events_of, flags, on_loop
+
+MARK = "nobody-else-reads-this"
+
+
+def digest(value: Any) -> str:
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(value)).hexdigest()}"
+
+
+def tables() -> list[str]:
+    said = [line.split() for one in MIGRATIONS for line in one]
+    return [words[2] for words in said if words[:2] == ["CREATE", "TABLE"]]
+
+
+def stored(ledger: Ledger) -> str:
+    """Return everything that is in the store, as one text."""
+    return "\n".join(str(row) for name in tables() for row in ledger.read(f"SELECT * FROM {name}"))
+
+
+@on_loop
+async def test_only_digests_are_stored(ledger: Ledger) -> None:
+    runtime = echoing(ledger)
+    value = {"secret": MARK}
+    kept = await runtime.invoke("echo", ECHO, value)
+    assert MARK in stored(ledger)
+    other = {"secret": MARK[::-1]}
+    done = await runtime.invoke("echo", ECHO, other, keep_content=False)
+    assert (done.state, done.output, done.kept) == ("completed", other, False)
+    assert MARK[::-1] not in stored(ledger)
+    found = runtime.find(done.id)
+    assert (found.input, found.output) == (NotKept(digest(other)), NotKept(digest(other)))
+    assert not found.kept
+    assert runtime.find(kept.id).output == value
+    shapes = [
+        [(one.type, set(one.payload)) for one in events_of(ledger, at)] for at in (kept, done)
+    ]
+    assert shapes[0] == shapes[1]
+    opened, settled = events_of(ledger, done)
+    assert (opened.payload["input"], settled.payload["output"]) == (digest(other), digest(other))
+    assert_whole(ledger)
+
+
+class Counting(Ledger):
+    writes = 0
+
+    async def write_async(self, work: Any) -> Any:
+        self.writes += 1
+        return await super().write_async(work)
+
+
+@on_loop
+async def test_a_stream_that_is_not_kept_costs_no_more_writes_than_a_call(world: World) -> None:
+    with Counting.open(world.store) as ledger:
+        assert isinstance(ledger, Counting)
+        runtime = echoing(ledger)
+        value = {"secret": MARK, "pieces": 100}
+        opened = await runtime.invoke(
+            "echo", ECHO, value, semantics="streaming", keep_content=False
+        )
+        *pieces, done = [one async for one in runtime.stream(opened)]
+        assert ledger.writes == 2
+        assert isinstance(done, Invocation)
+        assert (done.state, done.output, done.partials) == ("completed", value, 100)
+        contents = [one.content for one in pieces if isinstance(one, Partial)]
+        assert [one["piece"] for one in contents] == list(range(1, 101))
+        assert [one.type for one in events_of(ledger, done)] == [
+            "capability.invoked",
+            "capability.completed",
+        ]
+        lines = b"".join(msgspec.json.encode(one) + b"\n" for one in contents)
+        told = events_of(ledger, done)[-1].payload["partials"]
+        assert told == {
+            "count": 100,
+            "digest": f"sha256:{hashlib.sha256(lines).hexdigest()}",
+        }
+        assert runtime.find(done.id).partials == 100
+        assert MARK not in stored(ledger)
+        assert runtime.tallies == {}
+        assert_whole(ledger)
+
+
+@on_loop
+async def test_a_caller_who_leaves_a_stream_leaves_its_tally(ledger: Ledger) -> None:
+    carrier = Echo()
+    carrier.released.clear()
+    runtime = echoing(ledger, carrier)
+    opened = await runtime.invoke("echo", ECHO, {}, semantics="streaming", keep_content=False)
+    seen = asyncio.Event()
+
+    async def read() -> None:
+        async for piece in runtime.stream(opened):
+            if isinstance(piece, Partial) and piece.number == 2:
+                seen.set()
+
+    reading = asyncio.create_task(read())
+    await seen.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    found = runtime.find(opened.id)
+    assert (found.state, found.partials) == ("cancelled", 2)
+    assert events_of(ledger, found)[-1].payload["partials"]["count"] == 2
+    assert runtime.tallies == {}
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_pieces_out_of_order_are_a_violation_all_the_same(ledger: Ledger) -> None:
+    class Confused(Echo):
+        async def stream(self, registration: Any, invocation: Any) -> Any:
+            yield Partial(invocation.id, 1, {})
+            yield Partial(invocation.id, 3, {})
+
+    runtime = echoing(ledger, Confused())
+    opened = await runtime.invoke("echo", ECHO, {}, semantics="streaming", keep_content=False)
+    *_, done = [one async for one in runtime.stream(opened)]
+    assert isinstance(done, Invocation)
+    assert (done.state, done.partials) == ("failed", 1)
+    assert "not 2" in str(done.error)
+    assert flags(ledger) == [("echo", "reordered_partial")]
+
+
+@on_loop
+async def test_after_a_restart_it_is_not_sent_again_but_ends_with_an_estimate(
+    world: World,
+) -> None:
+    """8.4: outstanding invocations are persisted; one without its content cannot be sent again."""
+    with Ledger.open(world.store) as ledger:
+        carrier = Echo()
+        carrier.released.clear()
+        runtime = echoing(ledger, carrier)
+        for semantics in ("sync", "streaming"):
+            calling = asyncio.create_task(
+                runtime.invoke("echo", ECHO, {"a": 1}, semantics=semantics, keep_content=False)
+            )
+            while not runtime.listed("open") or (semantics == "sync" and not carrier.heard):
+                await asyncio.sleep(0.01)
+            if semantics == "streaming":
+                await calling
+            else:
+                left = calling
+        with Ledger.open(world.store) as after:
+            fresh = Echo()
+            again = Runtime(after, carriers={"echo": fresh})
+            taken = await again.recover()
+            assert [one.state for one in taken] == ["failed", "failed"]
+            for one in taken:
+                assert str(one.error).startswith("interrupted")
+                event = after.event(str(one.settled_by))
+                assert event is not None
+                assert event.payload["cost"]["estimate"] is True
+            assert fresh.heard == []
+            assert_whole(after)
+        left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
+
+
+@on_loop
+async def test_the_same_key_gives_the_record_but_not_the_answer(ledger: Ledger) -> None:
+    carrier = Echo()
+    runtime = echoing(ledger, carrier)
+    value = {"secret": MARK}
+    first, *others = await asyncio.gather(
+        *(
+            runtime.invoke("echo", ECHO, value, idempotency_key="once", keep_content=False)
+            for _ in range(4)
+        )
+    )
+    assert {one.id for one in others} == {first.id}
+    assert carrier.heard == [first.id]
+    assert first.output == value
+    assert {one.output for one in others} == {NotKept(digest(value))}
+    with pytest.raises(ContractError) as caught:
+        await runtime.invoke("echo", ECHO, {}, idempotency_key="once", keep_content=False)
+    assert caught.value.code == "idempotency_conflict"
+
+
+@on_loop
+async def test_what_is_answered_later_is_kept(lite: World, lite_ledger: Ledger) -> None:
+    with pytest.raises(InputError, match="answered by way of the store"):
+        await echoing(lite_ledger).invoke("echo", ECHO, {}, semantics="async", keep_content=False)
+    assert lite_ledger.events("invocations/runtime") == []
+    async with lite.hosting(lite_ledger) as host, faking(lite) as fake:
+        host.runtime.registry.register(fake.registration)
+
+        async def promises(fake: Any, message: Any) -> Any:
+            return accepted(fake, message)
+
+        fake.behaviour = promises
+        opened = await host.runtime.invoke(
+            "fake", ECHO, {}, semantics="streaming", keep_content=False
+        )
+        (done,) = [one async for one in host.runtime.stream(opened)]
+        assert isinstance(done, Invocation)
+        assert (done.state, str(done.error).partition(":")[0]) == ("failed", "not_kept")
+    assert flags(lite_ledger) == []
+    assert_whole(lite_ledger)

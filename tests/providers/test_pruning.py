@@ -1,0 +1,41 @@
+"""Pieces of answers: there for whoever follows, and gone an hour after the end."""
+
+import time
+
+from modelpact.ledger import Ledger
+from modelpact.providers import upkeep
+from tests.providers.inside import echoing
+from tests.providers.support import ECHO, World, on_loop
+
+
+@on_loop
+async def test_pieces_go_an_hour_after_the_end_and_the_answer_stays(world: World) -> None:
+    shift = 0
+
+    def clock() -> int:
+        return time.time_ns() + shift
+
+    with Ledger.open(world.store, clock=clock) as ledger:
+        runtime = echoing(ledger)
+
+        async def streamed() -> str:
+            opened = await runtime.invoke("echo", ECHO, {}, semantics="streaming", deadline_s=None)
+            assert len([one async for one in runtime.stream(opened)]) == 3
+            return opened.id
+
+        old = await streamed()
+        still = await runtime.invoke("echo", ECHO, {}, semantics="streaming", deadline_s=None)
+        stream = runtime.stream(still)
+        await anext(stream)
+        assert await upkeep.prune(runtime) == 0
+        assert len([one async for one in runtime.signals(old, after=1)]) == 2
+        shift = 3_601 * 1_000_000_000
+        new = await streamed()
+        assert await upkeep.prune(runtime) == 1
+        assert [one async for one in runtime.signals(old)] == [runtime.find(old)]
+        assert runtime.find(old).output == {}
+        assert len([one async for one in runtime.signals(new)]) == 3
+        assert ledger.read("SELECT COUNT(*) FROM partials WHERE invocation = ?", (still.id,)) == [
+            (1,)
+        ]
+        await stream.aclose()  # type: ignore[attr-defined]

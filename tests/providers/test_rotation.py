@@ -1,0 +1,75 @@
+"""A new certificate without deregistration: on the word of the signing key, or not at all."""
+
+from typing import Any
+
+import msgspec
+
+from modelpact.identity import HEADER, sign_body
+from modelpact.ledger import Ledger
+from modelpact.providers.contract import Registration
+from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop
+from tests.providers.test_seed_003 import echo_provider
+
+
+def signed(world: World, registration: Registration, ring: str, subject: str) -> Any:
+    body = msgspec.json.encode(registration)
+    header = sign_body(world.keyring(ring), subject, body, sequence=0)
+    return body, ((HEADER, header),)
+
+
+@on_loop
+async def test_a_provider_rotates_its_certificate_and_is_known_again(
+    world: World, ledger: Ledger
+) -> None:
+    """8.5: "MUST hold a verified identity for every registered Provider", over a rotation."""
+    async with world.hosting(ledger) as host:
+        settings = world.settings("turning", host.url)
+        async with echo_provider("turning").running(settings) as before:
+            assert (await host.runtime.invoke("turning", ECHO, {})).state == "completed"
+        world.authority.rotate("turning")
+        async with echo_provider("turning").running(settings) as after:
+            assert after.identity != before.identity
+            assert (await host.runtime.invoke("turning", ECHO, {})).state == "completed"
+    kinds = [
+        (one.type, one.payload.get("from"), one.payload.get("to"))
+        for one in ledger.events("registry")
+    ]
+    assert ("key.rotated", before.identity, after.identity) in kinds
+    assert "provider.deregistered" not in [kind for kind, _, _ in kinds]
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_certificate_alone_does_not_take_the_name_over(
+    world: World, ledger: Ledger
+) -> None:
+    """8.5: "Either party MAY refuse a request whose authentication is invalid"."""
+    async with world.hosting(ledger) as host:
+        mine = world.registration("steady", "https://127.0.0.1:1")
+        host.runtime.registry.register(mine)
+        world.authority.rotate("steady")
+        name, thief = "providers/steady", "steady-thief"
+        other = world.registration("steady", "https://127.0.0.1:2")
+        assert other.identity != mine.identity
+        new_key = msgspec.structs.replace(
+            other, signing_key=world.keyring(thief).public_keys.current.raw.hex()
+        )
+        async with world.client("steady") as client:
+            url = f"{host.url}/v1/providers"
+            for body, headers in (
+                (msgspec.json.encode(other), ()),
+                signed(world, other, thief, name),
+                signed(world, new_key, thief, name),
+                signed(world, new_key, "steady", name),
+                signed(world, other, "steady", "providers/other"),
+            ):
+                status, said = await call(client, "POST", url, body, headers)
+                assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+                assert "did not sign this" in said["error"]["message"]
+            found = host.runtime.registry.find("steady")
+            assert found is not None
+            assert found[0] == mine
+            assert [one.type for one in ledger.events("registry")] == ["provider.registered"]
+            body, headers = signed(world, other, "steady", name)
+            assert (await call(client, "POST", url, body, headers))[0] == 201
