@@ -97,9 +97,7 @@ async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
         good = await runtime.invoke("fake", ECHO, {"n": 1}, semantics="async")
         fake.behaviour = behaviour
         patience = 0.5 if error == "deadline" else 20.0
-        done = await runtime.invoke(
-            "fake", ECHO, {"n": 2}, semantics="async", deadline_s=patience
-        )
+        done = await runtime.invoke("fake", ECHO, {"n": 2}, semantics="async", deadline_s=patience)
         assert done.state == "failed"
         assert str(done.error).startswith(error), done.error
         assert flags(ledger) == ([("fake", error)] if flagged else [])
@@ -110,9 +108,7 @@ async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
 
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
-async def test_a_second_answer_by_another_way(
-    world: World, ledger: Ledger, semantics: Any
-) -> None:
+async def test_a_second_answer_by_another_way(world: World, ledger: Ledger, semantics: Any) -> None:
     """Issue 4, under faults: "answers twice": what was answered in place is pushed once more."""
     async with (
         world.hosting(ledger) as host,
@@ -139,9 +135,7 @@ async def test_a_provider_that_promises_and_vanishes(world: World, ledger: Ledge
     async with world.hosting(ledger) as host:
         async with faking(world) as fake:
             host.runtime.registry.register(fake.registration)
-            opened = await host.runtime.invoke(
-                "fake", ECHO, {}, semantics="async", deadline_s=1.0
-            )
+            opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=1.0)
             assert opened.state == "open"
         done = await host.runtime.wait(opened.id)
         assert str(done.error).startswith("deadline")
@@ -175,7 +169,7 @@ async def test_a_provider_that_is_not_there(world: World, ledger: Ledger) -> Non
     async with world.hosting(ledger) as host:
         host.runtime.registry.register(world.registration("fake", "https://127.0.0.1:1"))
         for semantics in ("sync", "async"):
-            done = await host.runtime.invoke("fake", ECHO, {}, semantics=semantics)  # type: ignore[arg-type]
+            done = await host.runtime.invoke("fake", ECHO, {}, semantics=semantics)
             assert done.state == "failed"
             assert str(done.error).startswith("unreachable")
         assert flags(ledger) == []

@@ -11,10 +11,17 @@ from modelpact.identity import Authority
 from modelpact.ledger import Ledger, LedgerError
 from modelpact.providers.human import ASK, human_registration
 from modelpact.providers.runtime import Runtime
+from tests.providers.behaviours import hangs
 from tests.providers.fake import faking
-from tests.providers.support import ECHO, ROOT, World, assert_whole, flags, on_loop
-from tests.providers.test_faults import hangs
-from tests.providers.test_seed_003 import echo_provider
+from tests.providers.support import (
+    ECHO,
+    ROOT,
+    World,
+    assert_whole,
+    echo_provider,
+    flags,
+    on_loop,
+)
 
 
 @on_loop
@@ -73,15 +80,15 @@ async def test_postgresql_restarted_under_load(
 
 
 @on_loop
-async def test_a_clock_that_is_put_back_moves_no_deadline(lite: World) -> None:
+async def test_a_clock_that_is_put_back_moves_no_deadline(world: World) -> None:
     """Issue 4, under faults: "A clock that jumps back (an injected clock)"."""
     shift = 0
 
     def clock() -> int:
         return time.time_ns() + shift
 
-    with Ledger.open(lite.store, clock=clock) as ledger:
-        async with lite.hosting(ledger) as host, faking(lite) as fake:
+    with Ledger.open(world.store, clock=clock) as ledger:
+        async with world.hosting(ledger) as host, faking(world) as fake:
             runtime = host.runtime
             runtime.registry.register(fake.registration)
             runtime.registry.register(human_registration())

@@ -25,9 +25,7 @@ from tests.providers.support import (
 
 
 @on_loop
-async def test_inputs_are_checked_before_anything_is_recorded(
-    world: World, ledger: Ledger
-) -> None:
+async def test_inputs_are_checked_before_anything_is_recorded(world: World, ledger: Ledger) -> None:
     schema = {"type": "object", "required": ["city"]}
     offer = Offer(ECHO, schema, ANY)
     async with world.hosting(ledger) as host, faking(world, offers=(offer,)) as fake:

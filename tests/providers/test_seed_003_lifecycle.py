@@ -37,6 +37,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
         "shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR"
     )
     told = msgspec.to_builtins(good)
+    change: dict[str, Any]
     async with world.hosting(ledger) as host, world.client("shop") as mine:
         for change in (
             {"identity": ""},
@@ -185,7 +186,7 @@ async def test_after_deregistration_nothing_is_routed(
         assert (await call(mine, "DELETE", where))[0] == 200
         for semantics in ("sync", "async", "streaming"):
             with pytest.raises(ContractError, match="nothing is routed"):
-                await runtime.invoke("fake", ECHO, {}, semantics=semantics)  # type: ignore[arg-type]
+                await runtime.invoke("fake", ECHO, {}, semantics=semantics)
         assert len(fake.heard) == 1
         body = answer_body(opened.id, {"late": True})
         headers = fake.headers(opened.id, body)

@@ -120,9 +120,9 @@ async def test_the_id_is_on_every_response(
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         fake.behaviour = behaviour
-        done = await runtime.invoke("fake", ECHO, {}, semantics=semantics)
+        done: Any = await runtime.invoke("fake", ECHO, {}, semantics=semantics)
         if semantics == "streaming":
-            *_, done = [one async for one in runtime.stream(done)]  # type: ignore[list-item]
+            *_, done = [one async for one in runtime.stream(done)]
         assert done.state == "failed"
         assert "invocationId" in str(done.error)
         assert flags(ledger) == [("fake", "invalid_response")]

@@ -152,7 +152,7 @@ async def test_semantics_are_declared_with_the_capability(world: World, ledger: 
         assert (await host.runtime.invoke("fake", ECHO, {})).state == "completed"
         for other in ("async", "streaming"):
             with pytest.raises(ContractError, match=f"as sync, not {other}") as caught:
-                await host.runtime.invoke("fake", ECHO, {}, semantics=other)  # type: ignore[arg-type]
+                await host.runtime.invoke("fake", ECHO, {}, semantics=other)
             assert caught.value.code == "unsupported_semantics"
         assert len(fake.heard) == 1
     assert flags(ledger) == []

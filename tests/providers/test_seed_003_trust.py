@@ -56,7 +56,7 @@ async def test_the_runtime_calls_only_whom_it_knows(world: World, ledger: Ledger
             host.runtime.registry.register(without)
         host.runtime.registry.register(impostor.registration)
         for semantics in ("sync", "async", "streaming"):
-            done: Any = await host.runtime.invoke("fake", ECHO, {}, semantics=semantics)  # type: ignore[arg-type]
+            done: Any = await host.runtime.invoke("fake", ECHO, {}, semantics=semantics)
             if semantics == "streaming":
                 *_, done = [one async for one in host.runtime.stream(done)]
             assert done.state == "failed"
@@ -74,20 +74,23 @@ async def test_the_runtime_calls_only_whom_it_knows(world: World, ledger: Ledger
 async def test_the_provider_answers_only_a_runtime_that_it_knows(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: "The Provider MUST hold a verified identity for the runtime to which it is connected"."""
+    """8.5: "The Provider MUST hold a verified identity for the runtime to which it is
+    connected".
+    """
     heard: list[str] = []
 
     async def impostor(request: Incoming) -> Outgoing:
         heard.append(request.path)
         return Outgoing(201, (), b"{}")
 
-    async with world.hosting(ledger) as host:
-        async with echo_provider().running(world.settings("echo", host.url)) as registration:
-            # Another provider, with a certificate of the same authority, is no runtime.
-            url = f"{registration.base_url}/invocations"
-            async with world.client("other") as other:
-                with pytest.raises(WireError):
-                    await call(other, "POST", url, {})
+    async with (
+        world.hosting(ledger) as host,
+        echo_provider().running(world.settings("echo", host.url)) as registration,
+        world.client("other") as other,
+    ):
+        # Another provider, with a certificate of the same authority, is no runtime.
+        with pytest.raises(WireError):
+            await call(other, "POST", f"{registration.base_url}/invocations", {})
     tls = server_context(world.identity("other"), world.trust)
     async with await serve(impostor, "127.0.0.1", 0, tls=tls) as server:
         settings = world.settings("echo", f"https://127.0.0.1:{server.port}")
@@ -176,7 +179,7 @@ async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger:
 
 @on_loop
 async def test_plain_text_gets_no_answer(world: World, ledger: Ledger) -> None:
-    """8.5: "authenticated, integrity-protected, confidential transport": HTTP without TLS is cut."""
+    """8.5: "authenticated, integrity-protected, confidential transport": not without TLS."""
     async with (
         world.hosting(ledger) as host,
         echo_provider().running(world.settings("echo", host.url)) as registration,

@@ -21,7 +21,7 @@ from tests.providers.support import (
     settling,
 )
 
-PRICED = {
+PRICED: dict[str, Any] = {
     "offers": (Offer(ECHO, ANY, ANY, ("sync", "async"), rates=(Rate("discrete", 2_000_000),)),),
     "units": ("discrete", "currency"),
     "currency": "USD",

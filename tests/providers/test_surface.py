@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from tests.providers.behaviours import only_promises
+from modelpact.providers.binding.carrier import LARGEST_ANSWER
+from modelpact.wire import WireError
+from tests.providers.behaviours import FLOOD, only_promises
 from tests.providers.fake import answer_body, faking, partial_body
-from tests.providers.support import World, ECHO, assert_whole, call, flags, on_loop, until
+from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop, until
 
 
 @on_loop
@@ -134,6 +136,41 @@ async def test_an_answer_after_the_deadline_corrects_the_cost_only(
     assert_whole(ledger)
 
 
+@pytest.mark.parametrize("path", ["response", "partials"])
+@on_loop
+async def test_a_late_answer_that_is_too_long_is_flagged(
+    world: World, ledger: Ledger, path: str
+) -> None:
+    """Issue 4, under faults: "sends 100 MB", pushed: refused, and what comes after it works."""
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        host.runtime.registry.register(fake.registration)
+        opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
+        url = f"{host.url}/v1/invocations/{opened.id}"
+        text = "x" * (LARGEST_ANSWER + 1)
+        long = {
+            "response": answer_body(opened.id, {"long": text}),
+            "partials": partial_body(opened.id, 1, text),
+        }[path]
+        headers = fake.headers(opened.id, long)
+        status, said = await call(mine, "POST", f"{url}/{path}", long, headers)
+        assert (status, said["error"]["violation"]) == (403, "oversized_response")
+        assert flags(ledger) == [("fake", "oversized_response")]
+        try:
+            status, _ = await call(mine, "POST", f"{url}/{path}", b" " * FLOOD)
+            assert status == 413
+        except WireError:
+            pass  # it did not hear why, over all that it was sending
+        assert host.runtime.find(opened.id).state == "open"
+        body = answer_body(opened.id, {"short": 1})
+        headers = fake.headers(opened.id, body)
+        assert (await call(mine, "POST", f"{url}/response", body, headers))[0] == 200
+    assert_whole(ledger)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -148,9 +185,9 @@ async def test_an_answer_after_the_deadline_corrects_the_cost_only(
 )
 @on_loop
 async def test_garbage_to_the_surface_is_told_and_changes_nothing(
-    lite: World, lite_ledger: Ledger, body: bytes
+    world: World, ledger: Ledger, body: bytes
 ) -> None:
-    async with lite.hosting(lite_ledger) as host, lite.client("fake") as mine:
+    async with world.hosting(ledger) as host, world.client("fake") as mine:
         for path in ("/v1/providers", "/v1/costs/corrections", "/v1/signals"):
             status, said = await call(mine, "POST", f"{host.url}{path}", body)
             assert status == 400, path
@@ -158,4 +195,4 @@ async def test_garbage_to_the_surface_is_told_and_changes_nothing(
         for method, path in (("GET", "/v1/providers"), ("PUT", "/v1/signals"), ("GET", "/x")):
             status, _ = await call(mine, method, f"{host.url}{path}")
             assert status in (404, 405)
-        assert lite_ledger.events("registry") == []
+        assert ledger.events("registry") == []

@@ -1,6 +1,6 @@
 """A runtime as a process that kills itself where it is told: `N:before`, `N:inside`, `N:after`
-the Nth write of an invocation, `send:before`, `send:after`, or `bus:TYPE` when an event of that type
-is durable and nobody has heard of it yet.
+the Nth write of an invocation, `send:before`, `send:after`, or `bus:TYPE` when an event of that
+type is durable and nobody has heard of it yet.
 
 Prints `opened ID` and `settled ID STATE OUTPUT` as soon as its caller has been told so.
 """
