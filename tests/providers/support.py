@@ -24,7 +24,8 @@ from tests.identity.conftest import der
 
 P = ParamSpec("P")
 ROOT = Path(__file__).parents[2]
-PATIENCE = 40.0
+PATIENCE = 120.0
+"""Only what hangs takes so long, on however busy a machine."""
 ECHO = "urn:test:echo"
 ANY: dict[str, Any] = {"type": "object"}
 
@@ -39,7 +40,7 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return run
 
 
-async def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE / 2) -> Any:
     """Wait for a condition and return what it gives."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -95,7 +95,7 @@ async def one(runtime: Runtime, task: Task, number: int, text: str = "") -> None
         {"n": number, "text": text},
         semantics=task.semantics,
         idempotency_key=f"{task.key}-{number}",
-        deadline_s=20.0,
+        deadline_s=100.0,
     )
     print("opened", opened.id, flush=True)
     done = opened

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.providers.processes.runtime import Task
-from tests.providers.support import ROOT, World
+from tests.providers.support import PATIENCE, ROOT, World
 
 _HERE = Path(__file__).parent
 
@@ -97,7 +97,7 @@ class Started:
     def ended(self) -> Ended:
         """Wait for its end; one that hangs is killed, and that is an end too."""
         try:
-            said, wrong = self._process.communicate(timeout=60)
+            said, wrong = self._process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             said, wrong = self._process.communicate()
