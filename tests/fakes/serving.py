@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,10 +43,12 @@ class Broken(Exception):
 class FakeServer:
     """A server on a port of its own: `async with FakeOpenAI() as fake`, or `fake.in_thread()`.
 
-    `requests` are those that it has seen; `gone` counts answers whose reader left early.
+    `requests` are those that it has seen; `gone` counts answers whose reader left early. With `tls`
+    it speaks HTTPS.
     """
 
     prefix = ""
+    tls: ssl.SSLContext | None = None
 
     def __init__(self, script: Script = (), *, key: str = "", piece: int = 7) -> None:
         self.script = Scripted(script)
@@ -66,7 +69,8 @@ class FakeServer:
     @property
     def base_url(self) -> str:
         """The address that clients of the API are given."""
-        return f"http://127.0.0.1:{self.port}{self.prefix}"
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}{self.prefix}"
 
     @property
     def connections(self) -> int:
@@ -80,7 +84,7 @@ class FakeServer:
         return [one.body for one in self.requests]
 
     async def __aenter__(self) -> Self:
-        self._server = await serve(self._handle, "127.0.0.1", 0)
+        self._server = await serve(self._handle, "127.0.0.1", 0, tls=self.tls)
         return self
 
     async def __aexit__(

@@ -26,6 +26,7 @@ class Fake:
         self.ring = ring
         self.heard: list[Message] = []
         self.cancelled: list[str] = []
+        self.sent = 0
         self.behaviour: Behaviour = right
         self.registration = Registration("none", "tool", (), ())
         self.released = asyncio.Event()

@@ -17,14 +17,15 @@ from modelpact.identity import Authority, Identity, Keyring, Trust, client_conte
 from modelpact.ledger import Event, Ledger, canonical, event_hash
 from modelpact.providers.binding import HttpCarrier, RuntimeHost, serve_runtime
 from modelpact.providers.contract import Invocation, Offer, Profile, Registration
-from modelpact.providers.kit import Settings
+from modelpact.providers.kit import Call, Final, Provider, Settings
 from modelpact.providers.runtime import Runtime
 from modelpact.wire import Client
 from tests.identity.conftest import der
 
 P = ParamSpec("P")
 ROOT = Path(__file__).parents[2]
-PATIENCE = 40.0
+PATIENCE = 120.0
+"""Only what hangs takes so long, on however busy a machine."""
 ECHO = "urn:test:echo"
 ANY: dict[str, Any] = {"type": "object"}
 
@@ -39,7 +40,7 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return run
 
 
-async def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE / 2) -> Any:
     """Wait for a condition and return what it gives."""
     end = time.monotonic() + seconds
     while not (found := condition()):
@@ -159,6 +160,20 @@ class World:
                     stream.close()
 
 
+def echo_provider(name: str = "echo", **more: Any) -> Provider:
+    """A provider of the kit with a capability in all three semantics."""
+    provider = Provider(name, "tool", units=("discrete",), **more)
+
+    @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
+    async def echo(asked: dict[str, Any], call: Call) -> Any:
+        call.spend("discrete", 1)
+        yield {"half": 1}
+        yield {"half": 2}
+        yield Final(asked)
+
+    return provider
+
+
 async def call(
     client: Client, method: str, url: str, body: Any = None, headers: Any = ()
 ) -> tuple[int, Any]:
@@ -176,6 +191,14 @@ def flags(ledger: Ledger) -> list[tuple[str, str]]:
     """Return who was flagged for what, in order."""
     found = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
     return [(one.payload["provider"], one.payload["violation"]) for one in found]
+
+
+def settling(ledger: Ledger, invocation: Invocation) -> Event:
+    """Return the event that ended an invocation."""
+    assert invocation.settled_by is not None
+    event = ledger.event(invocation.settled_by)
+    assert event is not None
+    return event
 
 
 def events_of(ledger: Ledger, invocation: Invocation) -> list[Event]:

@@ -1,9 +1,13 @@
 """The examples, each a process of its own over real mutual TLS: every kind, every semantics."""
 
+import asyncio
+from pathlib import Path
+
 from modelpact.ledger import Event, Ledger
 from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation
 from modelpact.providers.signals import SignalInbox
+from tests.providers.processes.starting import providing
 from tests.providers.support import World, assert_whole, events_of, flags, on_loop, until
 
 
@@ -137,3 +141,14 @@ async def test_a_signal_source(world: World, ledger: Ledger) -> None:
         assert all(one.payload["cost"]["lines"] for one in rows)
     assert flags(ledger) == []
     assert_whole(ledger)
+
+
+@on_loop
+async def test_a_provider_whose_runtime_never_comes_can_be_stopped(
+    lite: World, tmp_path: Path
+) -> None:
+    with providing(lite, "https://127.0.0.1:1", tmp_path / "worked") as process:
+        log = tmp_path / "worked.log"
+        await until(lambda: "trying again" in log.read_text())
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 30) == 0

@@ -7,8 +7,7 @@ import msgspec
 from modelpact.identity import HEADER, sign_body
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import Registration
-from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop
-from tests.providers.test_seed_003 import echo_provider
+from tests.providers.support import ECHO, World, assert_whole, call, echo_provider, flags, on_loop
 
 
 def signed(world: World, registration: Registration, ring: str, subject: str) -> Any:

@@ -165,18 +165,15 @@ class Models:
         attribution: Attribution | None,
         deadline_s: float,
     ) -> Invocation:
-        way = self.provider(provider)
-        value = write_request(request)
         return await self.runtime.invoke(
-            way.id,
+            self.provider(provider).id,
             CHAT,
-            value,
+            write_request(request),
             semantics=semantics,
             deadline_s=deadline_s,
             envelope=envelope,
             cause=cause,
-            attribution=way.attributed(value, attribution),
-            estimate=way.estimate(value),
+            attribution=attribution,
         )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from modelpact.ledger.store import (
     Conflict,
+    Contended,
     LedgerError,
     LedgerUnavailable,
     Params,
@@ -107,12 +108,10 @@ def _told() -> Iterator[None]:
 
     try:
         yield
-    except (
-        psycopg.errors.IntegrityError,
-        psycopg.errors.SerializationFailure,
-        psycopg.errors.DeadlockDetected,
-    ) as error:
+    except psycopg.errors.IntegrityError as error:
         raise Conflict(_line(error)) from None
+    except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
+        raise Contended(_line(error)) from None
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
         raise Refused(f"PostgreSQL: {_line(error)}") from None
     except psycopg.Error as error:

@@ -32,6 +32,10 @@ class Conflict(LedgerError):
     """Another writer was first: a key is taken."""
 
 
+class Contended(Conflict):
+    """Two writers waited for each other, and this one had to yield: it does its work again."""
+
+
 class Refused(LedgerError):
     """A statement that the store cannot make sense of: the fault of whoever wrote it."""
 

@@ -1,7 +1,7 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint
@@ -9,7 +9,15 @@ from modelpact.ledger.cost_rows import record_rows, standing_cost
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.rows import Head, Known, Rows
-from modelpact.ledger.store import Conflict, Connection, LedgerError, Params, Refused, Row
+from modelpact.ledger.store import (
+    Conflict,
+    Connection,
+    Contended,
+    LedgerError,
+    Params,
+    Refused,
+    Row,
+)
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"
@@ -141,7 +149,7 @@ class Transaction:
         try:
             return self.batch.connection.execute(sql, params)
         except LedgerError as error:
-            self._failed = error
+            self._fail(error)
             raise
 
     def changed(self, sql: str, params: Params = ()) -> int:
@@ -150,8 +158,13 @@ class Transaction:
         try:
             return self.batch.connection.changed(sql, params)
         except LedgerError as error:
-            self._failed = error
+            self._fail(error)
             raise
+
+    def _fail(self, error: LedgerError) -> None:
+        self._failed = error
+        if isinstance(error, Contended):
+            self.batch.stale = error
 
     def open_envelope(self, envelope: str, kind: str, subject: str) -> None:
         """Open an envelope, unless it is open already."""
@@ -164,8 +177,20 @@ class Transaction:
         self._rows.envelopes.append((envelope, kind, subject, self.now))
 
     def head(self, envelope: str) -> Head:
-        """Return the last event of an envelope, as this transaction sees it."""
-        return self._moved.get(envelope) or self.batch.head(envelope)
+        """Return the last event of an envelope.
+
+        From here on the transaction holds only if nobody else appends to that envelope: what is
+        read after this cannot change unseen before the next event.
+        """
+        head = self._moved.get(envelope) or self.batch.head(envelope)
+        if head.sequence:
+            self._moved[envelope] = head
+        return head
+
+    def outrun(self, what: str) -> NoReturn:
+        """Say that another writer was first: all of the batch is done again, with none beside."""
+        self.batch.stale = Conflict(what)
+        raise Stale(f"another writer was first: {what}")
 
     def append(self, draft: Draft) -> Event:
         """Append an event to its envelope."""

@@ -13,6 +13,8 @@ def correct(
     tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
 ) -> Event:
     """Replace the cost that an event embeds by a correction that refers to it."""
+    envelope = event_id.rpartition(":")[0]
+    tx.head(envelope)  # a correction that comes to another runtime meanwhile is seen or stops us
     before = standing_cost(tx, event_id)
     if before is None:
         raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
@@ -29,7 +31,7 @@ def correct(
         "cost": corrected.to_json(),
         **({"correction": plain(name)} if name else {}),
     }
-    draft = Draft(event_id.rpartition(":")[0], "cost.corrected", payload, event_id)
+    draft = Draft(envelope, "cost.corrected", payload, event_id)
     event = tx.append(draft)
     tx.record_cost(event, corrected)
     return event
@@ -37,12 +39,14 @@ def correct(
 
 def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str) -> str:
     """Correct a cost under a name of the provider's; the same name again changes nothing."""
+    envelope = event_id.rpartition(":")[0]
+    tx.head(envelope)
     rows = tx.execute(
         "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' "
         "AND cause = ?",
-        (event_id.rpartition(":")[0], event_id),
+        (envelope, event_id),
     )
     for sequence, payload in rows:
         if msgspec.json.decode(payload).get("correction") == plain(name):
-            return f"{event_id.rpartition(':')[0]}:{sequence}"
+            return f"{envelope}:{sequence}"
     return correct(tx, event_id, record, reason, name).id

@@ -5,7 +5,7 @@ import logging
 from typing import Final
 
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.store import Conflict, LedgerUnavailable, LedgerUncertain
 from modelpact.providers import settling
 from modelpact.providers.contract import Invocation, Profile
 from modelpact.providers.settling import Outcome
@@ -17,7 +17,7 @@ _WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 async def end(
     ledger: Ledger, profile: Profile, invocation: Invocation, outcome: Outcome
 ) -> tuple[Invocation, list[Invocation]]:
-    """Settle an invocation; a store that is away is asked again for a few seconds."""
+    """Settle an invocation; a store that is away or contended is asked again for a few seconds."""
     again = False
     for wait in (*_WAITS, None):
         try:
@@ -26,7 +26,7 @@ async def end(
                     tx, profile, invocation, outcome, again=again
                 )
             )
-        except LedgerUnavailable as error:
+        except (Conflict, LedgerUnavailable) as error:
             if wait is None:
                 raise
             again = again or isinstance(error, LedgerUncertain)

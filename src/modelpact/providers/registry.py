@@ -212,14 +212,14 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
 
 def mark_deregistered(
     tx: Transaction, provider: str, reason: str, cause: str | None, state: str = "deregistered"
-) -> Event:
-    """Take a provider out of routing, in a transaction of the caller's."""
+) -> Event | None:
+    """Take a provider out of routing, in a transaction of the caller's; None if it is not in."""
     changed = tx.changed(
         "UPDATE providers SET state = ?, deregistered = ? WHERE id = ? AND state = 'active'",
         (state, tx.now, provider),
     )
     if not changed:
-        raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
+        return None
     tx.remember((_CURRENT, provider), None)
     payload = {"provider": provider, "reason": reason}
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))

@@ -11,12 +11,7 @@ from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
 from modelpact.providers.carrier import Partial
-from modelpact.providers.contract import (
-    Invocation,
-    Policy,
-    Profile,
-    State,
-)
+from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, State
 from modelpact.providers.corrections import correct
 from modelpact.providers.invocations import digest, elapsed, load, plain
 from modelpact.providers.registry import flag, mark_deregistered
@@ -163,7 +158,12 @@ def _too_late(
             tx, profile, invocation.provider, "answered_twice", detail, invocation.settled_by
         )
         return load(tx, invocation.id), cancelled
-    tx.execute("UPDATE invocations SET answered = ? WHERE id = ?", (tx.now, invocation.id))
+    changed = tx.changed(
+        "UPDATE invocations SET answered = ? WHERE id = ? AND answered IS NULL",
+        (tx.now, invocation.id),
+    )
+    if not changed:
+        tx.outrun(f"an answer to {invocation.id} came to another runtime")
     if outcome.record is not None and invocation.settled_by is not None:
         correct(tx, invocation.settled_by, outcome.record, "a late answer reported it")
     return load(tx, invocation.id), []
@@ -205,6 +205,8 @@ def deregister(
     if policy not in ("drain", "cancel"):
         raise InputError("policy: expected drain or cancel")
     event = mark_deregistered(tx, provider, plain(reason), None)
+    if event is None:
+        raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
     if policy == "drain":
         return event, []
     return event, cancel_open(tx, provider, "the provider was deregistered")
@@ -222,10 +224,8 @@ def flag_provider(
     flagged = flag(tx, provider, violation, plain(detail), cause)
     if profile.on_violation != "deregister":
         return []
-    active = tx.execute("SELECT 1 FROM providers WHERE id = ? AND state = 'active'", (provider,))
-    if not active:
-        return []
-    mark_deregistered(tx, provider, f"violation: {violation}", flagged.id, state="expelled")
-    if profile.on_deregistration != "cancel":
+    reason = f"violation: {violation}"
+    gone = mark_deregistered(tx, provider, reason, flagged.id, state="expelled")
+    if gone is None or profile.on_deregistration != "cancel":
         return []
     return cancel_open(tx, provider, f"the provider was deregistered: {violation}")

@@ -1,5 +1,6 @@
 """Both adapters, each at its fake, so that what holds of one is asked of the other."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,12 +22,20 @@ QUICK = Timeouts(connect=2.0, write=2.0, first_byte=0.5, between_bytes=0.5)
 
 @asynccontextmanager
 async def at(
-    api: str, script: Script = (), *, key: str = KEY, timeouts: Timeouts = QUICK, **how: Any
+    api: str,
+    script: Script = (),
+    *,
+    key: str = KEY,
+    timeouts: Timeouts = QUICK,
+    tls: ssl.SSLContext | None = None,
+    **how: Any,
 ) -> AsyncIterator[tuple[Adapter, Fake]]:
-    """An adapter at a fake that takes only the right key."""
+    """An adapter at a fake that takes only the right key; `tls` is how the fake is served."""
     kind: type[Fake] = FakeOpenAI if api == "openai" else FakeAnthropic
     adapter: type[Adapter] = OpenAIChatAdapter if api == "openai" else AnthropicAdapter
-    async with kind(script, key=KEY) as fake:
+    serving = kind(script, key=KEY)
+    serving.tls = tls
+    async with serving as fake:
         port = adapter(fake.base_url, Key(key), timeouts=timeouts, **how)
         try:
             yield port, fake

@@ -1,8 +1,7 @@
-"""Models behind the provider contract: recorded, called, priced and settled, on a real ledger."""
+"""Models behind the provider contract: recorded, called, priced and settled, on both stores."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,11 @@ both = pytest.mark.parametrize("api", APIS)
 
 @asynccontextmanager
 async def running(
-    folder: Path, api: str, script: Script = ()
+    url: str, api: str, script: Script = (), **how: Any
 ) -> AsyncIterator[tuple[Runtime, ModelProvider, Fake]]:
-    ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
+    ledger = Ledger.open(url)
     try:
-        async with at(api, script) as (port, fake):
+        async with at(api, script, **how) as (port, fake):
             provider = ModelProvider(api, port)
             runtime = Runtime(ledger, carriers={api: provider})
             runtime.registry.register(provider.registration)
@@ -59,8 +58,8 @@ def lines(record: dict[str, Any]) -> dict[str, int]:
 
 @both
 @on_loop
-async def test_a_chat_is_recorded_called_priced_and_settled(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api) as (runtime, _, fake):
+async def test_a_chat_is_recorded_called_priced_and_settled(api: str, url: str) -> None:
+    async with running(url, api) as (runtime, _, fake):
         done = await runtime.invoke(api, CHAT, chat(api))
         assert done.state == "completed"
         answer = read_response(done.output)
@@ -82,8 +81,8 @@ async def test_a_chat_is_recorded_called_priced_and_settled(api: str, tmp_path: 
 
 @both
 @on_loop
-async def test_the_estimate_and_the_model_are_recorded_before(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api) as (runtime, __, _):
+async def test_the_estimate_and_the_model_are_recorded_before(api: str, url: str) -> None:
+    async with running(url, api) as (runtime, __, _):
         who = Attribution(worker="ada")
         done = await runtime.invoke(api, CHAT, chat(api), attribution=who)
         assert done.attribution == Attribution(
@@ -100,8 +99,8 @@ async def test_the_estimate_and_the_model_are_recorded_before(api: str, tmp_path
 
 @both
 @on_loop
-async def test_a_stream(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api) as (runtime, __, _):
+async def test_a_stream(api: str, url: str) -> None:
+    async with running(url, api) as (runtime, __, _):
         opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
         pieces: list[StreamEvent] = []
         done: Any = None
@@ -118,8 +117,8 @@ async def test_a_stream(api: str, tmp_path: Path) -> None:
 
 @both
 @on_loop
-async def test_refusals_are_settled_with_their_reason(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api, [Fail(429, retry_after=3)]) as (runtime, _, __):
+async def test_refusals_are_settled_with_their_reason(api: str, url: str) -> None:
+    async with running(url, api, [Fail(429, retry_after=3)]) as (runtime, _, __):
         done = await runtime.invoke(api, CHAT, chat(api))
         assert done.state == "failed"
         assert done.error is not None
@@ -131,11 +130,9 @@ async def test_refusals_are_settled_with_their_reason(api: str, tmp_path: Path) 
 
 @both
 @on_loop
-async def test_a_stream_that_breaks_off_is_paid_for(api: str, tmp_path: Path) -> None:
+async def test_a_stream_that_breaks_off_is_paid_for(api: str, url: str) -> None:
     for fault in (cut(3), cut(3, clean=True), hang(3)):
-        folder = tmp_path / f"{fault.kind}{fault.clean}"
-        folder.mkdir()
-        async with running(folder, api, [fault]) as (runtime, __, _):
+        async with running(url, api, [fault]) as (runtime, __, _):
             opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
             *_, done = [piece async for piece in runtime.stream(opened)]
             assert isinstance(done, Invocation)
@@ -150,8 +147,8 @@ async def test_a_stream_that_breaks_off_is_paid_for(api: str, tmp_path: Path) ->
 
 @both
 @on_loop
-async def test_a_call_that_times_out_may_have_cost_something(api: str, tmp_path: Path) -> None:
-    async with running(tmp_path, api, [hang(-1)]) as (runtime, _, __):
+async def test_a_call_that_times_out_may_have_cost_something(api: str, url: str) -> None:
+    async with running(url, api, [hang(-1)]) as (runtime, _, __):
         done = await runtime.invoke(api, CHAT, chat(api))
         cost = record(runtime, done)
         assert (done.state, cost["estimate"]) == ("failed", True)
@@ -159,8 +156,8 @@ async def test_a_call_that_times_out_may_have_cost_something(api: str, tmp_path:
 
 
 @on_loop
-async def test_losses_are_in_the_answer(tmp_path: Path) -> None:
-    async with running(tmp_path, "openai") as (runtime, _, fake):
+async def test_losses_are_in_the_answer(url: str) -> None:
+    async with running(url, "openai") as (runtime, _, fake):
         done = await runtime.invoke("openai", CHAT, chat("openai", top_k=5))
         assert [one["path"] for one in done.output["losses"]] == ["top_k"]
         fine = await runtime.invoke("openai", CHAT, chat("openai"))
@@ -169,8 +166,8 @@ async def test_losses_are_in_the_answer(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_what_cannot_be_carried_fails_and_is_not_sent(tmp_path: Path) -> None:
-    async with running(tmp_path, "anthropic") as (runtime, _, fake):
+async def test_what_cannot_be_carried_fails_and_is_not_sent(url: str) -> None:
+    async with running(url, "anthropic") as (runtime, _, fake):
         done = await runtime.invoke(
             "anthropic", CHAT, chat("anthropic", output={"type": "json_object"})
         )
@@ -181,11 +178,11 @@ async def test_what_cannot_be_carried_fails_and_is_not_sent(tmp_path: Path) -> N
 
 
 @on_loop
-async def test_a_provider_that_does_not_count_is_estimated(tmp_path: Path) -> None:
+async def test_a_provider_that_does_not_count_is_estimated(url: str) -> None:
     def hide(body: dict[str, Any]) -> None:
         del body["usage"]
 
-    async with running(tmp_path, "openai", [Reply("Hello", patch=hide)]) as (runtime, _, __):
+    async with running(url, "openai", [Reply("Hello", patch=hide)]) as (runtime, _, __):
         done = await runtime.invoke("openai", CHAT, chat("openai"))
         cost = record(runtime, done)
         assert done.state == "completed"
@@ -195,8 +192,8 @@ async def test_a_provider_that_does_not_count_is_estimated(tmp_path: Path) -> No
 
 
 @on_loop
-async def test_bad_input_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
-    async with running(tmp_path, "openai") as (runtime, __, fake):
+async def test_bad_input_is_refused_before_anything_is_recorded(url: str) -> None:
+    async with running(url, "openai") as (runtime, __, fake):
         listed: list[Any] = [{"model": "gpt-4o"}, chat("openai", temperature="hot"), [], None]
         for bad in listed:
             with pytest.raises(ContractError, match="urn:modelpact:model:chat"):
@@ -206,8 +203,8 @@ async def test_bad_input_is_refused_before_anything_is_recorded(tmp_path: Path) 
 
 
 @on_loop
-async def test_the_mock_stands_behind_the_contract_too(tmp_path: Path) -> None:
-    ledger = Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}")
+async def test_the_mock_stands_behind_the_contract_too(url: str) -> None:
+    ledger = Ledger.open(url)
     mock = MockProvider([Response((TextBlock("x"),), usage=Usage(3, 2)), "y"])
     provider = ModelProvider("mock", mock)
     runtime = Runtime(ledger, carriers={"mock": provider})

@@ -1,5 +1,6 @@
 """A provider as a process: echoes in every semantics, and writes down each time that it works."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,8 @@ ANY: dict[str, Any] = {"type": "object"}
 async def echo(asked: dict[str, Any], call: Call) -> AsyncIterator[Any]:
     with Path(os.environ["WORKED"]).open("a") as log:
         log.write(f"{call.invocation_id}\n")
+    if "HANG" in os.environ:
+        await asyncio.Event().wait()
     call.spend("discrete", 1)
     yield {"half": 1}
     yield {"half": 2}

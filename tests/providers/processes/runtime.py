@@ -1,11 +1,13 @@
 """A runtime as a process that kills itself where it is told: `N:before`, `N:inside`, `N:after`
-the Nth write of an invocation, or `send:before`, `send:after`.
+the Nth write of an invocation, `send:before`, `send:after`, or `bus:TYPE` when an event of that
+type is durable and nobody has heard of it yet.
 
 Prints `opened ID` and `settled ID STATE OUTPUT` as soon as its caller has been told so.
 """
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +17,7 @@ from typing import Any
 import msgspec
 
 from modelpact.identity import Identity, Trust
-from modelpact.ledger import Ledger
+from modelpact.ledger import Ledger, LedgerError
 from modelpact.ledger.ledger import Work
 from modelpact.providers.binding import HttpCarrier, serve_runtime
 from modelpact.providers.contract import Invocation
@@ -35,6 +37,8 @@ class Task(msgspec.Struct):
     count: int = 1
     key: str = "job"
     provider: str = "echo"
+    room: int = 0
+    """How many bytes its files may still grow: it works until that is used up."""
 
 
 class Doomed:
@@ -84,14 +88,14 @@ class DoomedCarrier(HttpCarrier):
             yield piece
 
 
-async def one(runtime: Runtime, task: Task, number: int) -> None:
+async def one(runtime: Runtime, task: Task, number: int, text: str = "") -> None:
     opened = await runtime.invoke(
         task.provider,
         "urn:test:echo",
-        {"n": number},
+        {"n": number, "text": text},
         semantics=task.semantics,
         idempotency_key=f"{task.key}-{number}",
-        deadline_s=20.0,
+        deadline_s=100.0,
     )
     print("opened", opened.id, flush=True)
     done = opened
@@ -105,17 +109,39 @@ async def one(runtime: Runtime, task: Task, number: int) -> None:
     print("settled", done.id, done.state, output, flush=True)
 
 
+async def until_full(runtime: Runtime, task: Task) -> None:
+    """Work on a disk that becomes full, then on one that has room again."""
+    path = Path(task.store.removeprefix("sqlite:"))
+    size = max(one.stat().st_size for one in (path, path.with_name(f"{path.name}-wal")))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + task.room, hard))
+    number = 0
+    try:
+        while True:
+            number += 1
+            await one(runtime, task, number, "x" * 5_000)
+    except LedgerError as error:
+        print("full", error, flush=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    await one(runtime, task, number + 1)
+
+
 async def main(task: Task) -> None:
     doom = Doomed(task.crash)
     DoomedLedger.doom = DoomedCarrier.doom = doom
     identity, trust = Identity(Path(task.identity)), Trust(Path(task.authority))
     ledger = DoomedLedger.open(task.store)
+    ledger.bus.subscribe(lambda event: doom.reach(f"bus:{event.type}"))
     carrier = DoomedCarrier(identity, trust)
     runtime = Runtime(ledger, name=task.name, default_carrier=carrier)
     async with serve_runtime(runtime, identity, trust, port=task.port, upkeep_s=0.1):
         while (found := runtime.registry.find(task.provider)) is None or found[1] != "active":
             await asyncio.sleep(0.01)
         doom.armed = True
+        if task.room:
+            await until_full(runtime, task)
+            return
         await asyncio.gather(*(one(runtime, task, number) for number in range(task.count)))
         while runtime.listed("open"):
             await asyncio.sleep(0.01)

@@ -12,6 +12,7 @@ from modelpact.identity import HEADER, PeerCertificate, read_certificate
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
 from modelpact.providers.binding.answers import read_answer, read_partial
+from modelpact.providers.binding.carrier import LARGEST_ANSWER
 from modelpact.providers.binding.messages import (
     ACKNOWLEDGED,
     JSON,
@@ -155,6 +156,7 @@ class Surface:
         body = await request.body()
         registration, before = await self._addressed(peer, identity)
         try:
+            _check_length(body)
             header, due = request.headers.get(HEADER), before.partials + 1
             reply = read_answer(registration, identity, body, header, due)
         except Breach as breach:
@@ -177,6 +179,7 @@ class Surface:
                 raise Breach("invalid_response", "a synchronous invocation has no partials")
             if not before.kept:
                 raise Breach("invalid_response", "pieces that are not kept come in the stream")
+            _check_length(body)
             header, due = request.headers.get(HEADER), before.partials + 1
             piece = read_partial(registration, identity, body, header, due)
         except Breach as breach:
@@ -273,6 +276,13 @@ class Surface:
     ) -> None:
         cause = None if found is None else found.event
         await self._runtime.flag(registration.id, breach.violation, breach.detail, cause)
+
+
+def _check_length(body: bytes) -> None:
+    """Hold a late answer to the length of one that comes at once."""
+    if len(body) > LARGEST_ANSWER:
+        what = f"the answer is longer than {LARGEST_ANSWER} bytes"
+        raise Breach("oversized_response", what)
 
 
 def _expired(invocation: Invocation) -> bool:

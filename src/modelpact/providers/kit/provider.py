@@ -140,12 +140,24 @@ class Provider:
         """Run until told to stop, then deregister."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        me, registered = asyncio.current_task(), False
+
+        def end() -> None:
+            stop.set()
+            if not registered and me is not None:
+                me.cancel()  # it still waits for a runtime that may never come
+
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
-                loop.add_signal_handler(number, stop.set)
-        async with self.running(settings or Settings.from_environment()):
-            await stop.wait()
-            await self._connected().deregister(self._bare.id)
+                loop.add_signal_handler(number, end)
+        try:
+            async with self.running(settings or Settings.from_environment()):
+                registered = True
+                await stop.wait()
+                await self._connected().deregister(self._bare.id)
+        except asyncio.CancelledError:
+            if registered or not stop.is_set():
+                raise
 
     def run(self, settings: Settings | None = None) -> None:
         """Run as a program."""

@@ -1,0 +1,103 @@
+"""Many runtimes on one database: each invocation is handled once, whoever gets to it."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from modelpact.ledger import CostLine, Ledger
+from modelpact.providers.contract import Profile, Reply
+from modelpact.providers.human import ASK, human_registration
+from modelpact.providers.runtime import Runtime
+from tests.providers.processes.starting import Started, free_port, providing
+from tests.providers.support import World, assert_whole, flags, on_loop
+
+ENDS = ("capability.completed", "capability.failed", "capability.cancelled")
+
+
+@pytest.mark.parametrize("semantics", ["sync", "async"])
+def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics: str) -> None:
+    """Issue 4: "three runtimes on one database (each invocation handled once)"."""
+    worked = tmp_path / "worked"
+    worked.touch()
+    ports = [free_port() for _ in range(3)]
+    asked = 20
+    with providing(world, f"https://127.0.0.1:{ports[0]}", worked):
+        running = [
+            Started(world, f"main-{place}", port, semantics=semantics, count=asked)
+            for place, port in enumerate(ports)
+        ]
+        results = [one.ended() for one in running]
+    told = worked.with_suffix(".log").read_text()
+    for one in results:
+        assert one.code == 0, (one.wrong, told)
+        assert {line[1] for line in one.of("settled")} == {"completed"}, (one, told)
+        assert len(one.of("settled")) == asked
+    # Every runtime was told the same of every invocation.
+    ends = [{tuple(line) for line in one.of("settled")} for one in results]
+    assert ends[0] == ends[1] == ends[2]
+    times = Counter(worked.read_text().split())
+    assert len(times) == asked
+    assert set(times.values()) == {1}
+    with Ledger.open(world.store) as ledger:
+        assert_whole(ledger)
+        assert flags(ledger) == []
+
+
+@on_loop
+async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> None:
+    """Issue 4: "each invocation handled once": an answer and two cancellations, each elsewhere."""
+    with Ledger.open(url) as first, Ledger.open(url) as second, Ledger.open(url) as third:
+        one, two, three = (
+            Runtime(ledger, name=f"main-{place}")
+            for place, ledger in enumerate((first, second, third))
+        )
+        one.registry.register(human_registration())
+        for number in range(100):
+            opened = await one.invoke(
+                "human",
+                ASK,
+                {"question": "?"},
+                semantics="async",
+                envelope=f"run-{number}",  # which the others have not seen yet
+            )
+            reply = Reply(opened.id, {"answer": "yes"}, cost=(CostLine("discrete", 1),))
+            ends = await asyncio.gather(
+                two.take(human_registration(), opened, reply),
+                one.cancel(opened.id, "one"),
+                three.cancel(opened.id, "three"),
+            )
+            assert len({end.state for end in ends}) == 1
+            kinds = [event.type for event in first.events(opened.envelope)]
+            assert len([kind for kind in kinds if kind in ENDS]) == 1, kinds
+        assert_whole(first)
+
+
+@on_loop
+async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> None:
+    """Issue 4: "each invocation handled once": two violations, each told to another runtime."""
+    strict = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+    with Ledger.open(url) as first, Ledger.open(url) as second:
+        one, two = (
+            Runtime(ledger, name=f"main-{place}", profile=strict)
+            for place, ledger in enumerate((first, second))
+        )
+        for number in range(30):
+            one.registry.register(human_registration())
+            opened = [
+                await runtime.invoke(
+                    "human", ASK, {"question": "?"}, semantics="async", envelope=f"run-{number}"
+                )
+                for runtime in (one, two)
+            ]
+            await asyncio.gather(
+                one.violate(opened[0], "invalid_response", "first"),
+                two.violate(opened[1], "invalid_response", "second"),
+            )
+            states = [one.find(invocation.id).state for invocation in opened]
+            assert set(states) <= {"failed", "cancelled"}
+            assert "failed" in states
+        kinds = Counter(event.type for event in first.events("registry", limit=1_000))
+        assert kinds["provider.deregistered"] == 30
+        assert_whole(first)

@@ -1,0 +1,240 @@
+"""Seed 003, 8.1 "Provider Lifecycle": over mutual TLS, on both stores."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.providers.contract import ContractError, Offer, Profile, Rate
+from modelpact.providers.signals import SignalInbox
+from tests.providers.fake import COST, answer_body, faking
+from tests.providers.support import (
+    ANY,
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    echo_provider,
+    flags,
+    on_loop,
+    settling,
+    until,
+)
+
+NOWHERE = "https://127.0.0.1:1"
+
+
+@on_loop
+async def test_a_registration_presents_all_that_the_runtime_needs(
+    world: World, ledger: Ledger
+) -> None:
+    """8.1: "presenting its identity, the Capabilities it offers, the schemas of those
+    Capabilities, and any Cost-related metadata (pricing, currency, units)".
+    """
+    offer = Offer(ECHO, {"type": "object"}, {"type": "object"}, rates=(Rate("discrete", 5),))
+    good = world.registration(
+        "shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR"
+    )
+    told = msgspec.to_builtins(good)
+    change: dict[str, Any]
+    async with world.hosting(ledger) as host, world.client("shop") as mine:
+        for change in (
+            {"identity": ""},
+            {"signingKey": ""},
+            {"offers": []},
+            {"offers": [{**told["offers"][0], "input": {"type": "nonsense"}}]},
+            {"offers": [{**told["offers"][0], "kind": "no uri"}]},
+            {"units": []},
+            {"currency": ""},
+            {"units": ["discrete"], "currency": ""},  # prices, and no money to name them in
+        ):
+            status, said = await call(mine, "POST", f"{host.url}/v1/providers", {**told, **change})
+            assert status in (400, 403), change
+            assert said["error"]["message"]
+        assert host.runtime.registry.listed() == []
+        assert (await call(mine, "POST", f"{host.url}/v1/providers", told))[0] == 201
+        assert host.runtime.registry.active("shop").registration == good
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_identity_is_verified_and_the_registration_persisted(
+    world: World, ledger: Ledger
+) -> None:
+    """8.1: "MUST verify the Provider’s identity" and "MUST persist the registration"."""
+    async with world.hosting(ledger) as host, world.client("echo") as mine:
+        url = f"{host.url}/v1/providers"
+        stolen = world.registration("echo", NOWHERE, identity="sha256:" + "0" * 64)
+        status, said = await call(mine, "POST", url, stolen)
+        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        other = world.registration("other", NOWHERE, identity=world.fingerprint("echo"))
+        status, said = await call(mine, "POST", url, other)
+        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        assert ledger.events("registry") == []
+        good = world.registration("echo", NOWHERE)
+        status, said = await call(mine, "POST", url, good)
+        assert status == 201
+    with Ledger.open(world.store) as again:
+        async with world.hosting(again) as host:
+            assert host.runtime.registry.active("echo").registration == good
+        event = again.event(said["event"])
+        assert event is not None
+        assert event.payload["registration"]["signingKey"] == good.signing_key
+
+
+@pytest.mark.parametrize("category", ["model", "tool", "knowledge", "human"])
+@on_loop
+async def test_every_invocable_kind_is_registered_invoked_and_paid(
+    world: World, ledger: Ledger, category: str
+) -> None:
+    """8: "apply to both invocable Capability Providers (Model, Tool, Knowledge, and Human";
+    8.1: "the Provider receives invocation requests from the runtime and returns responses".
+    """
+    async with (
+        world.hosting(ledger) as host,
+        faking(world, category=category) as fake,
+        world.client("fake") as mine,
+    ):
+        url = f"{host.url}/v1/providers"
+        assert (await call(mine, "POST", url, fake.registration))[0] == 201
+        done = await host.runtime.invoke("fake", ECHO, {"asked": category})
+        assert done.output == {"asked": category}
+        assert fake.heard[0]["invocationId"] == done.id
+        assert settling(ledger, done).payload["cost"]["lines"] == COST
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> None:
+    """8.1: "The Provider MAY also emit Signals if it is acting as a Signal Source"."""
+    provider = echo_provider(max_latency_ms=30_000)
+    async with (
+        world.hosting(ledger) as host,
+        provider.running(world.settings("echo", host.url)),
+    ):
+        await provider.emit("echo.woke", {"n": 1})
+        done = await host.runtime.invoke("echo", ECHO, {"a": 1})
+        await provider.emit("echo.slept", {"n": 2})
+        assert done.state == "completed"
+        assert [one.type for one in SignalInbox(host.runtime).after("echo")] == [
+            "echo.woke",
+            "echo.slept",
+        ]
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_signal_sources_share_lifecycle_trust_and_cost(world: World, ledger: Ledger) -> None:
+    """8: "The lifecycle, trust, and cost surfaces … apply to … Signal Sources"; the sections on
+    invocation "apply only to invocable Capability Providers".
+    """
+    async with (
+        world.hosting(ledger) as host,
+        faking(world, "pulse", category="signal-source", offers=(), max_latency_ms=9_000) as fake,
+        world.client("pulse") as mine,
+    ):
+
+        async def emit(number: int, *, signed: bool = True) -> Any:
+            name = f"s{number}"
+            content = {"source": "pulse", "id": name, "number": number, "type": "pulse.beat"}
+            body = msgspec.json.encode({**content, "emitted": 1, "content": {}, "cost": COST})
+            headers = fake.headers(f"pulse/{name}", body, number) if signed else ()
+            return await call(mine, "POST", f"{host.url}/v1/signals", body, headers)
+
+        assert (await emit(1))[0] == 403, "not registered yet"
+        url = f"{host.url}/v1/providers"
+        assert (await call(mine, "POST", url, fake.registration))[0] == 201
+        assert (await emit(1, signed=False))[0] == 403
+        assert flags(ledger) == [("pulse", "unsigned_response")]
+        status, said = await emit(1)
+        assert status == 200
+        event = ledger.event(said["event"])
+        assert event is not None
+        assert event.payload["cost"]["lines"] == COST
+        with pytest.raises(ContractError) as caught:
+            await host.runtime.invoke("pulse", ECHO, {})
+        assert caught.value.code == "unknown_capability"
+        assert (await call(mine, "DELETE", f"{url}/pulse"))[0] == 200
+        status, said = await emit(2)
+        assert (status, said["error"]["code"]) == (409, "provider_deregistered")
+    assert_whole(ledger)
+
+
+@pytest.mark.parametrize(("policy", "state"), [("drain", "completed"), ("cancel", "cancelled")])
+@pytest.mark.parametrize("by", ["request", "profile"])
+@on_loop
+async def test_after_deregistration_nothing_is_routed(
+    world: World, ledger: Ledger, by: str, policy: Any, state: str
+) -> None:
+    """8.1: "A Provider MAY deregister, at which point the runtime MUST cease routing invocations
+    to it. Open invocations MAY be permitted to complete or MAY be cancelled, depending on the
+    runtime’s policy and any Compliance Profile constraints".
+    """
+    profile = Profile("p", on_deregistration=policy) if by == "profile" else None
+    async with (
+        world.hosting(ledger, profile=profile) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {"a": 1}, semantics="async")
+        query = f"?policy={policy}" if by == "request" else ""
+        where = f"{host.url}/v1/providers/fake{query}"
+        assert (await call(mine, "DELETE", where))[0] == 200
+        for semantics in ("sync", "async", "streaming"):
+            with pytest.raises(ContractError, match="nothing is routed"):
+                await runtime.invoke("fake", ECHO, {}, semantics=semantics)
+        assert len(fake.heard) == 1
+        body = answer_body(opened.id, {"late": True})
+        headers = fake.headers(opened.id, body)
+        where = f"{host.url}/v1/invocations/{opened.id}/response"
+        status, _ = await call(mine, "POST", where, body, headers)
+        assert status == (200 if policy == "drain" else 409)
+        assert runtime.find(opened.id).state == state
+        assert fake.cancelled == ([] if policy == "drain" else [opened.id])
+    with Ledger.open(world.store) as again:
+        async with world.hosting(again) as host:
+            with pytest.raises(ContractError, match="nothing is routed"):
+                await host.runtime.invoke("fake", ECHO, {})
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_provider_of_the_kit_goes_through_all_three_phases(
+    world: World, ledger: Ledger
+) -> None:
+    """8: "the abstract interface a Provider MUST present, the lifecycle a Provider MUST honour";
+    8.1: "A Provider’s lifecycle has three phases".
+    """
+    async with world.hosting(ledger) as host:
+        registry = host.runtime.registry
+        async with world.example("knowledge_sync.py", "library", host.url):
+            await until(lambda: registry.find("library"))
+            done = await host.runtime.invoke("library", "urn:example:passages", {"query": "cost"})
+            assert done.state == "completed"
+        # It was told to end, and deregistered itself before it did.
+        with pytest.raises(ContractError, match="nothing is routed"):
+            registry.active("library")
+    kinds = [one.type for one in ledger.events("registry")]
+    assert kinds == ["provider.registered", "provider.deregistered"]
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_only_the_provider_itself_deregisters(world: World, ledger: Ledger) -> None:
+    """8.1: "A Provider MAY deregister": itself, not another."""
+    async with (
+        world.hosting(ledger) as host,
+        world.client("rival") as theirs,
+    ):
+        host.runtime.registry.register(world.registration("echo", NOWHERE))
+        host.runtime.registry.register(world.registration("rival", NOWHERE))
+        status, said = await call(theirs, "DELETE", f"{host.url}/v1/providers/echo")
+        assert (status, said["error"]["code"]) == (403, "not_yours")
+        assert host.runtime.registry.active("echo").registration.offers == (
+            Offer(ECHO, ANY, ANY, ("sync", "async", "streaming")),
+        )

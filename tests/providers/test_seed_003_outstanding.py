@@ -1,0 +1,164 @@
+"""Seed 003, 8.4 "Asynchronous and Long-Running Capabilities": over mutual TLS, on both stores."""
+
+from typing import Any
+
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.wire import Outgoing
+from tests.providers.behaviours import EVENTS, only_promises
+from tests.providers.fake import Fake, Message, answer_body, faking, partial_body, streamed
+from tests.providers.support import ECHO, World, assert_whole, call, events_of, flags, on_loop
+
+
+@pytest.mark.parametrize("category", ["tool", "human"])
+@pytest.mark.parametrize("after", ["main", "another"])
+@on_loop
+async def test_answers_after_a_restart_find_their_invocation(
+    world: World, category: str, after: str
+) -> None:
+    """8.4: "For asynchronous and human Capabilities"; "The runtime MUST persist outstanding
+    invocations such that responses arriving after a restart are correctly correlated to the
+    originating invocation event in the Audit Envelope".
+    """
+    async with faking(world, category=category) as fake, world.client("fake") as mine:
+        with Ledger.open(world.store) as ledger:
+            async with world.hosting(ledger) as host:
+                host.runtime.registry.register(fake.registration)
+                opened, other = [
+                    await host.runtime.invoke(
+                        "fake", ECHO, {"q": n}, semantics="async", deadline_s=None
+                    )
+                    for n in (1, 2)
+                ]
+                first = partial_body(opened.id, 1, {"half": 1})
+                where = f"{host.url}/v1/invocations/{opened.id}/partials"
+                status, _ = await call(mine, "POST", where, first, fake.headers(opened.id, first))
+                assert status == 200
+        with Ledger.open(world.store) as ledger:
+            async with world.hosting(ledger, name=after) as host:
+                where = f"{host.url}/v1/invocations/{opened.id}"
+                status, said = await call(mine, "GET", where)
+                assert (status, said["state"], said["partials"]) == (200, "open", 1)
+                body = answer_body(opened.id, {"after": "restart"})
+                status, said = await call(
+                    mine, "POST", f"{where}/response", body, fake.headers(opened.id, body, 2)
+                )
+                assert (status, said["state"]) == (200, "completed")
+                done = host.runtime.find(opened.id)
+                assert done.output == {"after": "restart"}
+                origin = ledger.why(str(done.settled_by))
+                assert [one.id for one in origin] == [done.settled_by, opened.event]
+                assert host.runtime.find(other.id).state == "open"
+                assert [one["invocationId"] for one in fake.heard] == [opened.id, other.id]
+                assert flags(ledger) == []
+                assert_whole(ledger)
+
+
+@on_loop
+async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger) -> None:
+    """8.4: "an opaque invocation ID issued by the runtime at the moment of invocation"."""
+    recorded: list[str] = []
+
+    async def looks(fake: Fake, message: Message) -> Outgoing:
+        events = ledger.events("invocations/main")
+        recorded.extend(
+            one.payload["invocation"] for one in events if one.type == "capability.invoked"
+        )
+        return fake.answer(message["invocationId"], {})
+
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        done = [await runtime.invoke("fake", ECHO, {"same": "input"}) for _ in range(5)]
+        assert [one["invocationId"] for one in fake.heard] == [one.id for one in done]
+        assert len({one.id for one in done}) == 5
+        fake.behaviour = looks
+        last = await runtime.invoke("fake", ECHO, {})
+        assert recorded[-1] == last.id, "it was on record before the provider heard of it"
+        assert events_of(ledger, last)[0].id == last.event
+    assert_whole(ledger)
+
+
+async def nameless_answer(fake: Fake, message: Message) -> Outgoing:
+    body = b'{"output": {}, "cost": [{"unit": "discrete", "amount": 1}]}'
+    return Outgoing(200, fake.headers(message["invocationId"], body), body)
+
+
+async def nameless_promise(fake: Fake, message: Message) -> Outgoing:
+    return Outgoing(202, fake.headers(message["invocationId"], b"{}", 0), b"{}")
+
+
+async def nameless_piece(fake: Fake, message: Message) -> Outgoing:
+    body = b'{"number": 1, "content": {}}'
+    return streamed(fake.event("partial", message["invocationId"], body, 1))
+
+
+async def nameless_end(fake: Fake, message: Message) -> Outgoing:
+    body = b'{"output": {}, "cost": [{"unit": "discrete", "amount": 1}]}'
+    return Outgoing(200, EVENTS, fake.event("final", message["invocationId"], body, 1))
+
+
+@pytest.mark.parametrize(
+    ("semantics", "behaviour"),
+    [
+        ("sync", nameless_answer),
+        ("async", nameless_promise),
+        ("async", nameless_answer),
+        ("streaming", nameless_piece),
+        ("streaming", nameless_end),
+    ],
+)
+@on_loop
+async def test_the_id_is_on_every_response(
+    world: World, ledger: Ledger, semantics: Any, behaviour: Any
+) -> None:
+    """8.4: "The Provider MUST support correlation via an opaque invocation ID"; "The Provider MUST
+    attach this ID to all responses, partial and final".
+    """
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        fake.behaviour = behaviour
+        done: Any = await runtime.invoke("fake", ECHO, {}, semantics=semantics)
+        if semantics == "streaming":
+            *_, done = [one async for one in runtime.stream(done)]
+        assert done.state == "failed"
+        assert "invocationId" in str(done.error)
+        assert flags(ledger) == [("fake", "invalid_response")]
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) -> None:
+    """8.4: "MUST attach this ID to all responses, partial and final", late ones too."""
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        host.runtime.registry.register(fake.registration)
+        fake.behaviour = only_promises
+        opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
+        other = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
+        where = f"{host.url}/v1/invocations/{opened.id}"
+        for path, body in (
+            ("partials", b'{"number": 1, "content": {}}'),
+            ("response", b'{"output": {}, "cost": []}'),
+            ("partials", partial_body(other.id, 1, {})),
+            ("response", answer_body(other.id, {})),
+        ):
+            headers = fake.headers(opened.id, body)
+            status, said = await call(mine, "POST", f"{where}/{path}", body, headers)
+            assert (status, said["error"]["code"]) == (403, "breach"), path
+        assert [one.state for one in map(host.runtime.find, (opened.id, other.id))] == [
+            "open",
+            "open",
+        ]
+        assert flags(ledger) == [
+            ("fake", "invalid_response"),
+            ("fake", "invalid_response"),
+            ("fake", "foreign_response"),
+            ("fake", "foreign_response"),
+        ]
+    assert_whole(ledger)

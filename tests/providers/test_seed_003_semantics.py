@@ -1,0 +1,159 @@
+"""Seed 003, 8.2 "Invocation Semantics": over mutual TLS, on both stores."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import ContractError, Invocation, Offer
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import Outgoing
+from tests.providers.behaviours import EVENTS, final, hangs, piece
+from tests.providers.fake import Fake, Message, answer_body, faking, right
+from tests.providers.support import (
+    ANY,
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    echo_provider,
+    flags,
+    on_loop,
+)
+
+
+@on_loop
+async def test_a_synchronous_answer_is_bounded_in_time(world: World, ledger: Ledger) -> None:
+    """8.2: "The Provider returns a response within a bounded time window. The Worker is blocked
+    on the response".
+    """
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        with pytest.raises(InputError, match="bounded in time"):
+            await runtime.invoke("fake", ECHO, {}, deadline_s=None)
+        fake.behaviour = hangs
+        began = time.monotonic()
+        late = await runtime.invoke("fake", ECHO, {}, deadline_s=0.2)
+        assert time.monotonic() - began >= 0.2
+        assert (late.state, str(late.error).partition(":")[0]) == ("failed", "deadline")
+        fake.behaviour = right
+        done = await runtime.invoke("fake", ECHO, {"a": 1})
+        assert (done.state, done.output) == ("completed", {"a": 1})
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_an_asynchronous_answer_blocks_nobody(world: World, ledger: Ledger) -> None:
+    """8.2: "The Provider acknowledges the invocation and produces a response at some later time.
+    The Worker is not blocked; it continues other work and is delivered the response".
+    """
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        assert opened.state == "open"
+        assert opened.acknowledged is not None
+        waiting = asyncio.create_task(runtime.wait(opened.id))
+        other = await runtime.invoke("fake", ECHO, {"other": "work"})
+        assert other.state == "completed"
+        assert not waiting.done()
+        body = answer_body(opened.id, {"later": True})
+        where = f"{host.url}/v1/invocations/{opened.id}/response"
+        assert (await call(mine, "POST", where, body, fake.headers(opened.id, body)))[0] == 200
+        assert (await waiting).output == {"later": True}
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_pieces_arrive_during_the_stream(world: World, ledger: Ledger) -> None:
+    """8.2: "a sequence of partial responses culminating in a final response. The Worker receives
+    the partial responses as Internal Signals during the stream".
+    """
+    read = asyncio.Event()
+
+    async def waits_for_its_reader(fake: Fake, message: Message) -> Outgoing:
+        async def body() -> AsyncIterator[bytes]:
+            yield piece(fake, message, 1)
+            await read.wait()
+            yield piece(fake, message, 2)
+            yield final(fake, message, 3)
+
+        return Outgoing(200, EVENTS, body())
+
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        fake.behaviour = waits_for_its_reader
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming")
+        stream = runtime.stream(opened)
+        first = await anext(stream)
+        assert isinstance(first, Partial)
+        assert runtime.find(opened.id).state == "open"
+        read.set()
+        second, done = [one async for one in stream]
+        assert isinstance(second, Partial)
+        assert isinstance(done, Invocation)
+        assert [one.content for one in (first, second)] == [{"n": 1}, {"n": 2}]
+        assert (done.state, done.output, done.partials) == ("completed", {"done": True}, 2)
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -> None:
+    """8.2: "A runtime MUST support all three semantics"."""
+    async with (
+        world.hosting(ledger) as host,
+        echo_provider().running(world.settings("echo", host.url)),
+    ):
+        runtime = host.runtime
+        done = await runtime.invoke("echo", ECHO, {"way": "sync"})
+        assert (done.state, done.output) == ("completed", {"way": "sync"})
+
+        opened = await runtime.invoke("echo", ECHO, {"way": "async"}, semantics="async")
+        late: list[Any] = [one async for one in runtime.signals(opened.id)]
+        opened = await runtime.invoke("echo", ECHO, {"way": "streaming"}, semantics="streaming")
+        live: list[Any] = [one async for one in runtime.stream(opened)]
+        for way, came in (("async", late), ("streaming", live)):
+            assert [one.content for one in came[:-1]] == [{"half": 1}, {"half": 2}]
+            assert came[-1].output == {"way": way}
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_semantics_are_declared_with_the_capability(world: World, ledger: Ledger) -> None:
+    """8.2: "A Capability’s invocation semantics MUST be declared in its kind URI’s schema"; "a
+    Provider MAY support a subset (declared in its registration)".
+    """
+    async with (
+        world.hosting(ledger) as host,
+        faking(world, offers=(Offer(ECHO, ANY, ANY, ("sync",)),)) as fake,
+        world.client("fake") as mine,
+    ):
+        url = f"{host.url}/v1/providers"
+        told: Any = msgspec.to_builtins(fake.registration)
+        wrong: Any
+        for wrong in ([], ["sync", "sync"], ["sometimes"], "sync"):
+            offers = [{**told["offers"][0], "semantics": wrong}]
+            status, said = await call(mine, "POST", url, {**told, "offers": offers})
+            assert status == 400, wrong
+            assert "semantics" in said["error"]["message"] or "offers[0]" in str(said)
+        assert (await call(mine, "POST", url, told))[0] == 201
+        assert (await host.runtime.invoke("fake", ECHO, {})).state == "completed"
+        for other in ("async", "streaming"):
+            with pytest.raises(ContractError, match=f"as sync, not {other}") as caught:
+                await host.runtime.invoke("fake", ECHO, {}, semantics=other)
+            assert caught.value.code == "unsupported_semantics"
+        assert len(fake.heard) == 1
+    assert flags(ledger) == []
+    assert_whole(ledger)

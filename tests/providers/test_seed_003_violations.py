@@ -1,0 +1,171 @@
+"""Seed 003, 8.5, on providers that violate the contract: over mutual TLS, on both stores."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import CostLine, Ledger
+from modelpact.providers.contract import ContractError, Offer, Profile, Rate
+from modelpact.wire import Outgoing
+from tests.providers.behaviours import forged
+from tests.providers.fake import Behaviour, Fake, Message, answer_body, faking
+from tests.providers.support import (
+    ANY,
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    flags,
+    on_loop,
+    settling,
+)
+
+PRICED: dict[str, Any] = {
+    "offers": (Offer(ECHO, ANY, ANY, ("sync", "async"), rates=(Rate("discrete", 2_000_000),)),),
+    "units": ("discrete", "currency"),
+    "currency": "USD",
+}
+
+
+def charging(amount: int) -> Behaviour:
+    async def charges(fake: Fake, message: Message) -> Outgoing:
+        lines = [CostLine("discrete", 1), CostLine("currency", amount, "USD")]
+        return fake.answer(message["invocationId"], {}, fields={"cost": lines})
+
+    return charges
+
+
+async def not_an_object(fake: Fake, message: Message) -> Outgoing:
+    return fake.answer(message["invocationId"], "not an object")
+
+
+@on_loop
+async def test_money_is_recomputed_from_the_registered_rates(world: World, ledger: Ledger) -> None:
+    """8.5: "A Provider that misrepresents Cost … MUST be flagged in the Audit Envelope"."""
+    async with (
+        world.hosting(ledger) as host,
+        faking(world, **PRICED) as fake,
+        world.client("fake") as mine,
+    ):
+        host.runtime.registry.register(fake.registration)
+        fake.behaviour = charging(2_000)
+        good = await host.runtime.invoke("fake", ECHO, {})
+        assert (good.state, flags(ledger)) == ("completed", [])
+        fake.behaviour = charging(2_001)
+        bad = await host.runtime.invoke("fake", ECHO, {})
+        assert flags(ledger) == [("fake", "misstated_cost")]
+        flagged = ledger.events("registry")[-1]
+        assert flagged.cause == bad.settled_by
+        assert "2001" in flagged.payload["detail"]
+        # Corrections are held to the same rates.
+        wrong = [{"unit": "discrete", "amount": 2}, {"unit": "currency", "amount": 1}]
+        wrong[1]["currency"] = "USD"
+        message = {"id": "c", "invocationId": good.id, "cost": wrong}
+        body = msgspec.json.encode(message)
+        status, said = await call(
+            mine,
+            "POST",
+            f"{host.url}/v1/costs/corrections",
+            body,
+            fake.headers(good.id, body, 2),
+        )
+        assert (status, said["error"]["violation"]) == (403, "misstated_cost")
+    assert flags(ledger) == [("fake", "misstated_cost")] * 2
+    assert_whole(ledger)
+
+
+STRICT = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+
+
+@pytest.mark.parametrize("profile", [Profile(), STRICT], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("behaviour", "violation", "settled"),
+    [
+        (charging(1), "misstated_cost", "completed"),
+        (not_an_object, "invalid_response", "failed"),
+        (forged, "forged_signature", "failed"),
+    ],
+)
+@on_loop
+async def test_violations_are_flagged_and_the_profile_decides(
+    world: World,
+    ledger: Ledger,
+    behaviour: Behaviour,
+    violation: str,
+    settled: str,
+    profile: Profile,
+) -> None:
+    """8.5: "A Provider that misrepresents Cost, returns invalid responses, or otherwise violates
+    the contract MUST be flagged in the Audit Envelope and MAY be deregistered by the runtime.
+    Compliance Profiles MAY require deregistration of non-conforming Providers".
+    """
+    strict = profile == STRICT
+    async with (
+        world.hosting(ledger, profile=profile) as host,
+        faking(world, **PRICED) as fake,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        waiting = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        fake.behaviour = behaviour
+        done = await runtime.invoke("fake", ECHO, {})
+        assert done.state == settled
+        assert flags(ledger) == [("fake", violation)]
+        kinds = {one.type: one for one in ledger.events("registry")}
+        assert kinds["provider.flagged"].cause == settling(ledger, done).id
+        assert ("provider.deregistered" in kinds) is strict
+        found = runtime.registry.find("fake")
+        assert found is not None
+        assert found[1] == ("expelled" if strict else "active")
+        assert runtime.find(waiting.id).state == ("cancelled" if strict else "open")
+        assert fake.cancelled == ([waiting.id] if strict else [])
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_who_was_expelled_is_brought_back_by_an_operator(
+    world: World, ledger: Ledger
+) -> None:
+    """8.5: "MAY be deregistered by the runtime": it does not come back by itself."""
+    async with (
+        world.hosting(ledger, profile=STRICT) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        fake.behaviour = not_an_object
+        assert (await runtime.invoke("fake", ECHO, {})).state == "failed"
+        with pytest.raises(ContractError, match="nothing is routed"):
+            await runtime.invoke("fake", ECHO, {})
+        status, said = await call(mine, "POST", f"{host.url}/v1/providers", fake.registration)
+        assert (status, said["error"]["code"]) == (403, "expelled")
+        runtime.registry.register(fake.registration)
+        assert runtime.registry.active("fake")
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_late_violation_expels_as_well(world: World, ledger: Ledger) -> None:
+    """8.5: "otherwise violates the contract MUST be flagged": what is pushed is judged alike."""
+    strict = Profile("strict", on_deregistration="drain", on_violation="deregister")
+    async with (
+        world.hosting(ledger, profile=strict) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        where = f"{host.url}/v1/invocations/{opened.id}/response"
+        body = answer_body(opened.id, {})
+        answers: list[Any] = [
+            await call(mine, "POST", where, body, fake.headers(opened.id, body)) for _ in range(2)
+        ]
+        assert [status for status, _ in answers] == [200, 409]
+        found = runtime.registry.find("fake")
+        assert found is not None
+        assert found[1] == "expelled"
+        assert flags(ledger) == [("fake", "answered_twice")]
+    assert_whole(ledger)

@@ -1,0 +1,198 @@
+"""What providers push to a runtime: late, wrong, twice, too much; each is judged and on record."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.providers.binding.carrier import LARGEST_ANSWER
+from modelpact.wire import WireError
+from tests.providers.behaviours import FLOOD, only_promises
+from tests.providers.fake import answer_body, faking, partial_body
+from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop, until
+
+
+@on_loop
+async def test_late_answers_over_the_surface_are_judged_too(world: World, ledger: Ledger) -> None:
+    """Forged, foreign, unknown, repeated: refused, flagged; the right one still finds its way."""
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        faking(world, "rival") as rival,
+        world.client("fake") as mine,
+        world.client("rival") as theirs,
+        world.client("stranger") as stranger,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        runtime.registry.register(rival.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        url = f"{host.url}/v1/invocations/{opened.id}"
+        body = answer_body(opened.id, {"who": "me"})
+
+        async def push(client: Any, where: str, headers: Any, data: bytes = body) -> Any:
+            status, said = await call(client, "POST", where, data, headers)
+            error = said.get("error", {})
+            return status, error.get("violation") or error.get("code")
+
+        thief = world.keyring("thief")
+        got = await push(mine, f"{url}/response", fake.headers(opened.id, body, ring=thief))
+        assert got == (403, "forged_signature")
+        assert await push(mine, f"{url}/response", ()) == (403, "unsigned_response")
+        got = await push(mine, f"{url}/response", fake.headers(opened.id, body, 2))
+        assert got == (403, "reordered_response")
+        got = await push(theirs, f"{url}/response", rival.headers(opened.id, body))
+        assert got == (404, "unknown_invocation")
+        nowhere = f"{host.url}/v1/invocations/inv_nothing/response"
+        got = await push(mine, nowhere, fake.headers("inv_nothing", body))
+        assert got == (404, "unknown_invocation")
+        got = await push(stranger, f"{url}/response", fake.headers(opened.id, body))
+        assert got == (403, "not_yours")
+        assert runtime.find(opened.id).state == "open"
+        got = await push(mine, f"{url}/response", fake.headers(opened.id, body))
+        assert got == (200, None)
+        got = await push(mine, f"{url}/response", fake.headers(opened.id, body))
+        assert got == (409, "answered_twice")
+        done = runtime.find(opened.id)
+        assert (done.state, done.output) == ("completed", {"who": "me"})
+        assert flags(ledger) == [
+            ("fake", "forged_signature"),
+            ("fake", "unsigned_response"),
+            ("fake", "reordered_response"),
+            ("rival", "foreign_invocation"),
+            ("fake", "unknown_invocation"),
+            ("fake", "answered_twice"),
+        ]
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_pushed_pieces_keep_their_order(world: World, ledger: Ledger) -> None:
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        fake.behaviour = only_promises
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming")
+        came: list[Any] = []
+
+        async def follow() -> None:
+            async for one in runtime.stream(opened):
+                came.append(one)
+
+        following = asyncio.create_task(follow())
+        url = f"{host.url}/v1/invocations/{opened.id}"
+        await until(lambda: runtime.find(opened.id).acknowledged)
+        for number in (1, 2):
+            body = partial_body(opened.id, number, {"n": number})
+            headers = fake.headers(opened.id, body, number)
+            assert (await call(mine, "POST", f"{url}/partials", body, headers))[0] == 200
+        body = partial_body(opened.id, 4, {})
+        status, said = await call(
+            mine, "POST", f"{url}/partials", body, fake.headers(opened.id, body, 4)
+        )
+        assert (status, said["error"]["violation"]) == (403, "reordered_response")
+        body = answer_body(opened.id, {"end": 1})
+        status, _ = await call(
+            mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 3)
+        )
+        assert status == 200
+        await following
+        assert [one.content["n"] for one in came[:-1]] == [1, 2]
+        assert came[-1].output == {"end": 1}
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_an_answer_after_the_deadline_corrects_the_cost_only(
+    world: World, ledger: Ledger
+) -> None:
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=0.2)
+        done = await runtime.wait(opened.id)
+        assert str(done.error).startswith("deadline")
+        url = f"{host.url}/v1/invocations/{opened.id}/response"
+        body = answer_body(opened.id, {"late": True}, cost=[{"unit": "discrete", "amount": 9}])
+        status, said = await call(mine, "POST", url, body, fake.headers(opened.id, body))
+        assert (status, said["error"]["code"]) == (409, "settled")
+        last = ledger.events(opened.envelope)[-1]
+        assert (last.type, last.payload["corrects"]) == ("cost.corrected", done.settled_by)
+        assert runtime.find(opened.id).output is None
+        assert flags(ledger) == []
+        status, said = await call(mine, "POST", url, body, fake.headers(opened.id, body))
+        assert (status, said["error"]["code"]) == (409, "answered_twice")
+        assert flags(ledger) == [("fake", "answered_twice")]
+    assert_whole(ledger)
+
+
+@pytest.mark.parametrize("path", ["response", "partials"])
+@on_loop
+async def test_a_late_answer_that_is_too_long_is_flagged(
+    world: World, ledger: Ledger, path: str
+) -> None:
+    """Issue 4, under faults: "sends 100 MB", pushed: refused, and what comes after it works."""
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as mine,
+    ):
+        host.runtime.registry.register(fake.registration)
+        opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
+        url = f"{host.url}/v1/invocations/{opened.id}"
+        text = "x" * (LARGEST_ANSWER + 1)
+        long = {
+            "response": answer_body(opened.id, {"long": text}),
+            "partials": partial_body(opened.id, 1, text),
+        }[path]
+        headers = fake.headers(opened.id, long)
+        status, said = await call(mine, "POST", f"{url}/{path}", long, headers)
+        assert (status, said["error"]["violation"]) == (403, "oversized_response")
+        assert flags(ledger) == [("fake", "oversized_response")]
+        try:
+            status, _ = await call(mine, "POST", f"{url}/{path}", b" " * FLOOD)
+            assert status == 413
+        except WireError:
+            pass  # it did not hear why, over all that it was sending
+        assert host.runtime.find(opened.id).state == "open"
+        body = answer_body(opened.id, {"short": 1})
+        headers = fake.headers(opened.id, body)
+        assert (await call(mine, "POST", f"{url}/response", body, headers))[0] == 200
+    assert_whole(ledger)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"\xff",
+        b'{"id":',
+        b"[" * 10_000,
+        msgspec.json.encode({"id": "A B", "category": "tool", "offers": [], "units": []}),
+    ],
+)
+@on_loop
+async def test_garbage_to_the_surface_is_told_and_changes_nothing(
+    world: World, ledger: Ledger, body: bytes
+) -> None:
+    async with world.hosting(ledger) as host, world.client("fake") as mine:
+        for path in ("/v1/providers", "/v1/costs/corrections", "/v1/signals"):
+            status, said = await call(mine, "POST", f"{host.url}{path}", body)
+            assert status == 400, path
+            assert said["error"]["message"]
+        for method, path in (("GET", "/v1/providers"), ("PUT", "/v1/signals"), ("GET", "/x")):
+            status, _ = await call(mine, method, f"{host.url}{path}")
+            assert status in (404, 405)
+        assert ledger.events("registry") == []
