@@ -180,6 +180,15 @@ def test_what_is_not_json() -> None:
 NAMES = ("a", "b", "c")
 DEFS = ("D", "E")
 SCALARS: tuple[Any, ...] = ("p", "q", 1, 2, True, None)
+EXTRAS: tuple[dict[str, Any], ...] = (
+    {"minProperties": 1},
+    {"maxProperties": 1},
+    {"patternProperties": {"^a": {"type": "string"}}},
+    {"dependentRequired": {"a": ["b"]}},
+    {"additionalProperties": False},
+    {"enum": [{}, {"a": 1}]},
+)
+"""What an object has now and then, and what rewriting must mind."""
 REFS = st.sampled_from([{"$ref": f"#/$defs/{name}"} for name in DEFS])
 LEAVES = st.one_of(
     st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(
@@ -199,20 +208,17 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy[Any], literal: str = "") -
     properties = draw(st.dictionaries(st.sampled_from(NAMES), inner, max_size=3))
     required = [name for name in properties if draw(st.booleans())]
     if literal:
-        form = draw(st.sampled_from([{"const": literal}, {"type": "string", "enum": [literal]}]))
-        properties["kind"] = dict(form)
+        forms: list[dict[str, Any]] = [{"const": literal}, {"type": "string", "enum": [literal]}]
+        properties["kind"] = dict(draw(st.sampled_from(forms)))
         required.append("kind")
     made: dict[str, Any] = {"properties": properties}
     if draw(st.integers(0, 9)):
         made["type"] = "object"
     if required:
         made["required"] = required
-    more = draw(st.integers(0, 30))
-    made |= {0: {"minProperties": 1}, 1: {"maxProperties": 1}}.get(more, {})
-    made |= {2: {"patternProperties": {"^a": TEXT}}, 3: {"dependentRequired": {"a": ["b"]}}}.get(
-        more, {}
-    )
-    made |= {4: {"additionalProperties": False}, 5: {"enum": [{}, {"a": 1}]}}.get(more, {})
+    extra = draw(st.integers(0, 30))
+    if extra < len(EXTRAS):
+        made |= EXTRAS[extra]
     return made
 
 

@@ -18,8 +18,8 @@ def rules(schema: Any) -> list[str]:
     return [rule for rule, _ in found(schema)]
 
 
-def union(*branches: Any, word: str = "anyOf", **more: Any) -> dict[str, Any]:
-    return holding({word: list(branches)}, **more)
+def union(*branches: Any, **more: Any) -> dict[str, Any]:
+    return holding({"anyOf": list(branches)}, **more)
 
 
 def test_the_seeds_own_example() -> None:
