@@ -17,8 +17,8 @@ def pass_through(client: Client, url: str) -> Handler:
 
     async def handler(request: Incoming) -> Outgoing:
         body = await request.body()
-        answer = await client.request(request.method, url, request.headers.end_to_end(), body)
-        headers = answer.headers.end_to_end()
+        answer = await client.request(request.method, url, request.headers.passed_on(), body)
+        headers = answer.headers.passed_on()
         if answer.complete:
             return Outgoing(answer.status, headers, await answer.read())
         return Outgoing(answer.status, headers, answer)

@@ -14,7 +14,7 @@ from modelpact.wire.errors import (
     WireTimeout,
 )
 from modelpact.wire.exchange import Handler, Incoming, Outgoing
-from modelpact.wire.headers import Headers
+from modelpact.wire.headers import Headers, Lines
 from modelpact.wire.limits import Limits, PoolLimits, Timeouts
 from modelpact.wire.server import Server, serve
 from modelpact.wire.sse import Event, EventParser, write_comment, write_event
@@ -30,6 +30,7 @@ __all__ = [
     "Headers",
     "Incoming",
     "Limits",
+    "Lines",
     "Outgoing",
     "PoolFull",
     "PoolLimits",

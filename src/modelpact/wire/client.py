@@ -10,7 +10,7 @@ from typing import Final, Self
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire.answer import Answer
 from modelpact.wire.errors import ConnectionLost, WireError
-from modelpact.wire.headers import HeaderPairs, header_lines, latin
+from modelpact.wire.headers import HeaderPairs, written
 from modelpact.wire.limits import PoolLimits, Timeouts
 from modelpact.wire.line import ClientLine
 from modelpact.wire.origin import Origin, Place
@@ -23,7 +23,6 @@ _METHOD: Final = re.compile(r"[A-Z][A-Z-]*")
 _METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
 _WITH_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 _MOST_REMEMBERED: Final = 1_024
-_READ_SIZE: Final = 65_536
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -45,7 +44,6 @@ class Client:
         self._pools: dict[Origin, Pool] = {}
         self._places: dict[str, Place] = {}
         self._watch: Watch | None = None
-        self._buffer = memoryview(bytearray(_READ_SIZE))
         self._closed = False
 
     async def request(
@@ -121,7 +119,7 @@ class Client:
             if origin.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
             pool = self._pools[origin] = Pool(
-                origin, self._limits, self._tls, self._watch, self._buffer, self._forget
+                origin, self._limits, self._tls, self._watch, self._forget
             )
         return pool
 
@@ -139,12 +137,9 @@ def _request_head(
     if method not in _METHODS and (not _METHOD.fullmatch(method) or method == "CONNECT"):
         raise InputError(f"method {brief(method)}: expected one such as GET or POST")
     if not isinstance(body, bytes):
-        length = "transfer-encoding: chunked\r\n"
+        length = b"transfer-encoding: chunked\r\n"
     elif body or method in _WITH_BODY:
-        length = f"content-length: {len(body)}\r\n"
+        length = b"content-length: %d\r\n" % len(body)
     else:
-        length = ""
-    return latin(
-        f"{method} {place.target} HTTP/1.1\r\nhost: {place.authority}\r\n"
-        f"{header_lines(headers)}{length}\r\n"
-    )
+        length = b""
+    return b"%b %b%b%b\r\n" % (method.encode(), place.head, written(headers), length)

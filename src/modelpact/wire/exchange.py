@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.errors import Refused
-from modelpact.wire.headers import HeaderPairs, Headers, date_line, header_lines, latin
+from modelpact.wire.headers import HeaderPairs, Headers, date_line, written
 from modelpact.wire.message import Message, Source
 
 
@@ -134,7 +134,9 @@ Handler = Callable[[Incoming], Awaitable[Outgoing]]
 
 BODILESS: Final = (204, 304)
 """Statuses that forbid a body."""
-_START_LINES: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_START_LINES: Final = {
+    one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus
+}
 _PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
@@ -143,14 +145,14 @@ def refusal(status: int, reason: str) -> Outgoing:
     return Outgoing(status, _PLAIN, f"{reason}\n".encode())
 
 
-def response_head(outgoing: Outgoing, framing: str) -> bytes:
+def response_head(outgoing: Outgoing, framing: bytes) -> bytes:
     """Write the head of a response; `framing` are the lines about its length and connection."""
     status = outgoing.status
     start = _START_LINES.get(status)
     if start is None or status < 200:
         if not 200 <= status <= 599:
             raise InputError(f"status {status}: expected 200 to 599")
-        start = f"HTTP/1.1 {status} \r\n"
+        start = b"HTTP/1.1 %d \r\n" % status
     if status in BODILESS and outgoing.body != b"":
         raise InputError(f"status {status} has no body; leave it out")
-    return latin(f"{start}{date_line()}{header_lines(outgoing.headers)}{framing}\r\n")
+    return b"%b%b%b%b\r\n" % (start, date_line(), written(outgoing.headers), framing)

@@ -69,6 +69,11 @@ class Message:
         if self._waiter is not None:
             self._wake()
 
+    def put_all(self, body: bytes) -> None:
+        """Take a body that has come whole; called by the connection instead of all the others."""
+        self._chunks.append(body)
+        self._ended = True
+
     def end(self) -> None:
         """Say that the body is complete; called by the connection."""
         self._ended = True

@@ -25,14 +25,12 @@ class Pool:
         limits: PoolLimits,
         tls: ssl.SSLContext | None,
         watch: Watch,
-        buffer: memoryview,
         emptied: Callable[[Origin], None],
     ) -> None:
         self._origin = origin
         self._limits = limits
         self._tls = tls
         self._watch = watch
-        self._buffer = buffer
         self._emptied = emptied
         self._loop = asyncio.get_running_loop()
         self._idle: list[ClientLine] = []
@@ -100,7 +98,7 @@ class Pool:
         return line
 
     def _make(self) -> ClientLine:
-        return ClientLine(str(self._origin), self._limits, self._watch, self._buffer, self._freed)
+        return ClientLine(str(self._origin), self._limits, self._watch, self._freed)
 
     def _explained(self, error: OSError | UnicodeError, timeout: float) -> WireError:
         origin = self._origin

@@ -1,7 +1,7 @@
 """Responses to bytes: whole at once, or in chunks as they are produced and the client reads."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from math import inf
 from typing import Final, cast
 
@@ -14,9 +14,9 @@ _BATCH: Final = 32_768
 """Chunks of one turn of the event loop are sent together, up to this many bytes."""
 _PROGRESS: Final = 16_384
 """Bytes that a slow client must have read each time it is looked at."""
-_CLOSE: Final = "connection: close\r\n"
+_CLOSE: Final = b"connection: close\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_CHUNKED: Final = "transfer-encoding: chunked\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 
 
 class Writer:
@@ -54,6 +54,11 @@ class Writer:
         self._room: asyncio.Future[None] | None = None
         self.begun = False
         """Whether any of the response at hand has been sent."""
+
+    @property
+    def blocked(self) -> bool:
+        """Tell whether the client must catch up first."""
+        return self._room is not None
 
     def pause(self) -> None:
         """Hear that the client does not keep up."""
@@ -97,24 +102,22 @@ class Writer:
 
     def refuse(self, refused: Refused) -> None:
         """Send the last response of a connection, to nothing that could be read."""
-        self._whole(refusal(refused.status, refused.reason), _CLOSE, head_only=False)
+        self._write_whole(refusal(refused.status, refused.reason), _CLOSE, head_only=False)
 
-    async def respond(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
-        """Send a response; tell whether the connection can be used again."""
-        head_only = request.method == "HEAD"
-        if isinstance(outgoing.body, bytes):
-            self._whole(outgoing, "" if keep else _CLOSE, head_only=head_only)
-            if self._room is not None:
-                await self._drained()
-            return keep
+    def whole(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> None:
+        """Send a response whose body is bytes."""
+        self._write_whole(outgoing, b"" if keep else _CLOSE, head_only=request.method == "HEAD")
+
+    async def stream(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
+        """Send a response as it is produced; tell whether the connection can be used again."""
         # What has neither length nor chunks ends where the connection does.
         keep = keep and request.chunked_ok
-        parts = aiter(outgoing.body)
+        parts = aiter(cast(AsyncIterable[bytes], outgoing.body))
         try:
-            framing = _CHUNKED if request.chunked_ok else ""
+            framing = _CHUNKED if request.chunked_ok else b""
             self._queue(response_head(outgoing, framing if keep else framing + _CLOSE))
-            if not head_only:
-                await self._stream(parts, chunked=request.chunked_ok)
+            if request.method != "HEAD":
+                await self._send_parts(parts, chunked=request.chunked_ok)
             self._flush()
         except BaseException:
             # Before anything is sent there is still time for another answer.
@@ -127,13 +130,12 @@ class Writer:
             close = getattr(parts, "aclose", None)
             if close is not None:
                 await close()
-        await self._drained()
         return keep
 
-    def _whole(self, outgoing: Outgoing, framing: str, *, head_only: bool) -> None:
+    def _write_whole(self, outgoing: Outgoing, framing: bytes, *, head_only: bool) -> None:
         body = cast(bytes, outgoing.body)
         if outgoing.status not in BODILESS:
-            framing = f"{framing}content-length: {len(body)}\r\n"
+            framing = b"%bcontent-length: %d\r\n" % (framing, len(body))
         head = response_head(outgoing, framing)
         self.begun = True
         if self._lost:
@@ -146,7 +148,7 @@ class Writer:
             self._transport.write(head)
             self._transport.write(body)
 
-    async def _stream(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
+    async def _send_parts(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for part in parts:
             if part:
                 self._queue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
@@ -155,11 +157,11 @@ class Writer:
                     # A source that is never waited for must not keep others waiting.
                     await asyncio.sleep(0)
                 if self._room is not None:
-                    await self._drained()
+                    await self.drained()
         if chunked:
             self._queue(b"0\r\n\r\n")
 
-    async def _drained(self) -> None:
+    async def drained(self) -> None:
         """Wait until the client has caught up."""
         while self._room is not None:
             await self._room
