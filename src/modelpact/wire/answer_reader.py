@@ -154,10 +154,14 @@ class AnswerReader:
     def on_message_complete(self) -> None:
         """Note the end of the answer; interim ones have none."""
         if self.answer is not None and not self.finished:
-            if self._body_parts:
-                self._pass_on()
             self.finished = True
-            self.answer.end()
+            if self._got:
+                if self._body_parts:
+                    self._pass_on()
+                self.answer.end()
+            else:
+                self.answer.put_all(b"".join(self._body_parts))
+                self._body_parts.clear()
 
     def _pass_on(self) -> None:
         """Pass on what has come of the body."""

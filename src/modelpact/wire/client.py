@@ -4,6 +4,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterable
+from math import inf
 from types import TracebackType
 from typing import Final, Self
 
@@ -63,7 +64,9 @@ class Client:
         place = self._places.get(url) or self._place(url)
         head = _request_head(method, place, headers, body)
         pool = self._pools.get(place.origin) or self._pool(place.origin)
-        total_by = pool.deadline(timeouts.total)
+        total_by = inf
+        if timeouts.total != inf:
+            total_by = asyncio.get_running_loop().time() + timeouts.total
         head_only = method == "HEAD"
         line = pool.free_line()
         if line is None:

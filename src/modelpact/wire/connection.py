@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         """Parse what has come; start on the first request if none is under way."""
         if self._deaf:
             return
-        if self._current is None and self._reader.at_start:
+        if self._current is None:
             request = self._reader.again(data)
             if request is not None:
                 self._patience.nothing()
@@ -221,11 +221,9 @@ class Connection(asyncio.Protocol):
         try:
             outgoing = await self._service.handler(request)
             keep = self._may_keep(request)
-            if isinstance(outgoing.body, bytes):
-                writer.whole(request, outgoing, keep=keep)
-            else:
+            if not isinstance(outgoing.body, bytes):
                 keep = await writer.stream(request, outgoing, keep=keep)
-            if writer.blocked:
+            elif writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD"):
                 await writer.drained()
         except Refused as refused:
             keep = await self._apologise(request, refused)
@@ -236,7 +234,7 @@ class Connection(asyncio.Protocol):
             keep = await self._apologise(request, _INTERNAL)
         except Exception:
             keep = await self._apologise(request, _INTERNAL)
-        if keep and self._may_keep(request):
+        if keep and not self._service.draining:
             self._next()
         else:
             self._close()
@@ -248,7 +246,8 @@ class Connection(asyncio.Protocol):
         if self._writer.begun:
             return False
         keep = self._may_keep(request)
-        self._writer.whole(request, refusal(refused.status, refused.reason), keep=keep)
+        outgoing = refusal(refused.status, refused.reason)
+        self._writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD")
         await self._writer.drained()
         return keep
 

@@ -50,16 +50,19 @@ class Incoming(Message):
         target: tuple[str, str, str],
         headers: Headers,
         connection: Peer,
-        *,
         keep_alive: bool,
         chunked_ok: bool,
+        body: bytes | None = None,
     ) -> None:
+        """`body` is given if it has come whole."""
         super().__init__(headers, connection)
         self.method = method
         self.authority, self.path, self.query = target
         self.keep_alive = keep_alive
         self.chunked_ok = chunked_ok
         self._connection = connection
+        if body is not None:
+            self.put_all(body)
         self._gone: asyncio.Event | None = None
         self._whole: bytes | None = None
 
@@ -112,7 +115,11 @@ class Incoming(Message):
 
 
 class Outgoing:
-    """A response: bytes at once, or an async iterable of bytes, each sent as it is produced."""
+    """A response: bytes at once, or an async iterable of bytes, each sent as it is produced.
+
+    What has `take` (all that has come; empty at the end) and `complete`, as messages do, is asked
+    by these: it costs less.
+    """
 
     __slots__ = ("body", "headers", "status")
 

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
-from typing import Final
+from typing import Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -46,28 +46,28 @@ _NOT_PASSED_ON: Final = frozenset(
 )
 
 
-class Lines:
-    """Headers as they are sent: checked and written once, sent as often as need be."""
+class Lines(bytes):
+    """Headers as they are sent: checked and written once, sent as often as need be.
 
-    __slots__ = ("raw",)
+    Made of anything but what a strict parser has read they must be made by `of`.
+    """
 
-    def __init__(self, headers: "HeaderPairs") -> None:
-        """Check and write headers."""
-        self.raw = written(headers)
+    __slots__ = ()
 
     @classmethod
-    def trusted(cls, raw: bytes) -> "Lines":
-        """Take lines that a strict parser has read, or this module has written."""
-        lines = cls.__new__(cls)
-        lines.raw = raw
-        return lines
+    def of(cls, headers: "HeaderPairs") -> Self:
+        """Check and write headers."""
+        return cls(written(headers))
 
-    def __add__(self, other: "Lines") -> "Lines":
-        return Lines.trusted(self.raw + other.raw)
+    def plus(self, more: "Lines") -> "Lines":
+        """Return these lines and some more."""
+        return Lines(self + more)
 
     def __repr__(self) -> str:
         # Values may be secrets, and representations end up in logs.
-        return f"<Lines of {len(self.raw)} bytes>"
+        return f"<Lines of {len(self)} bytes>"
+
+    __str__ = __repr__
 
 
 HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | Lines
@@ -120,14 +120,12 @@ class Headers:
             named = ",".join(self.all("connection")).lower().encode("latin-1").split(b",")
             dropped = dropped.union(one.strip() for one in named)
         kept = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in dropped]
-        lines = Lines.trusted(b"".join(kept))
+        lines = Lines(b"".join(kept))
         self._passed_on = without, lines
         return lines
 
     def with_length(self, length: bytes) -> "Headers":
         """Return the same headers with another `content-length`, which is there once."""
-        if self.index[b"content-length"] == length:
-            return self
         name = b"content-length"
         fields = [(name, length) if field[0] == name else field for field in self._fields]
         same = Headers(fields)
@@ -165,7 +163,7 @@ _names_checked: dict[str, None] = {}
 def written(headers: HeaderPairs) -> bytes:
     """Write headers, or refuse those that would break or forge the framing of the message."""
     if isinstance(headers, Lines):
-        return headers.raw
+        return headers
     lines = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         if name not in _names_checked:

@@ -21,7 +21,7 @@ class KnownHead:
     body and nothing after it: whatever else comes is for the parser.
     """
 
-    __slots__ = ("_after", "_before", "_begin", "_headers", "_method", "_most", "_target")
+    __slots__ = ("_after", "_before", "_begin", "_digits", "_headers", "_method", "_most", "_target")
 
     def __init__(self, before: bytes, after: bytes, first: Incoming) -> None:
         self._before = before
@@ -31,6 +31,7 @@ class KnownHead:
         self._method = first.method
         self._target = first.authority, first.path, first.query
         self._headers = first.headers
+        self._digits = first.headers.index[b"content-length"]
 
     @classmethod
     def of(cls, data: bytes, request: Incoming, most: int) -> Self | None:
@@ -50,8 +51,8 @@ class KnownHead:
             return None
         return cls(data[: lengths[0].start(1)], data[lengths[0].end(1) : end], request)
 
-    def split(self, data: bytes) -> tuple[bytes, bytes] | None:
-        """Return the digits of the length and the body, if the data are this head and its body."""
+    def again(self, data: bytes, most: int, sink: Peer) -> Incoming | None:
+        """Return the request, if the data are this head and all of its body."""
         if not data.startswith(self._before):
             return None
         at = data.find(self._after, self._begin, self._most)
@@ -59,13 +60,9 @@ class KnownHead:
         if at < 0 or not digits.isdigit():
             return None
         body = data[at + len(self._after) :]
-        return (digits, body) if len(body) == int(digits) else None
-
-    def request(self, digits: bytes, body: bytes, sink: Peer) -> Incoming:
-        """Return the request with this head."""
-        headers = self._headers.with_length(digits)
-        request = Incoming(
-            self._method, self._target, headers, sink, keep_alive=True, chunked_ok=True
-        )
-        request.put_all(body)
-        return request
+        if not len(body) == int(digits) <= most:
+            return None
+        headers = self._headers
+        if digits != self._digits:
+            headers = headers.with_length(digits)
+        return Incoming(self._method, self._target, headers, sink, True, True, body)

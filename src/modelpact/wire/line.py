@@ -108,7 +108,8 @@ class ClientLine(asyncio.Protocol):
 
     def _allow(self, seconds: float) -> None:
         """Give the server some time, but not beyond the total."""
-        self.read_by = min(self._loop.time() + seconds, self._total_by)
+        by = self._loop.time() + seconds
+        self.read_by = by if by < self._total_by else self._total_by
 
     # What the event loop calls.
 

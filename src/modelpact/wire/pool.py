@@ -38,10 +38,6 @@ class Pool:
         self._open = 0
         self._lines: set[ClientLine] = set()
 
-    def deadline(self, seconds: float) -> float:
-        """Return the time, by the event loop's clock, that is so many seconds away."""
-        return inf if seconds == inf else self._loop.time() + seconds
-
     def free_line(self) -> ClientLine | None:
         """Return the connection that was used last, if one is free."""
         return self._idle.pop() if self._idle else None
@@ -117,7 +113,9 @@ class Pool:
 
     def _freed(self, line: ClientLine, fit: bool) -> None:
         """Take a connection back, or learn that it is gone; called by the connection."""
-        if fit:
+        if fit and not self._waiters:
+            self._idle.append(line)
+        elif fit:
             self._pass_on(line)
         elif line in self._lines:
             self._lines.remove(line)

@@ -94,16 +94,15 @@ class RequestReader:
     def again(self, data: bytes) -> Incoming | None:
         """Return the request, if it is there whole and its head is the one before's.
 
-        To be called only at the start of a request. Clients say the same head over and over but
-        for the length: such a one is not parsed again. Anything else is for `feed`.
+        Clients say the same head over and over but for the length: such a one is not parsed
+        again. Anything else is for `feed`.
         """
-        if self._known is None:
+        if self._known is None or self.arriving is not None or self.in_head:
             return None
-        found = self._known.split(data)
-        if found is None or len(found[1]) > self._limits.body:
-            return None
-        self._chances = _CHANCES
-        return self._known.request(*found, self._sink)
+        request = self._known.again(data, self._limits.body, self._sink)
+        if request is not None:
+            self._chances = _CHANCES
+        return request
 
     def learn(self, data: bytes, request: Incoming) -> None:
         """Remember the head of a request that was all of some data."""
@@ -207,8 +206,8 @@ class RequestReader:
             target,
             headers,
             self._sink,
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-            chunked_ok=version == "1.1",
+            version == "1.1" and parser.should_keep_alive(),
+            version == "1.1",
         )
         self._sink.arrived(self.arriving, b"expect" in index and version == "1.1")
 
