@@ -9,6 +9,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 import httptools
+
 from gateway.loops import run
 
 _IDLE: list["_Far"] = []
@@ -38,7 +39,7 @@ class _Far(asyncio.Protocol):
         if self._streams:
             self.near.reply(data)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
+    def on_header(self, name: bytes, value: bytes) -> None:  # noqa: ARG002
         if name == b"transfer-encoding":
             self._streams = True
 

@@ -57,9 +57,7 @@ def generator() -> str:
     return wrk
 
 
-def loaded(
-    server: Started, body: str, *, connections: int, seconds: int, core: int = 1
-) -> Figures:
+def loaded(server: Started, body: str, *, connections: int, seconds: int, core: int = 1) -> Figures:
     """Put a server under load and return what came of it."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(_SCRIPT % body)

@@ -24,16 +24,18 @@ def main() -> None:
     arguments.add_argument("--together", type=int, default=10, help="stream events in one write")
     arguments.add_argument("--only", choices=tuple(CASES))
     given = arguments.parse_args()
-    with started("gateway.upstream", "--together", str(given.together), core=1) as upstream:
-        with started("gateway.passthrough", upstream.url(), "--loop", given.loop, core=0) as near:
-            for name, (body, connections) in CASES.items():
-                if given.only in (None, name):
-                    for who, server in (("upstream", upstream), ("through", near)):
-                        loaded(server, body, connections=connections, seconds=1)
-                        figures = loaded(
-                            server, body, connections=connections, seconds=given.seconds
-                        )
-                        print(f"{name:22} {who:10} {figures}", flush=True)
+    with (
+        started("gateway.upstream", "--together", str(given.together), core=1) as upstream,
+        started("gateway.passthrough", upstream.url(), "--loop", given.loop, core=0) as near,
+        started("gateway.floor", upstream.url(), "--loop", given.loop, core=0) as floor,
+    ):
+        servers = {"upstream": upstream, "floor": floor, "through": near}
+        for name, (body, connections) in CASES.items():
+            if given.only in (None, name):
+                for who, server in servers.items():
+                    loaded(server, body, connections=connections, seconds=1)
+                    figures = loaded(server, body, connections=connections, seconds=given.seconds)
+                    print(f"{name:22} {who:10} {figures}", flush=True)
 
 
 if __name__ == "__main__":

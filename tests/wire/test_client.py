@@ -413,11 +413,6 @@ async def test_a_request_that_would_break_the_framing(method: str, headers: dict
             await client.request(method, "http://127.0.0.1:1/", headers)
 
 
-def test_a_proxy_is_refused() -> None:
-    with pytest.raises(InputError, match="proxies are not supported"):
-        Client(proxy="http://proxy:3128")
-
-
 def test_both_sides_work_on_uvloop_as_well() -> None:
     uvloop = pytest.importorskip("uvloop")
 

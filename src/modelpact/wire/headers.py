@@ -59,6 +59,11 @@ class Lines(bytes):
         """Check and write headers."""
         return cls(written(headers))
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the headers one by one."""
+        lines = self.decode("latin-1").split("\r\n")[:-1]
+        return [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
+
     def plus(self, more: "Lines") -> "Lines":
         """Return these lines and some more."""
         return Lines(self + more)

@@ -21,7 +21,16 @@ class KnownHead:
     body and nothing after it: whatever else comes is for the parser.
     """
 
-    __slots__ = ("_after", "_before", "_begin", "_digits", "_headers", "_method", "_most", "_target")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_begin",
+        "_digits",
+        "_headers",
+        "_method",
+        "_most",
+        "_target",
+    )
 
     def __init__(self, before: bytes, after: bytes, first: Incoming) -> None:
         self._before = before
