@@ -13,7 +13,7 @@ from modelpact.wire.errors import (
     WireError,
     WireTimeout,
 )
-from modelpact.wire.exchange import Handler, Incoming, Outgoing
+from modelpact.wire.exchange import Handler, Incoming, Outgoing, Taken
 from modelpact.wire.headers import Headers, Lines
 from modelpact.wire.limits import Limits, PoolLimits, Timeouts
 from modelpact.wire.server import Server, serve
@@ -36,6 +36,7 @@ __all__ = [
     "PoolLimits",
     "Refused",
     "Server",
+    "Taken",
     "Timeouts",
     "WireError",
     "WireTimeout",

@@ -114,11 +114,21 @@ class Incoming(Message):
         return f"<Incoming {self.method} {self.path}>"
 
 
+class Taken(Protocol):
+    """A body that hands out all that has come at once; closed by `aclose` if it has that."""
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether all of it has come."""
+
+    async def take(self) -> bytes:
+        """Return what has come since the last time, or wait for it; empty at the end."""
+
+
 class Outgoing:
     """A response: bytes at once, or an async iterable of bytes, each sent as it is produced.
 
-    What has `take` (all that has come; empty at the end) and `complete`, as messages do, is asked
-    by these: it costs less.
+    What can be `Taken`, as messages can, is not iterated: it costs less.
     """
 
     __slots__ = ("body", "headers", "status")
@@ -127,7 +137,7 @@ class Outgoing:
         self,
         status: int = 200,
         headers: HeaderPairs = (),
-        body: bytes | AsyncIterable[bytes] = b"",
+        body: bytes | AsyncIterable[bytes] | Taken = b"",
     ) -> None:
         self.status = status
         self.headers = headers

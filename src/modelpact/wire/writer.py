@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
 from math import inf
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from modelpact.wire.errors import Refused
-from modelpact.wire.exchange import BODILESS, Incoming, Outgoing, refusal, response_head
+from modelpact.wire.exchange import BODILESS, Incoming, Outgoing, Taken, refusal, response_head
 
 _JOINED: Final = 65_536
 """A body up to this length travels in one write with its head; a longer one is not copied."""
@@ -18,17 +18,6 @@ _CLOSE: Final = b"connection: close\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
-
-
-class Taken(Protocol):
-    """A body that hands out all that has come at once."""
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether all of it has come."""
-
-    async def take(self) -> bytes:
-        """Return what has come since the last time, or wait for it; empty at the end."""
 
 
 class Writer:
