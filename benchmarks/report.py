@@ -20,6 +20,7 @@ HEADINGS = {
     "memory": "Memory",
     "ledger": "The ledger",
     "invocations": "Invocations",
+    "wire": "The wire",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
 

@@ -363,6 +363,19 @@ async def test_interim_answers_are_passed_over() -> None:
 
 
 @on_loop
+async def test_trailers_are_passed_over() -> None:
+    reply = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: 1\r\n\r\n"
+    )
+    async with scripted(replying(reply, reply)) as url, Client() as client:
+        for _ in range(2):
+            answer = await client.request("GET", url)
+            assert await answer.read() == b"ok"
+            assert "x-late" not in answer.headers
+            assert client.connections == 1
+
+
+@on_loop
 async def test_a_body_may_end_with_the_connection() -> None:
     async with scripted(replying(b"HTTP/1.1 200 OK\r\n\r\nall of it")) as url, Client() as client:
         assert await (await client.request("GET", url)).read() == b"all of it"
@@ -411,11 +424,6 @@ async def test_a_request_that_would_break_the_framing(method: str, headers: dict
     async with Client() as client:
         with pytest.raises(InputError):
             await client.request(method, "http://127.0.0.1:1/", headers)
-
-
-def test_a_proxy_is_refused() -> None:
-    with pytest.raises(InputError, match="proxies are not supported"):
-        Client(proxy="http://proxy:3128")
 
 
 def test_both_sides_work_on_uvloop_as_well() -> None:

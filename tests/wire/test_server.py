@@ -406,6 +406,60 @@ async def test_a_body_is_passed_on_while_it_arrives() -> None:
 
 
 @on_loop
+async def test_what_hands_out_all_that_has_come_is_sent_so() -> None:
+    """A body with `take` and `complete`, such as a gateway's that looks at what it passes on."""
+
+    class Looked:
+        def __init__(self, request: Incoming) -> None:
+            self._request = request
+
+        @property
+        def complete(self) -> bool:
+            return self._request.complete
+
+        async def take(self) -> bytes:
+            part = await self._request.take()
+            looked.append(part)
+            return part
+
+        async def aclose(self) -> None:
+            closed.set()
+
+    looked: list[bytes] = []
+    closed = asyncio.Event()
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), Looked(request))
+
+    async with serving(handler) as server, raw(server.port) as peer:
+        await peer.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
+        assert b"transfer-encoding: chunked" in await peer.head()
+        assert await peer.reader.readexactly(8) == b"3\r\none\r\n"
+        await peer.send(b"two")
+        assert await peer.reader.readexactly(13) == b"3\r\ntwo\r\n0\r\n\r\n"
+        await closed.wait()
+        assert looked == [b"one", b"two"]
+
+
+@on_loop
+async def test_a_source_that_never_waits_keeps_nobody_waiting() -> None:
+    class Endless:
+        complete = False
+
+        async def take(self) -> bytes:
+            return b"x" * 1_000
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), Endless() if request.path == "/endless" else b"here")
+
+    async with serving(handler) as server, raw(server.port) as endless, raw(server.port) as peer:
+        await endless.send(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        await endless.head()
+        await peer.send(GET)
+        assert (await peer.response())[1] == b"here"
+
+
+@on_loop
 async def test_handlers_do_not_share_context() -> None:
     """What one request binds in a context variable, the next on its connection does not see."""
     import contextvars

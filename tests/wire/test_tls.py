@@ -8,9 +8,18 @@ from typing import NamedTuple
 
 import pytest
 
-from modelpact.wire import Client, Incoming, Limits, Outgoing, WireError, serve
+from modelpact.wire import (
+    Client,
+    Incoming,
+    Limits,
+    Outgoing,
+    Timeouts,
+    WireError,
+    WireTimeout,
+    serve,
+)
 from tests.wire.certificates import Authority, client_context, server_context
-from tests.wire.support import on_loop, raw, until
+from tests.wire.support import on_loop, raw, replying, scripted, until
 
 
 class Papers(NamedTuple):
@@ -135,6 +144,19 @@ async def test_a_handshake_that_never_comes_is_cut_off(papers: Papers) -> None:
         raw(server.port) as peer,
     ):
         assert await peer.rest() == b""
+
+
+@on_loop
+async def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers) -> None:
+    async with (
+        scripted(replying(then_wait=True)) as url,
+        Client(tls=client_context(papers.authority)) as client,
+    ):
+        secure = url.replace("http:", "https:")
+        with pytest.raises(WireTimeout) as caught:
+            await client.request("GET", secure, timeouts=Timeouts(connect=0.2))
+        assert caught.value.phase == "connect"
+        assert client.connections == 0
 
 
 @on_loop

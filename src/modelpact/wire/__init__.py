@@ -13,8 +13,8 @@ from modelpact.wire.errors import (
     WireError,
     WireTimeout,
 )
-from modelpact.wire.exchange import Handler, Incoming, Outgoing
-from modelpact.wire.headers import Headers
+from modelpact.wire.exchange import Handler, Incoming, Outgoing, Taken
+from modelpact.wire.headers import Headers, Lines
 from modelpact.wire.limits import Limits, PoolLimits, Timeouts
 from modelpact.wire.server import Server, serve
 from modelpact.wire.sse import Event, EventParser, write_comment, write_event
@@ -30,11 +30,13 @@ __all__ = [
     "Headers",
     "Incoming",
     "Limits",
+    "Lines",
     "Outgoing",
     "PoolFull",
     "PoolLimits",
     "Refused",
     "Server",
+    "Taken",
     "Timeouts",
     "WireError",
     "WireTimeout",

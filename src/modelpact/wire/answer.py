@@ -34,6 +34,8 @@ class Answer(Message):
     async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body; one longer than the limit is given up, not cut."""
         limit = self._default_limit if limit is None else limit
+        if self._ended and self._held <= limit:
+            return self.arrived()
         parts = [self.arrived()]
         room = limit - len(parts[0])
         try:

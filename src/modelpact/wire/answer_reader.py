@@ -27,6 +27,7 @@ class AnswerReader:
 
     __slots__ = (
         "_asker",
+        "_body_parts",
         "_chunked",
         "_error",
         "_fed",
@@ -42,12 +43,16 @@ class AnswerReader:
         "answer",
         "finished",
         "keeps_alive",
+        "on_body",
         "surplus",
     )
 
     def __init__(self, limits: PoolLimits, asker: Asker) -> None:
         self._limits = limits
         self._asker = asker
+        self._body_parts: list[bytes] = []
+        self.on_body = self._body_parts.append
+        """Collects the body; the parser calls it."""
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._fields: list[tuple[bytes, bytes]] = []
         self._error: WireError | None = None
@@ -65,12 +70,13 @@ class AnswerReader:
         self.keeps_alive = False
         self._head_only = head_only
         self._fed = self._feeding = self._got = self._interim = 0
+        self._body_parts.clear()
 
     def close(self) -> None:
         """Let go of the parser, which refers back to this reader."""
         self._parser = None
 
-    def feed(self, data: memoryview) -> None:
+    def feed(self, data: bytes) -> None:
         """Parse some bytes, or raise `WireError`."""
         if self._parser is None:
             return
@@ -79,9 +85,13 @@ class AnswerReader:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self.finished:
+                if self._body_parts:
+                    self._pass_on()
                 raise (self._error or self._malformed(str(error))) from None
             self.surplus = True
         if not self.finished:
+            if self._body_parts:
+                self._pass_on()
             self._bound(len(data))
 
     def ended(self) -> bool:
@@ -141,17 +151,26 @@ class AnswerReader:
             self.answer.end()
         self._asker.answered(self.answer)
 
-    def on_body(self, chunk: bytes) -> None:
-        """Pass on a part of the body."""
-        if self.answer is not None and not self.finished:
-            self._got += len(chunk)
-            self.answer.put(chunk)
-
     def on_message_complete(self) -> None:
         """Note the end of the answer; interim ones have none."""
         if self.answer is not None and not self.finished:
             self.finished = True
-            self.answer.end()
+            if self._got:
+                if self._body_parts:
+                    self._pass_on()
+                self.answer.end()
+            else:
+                self.answer.put_all(b"".join(self._body_parts))
+                self._body_parts.clear()
+
+    def _pass_on(self) -> None:
+        """Pass on what has come of the body."""
+        parts = self._body_parts
+        part = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        if self.answer is not None:
+            self._got += len(part)
+            self.answer.put(part)
 
     def _check(self, status: int, headers: Headers) -> None:
         limits = self._limits

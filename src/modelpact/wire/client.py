@@ -3,19 +3,24 @@
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
+from math import inf
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire.answer import Answer
 from modelpact.wire.errors import ConnectionLost, WireError
-from modelpact.wire.headers import HeaderPairs, header_lines, latin
+from modelpact.wire.headers import HeaderPairs, written
 from modelpact.wire.limits import PoolLimits, Timeouts
 from modelpact.wire.line import ClientLine
 from modelpact.wire.origin import Origin, Place
 from modelpact.wire.pool import Pool
+from modelpact.wire.proxies import from_environment, proxy_for, shown
 from modelpact.wire.watch import Watch
+
+if TYPE_CHECKING:
+    from modelpact.wire.proxied import ProxiedOrigin
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
 DEFAULT_LIMITS: Final = PoolLimits()
@@ -23,7 +28,6 @@ _METHOD: Final = re.compile(r"[A-Z][A-Z-]*")
 _METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
 _WITH_BODY: Final = frozenset(("POST", "PUT", "PATCH"))
 _MOST_REMEMBERED: Final = 1_024
-_READ_SIZE: Final = 65_536
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -35,17 +39,20 @@ class Client:
         *,
         tls: ssl.SSLContext | None = None,
         limits: PoolLimits = DEFAULT_LIMITS,
-        proxy: str | None = None,
+        proxies: Mapping[str, str] | None = None,
     ) -> None:
-        """`tls` says whom to trust and holds the client's certificate; else the system's trust."""
-        if proxy is not None:
-            raise InputError("proxies are not supported: connect directly, or leave `proxy` out")
+        """`tls` says whom to trust and holds the client's certificate; else the system's trust.
+
+        `proxies` are URLs by scheme, and under `no` the hosts that go without, as in `NO_PROXY`;
+        None takes those of the environment.
+        """
+        self._proxies = from_environment() if proxies is None else proxies
+        self._proxied: dict[Origin, ProxiedOrigin | None] = {}
         self._tls = tls
         self._limits = limits
         self._pools: dict[Origin, Pool] = {}
         self._places: dict[str, Place] = {}
         self._watch: Watch | None = None
-        self._buffer = memoryview(bytearray(_READ_SIZE))
         self._closed = False
 
     async def request(
@@ -63,9 +70,14 @@ class Client:
         turns out dead before a byte of the answer has come, and only if the body is bytes.
         """
         place = self._places.get(url) or self._place(url)
+        if self._proxies and (proxied := self._behind_proxy(place.origin)) is not None:
+            _check_method(method)
+            return await proxied.request(method, url, headers, body, timeouts)
         head = _request_head(method, place, headers, body)
         pool = self._pools.get(place.origin) or self._pool(place.origin)
-        total_by = pool.deadline(timeouts.total)
+        total_by = inf
+        if timeouts.total != inf:
+            total_by = asyncio.get_running_loop().time() + timeouts.total
         head_only = method == "HEAD"
         line = pool.free_line()
         if line is None:
@@ -83,13 +95,17 @@ class Client:
     @property
     def connections(self) -> int:
         """How many connections are open, in use or not."""
-        return sum(pool.open for pool in self._pools.values())
+        proxied = sum(origin.open for origin in self._proxied.values() if origin is not None)
+        return proxied + sum(pool.open for pool in self._pools.values())
 
     async def aclose(self) -> None:
         """Drop every connection; requests under way fail."""
         self._closed = True
         for pool in list(self._pools.values()):
             pool.close()
+        for proxied in self._proxied.values():
+            if proxied is not None:
+                await proxied.aclose()
         # The transports report their ends in the next turn of the event loop.
         await asyncio.sleep(0)
 
@@ -121,9 +137,28 @@ class Client:
             if origin.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
             pool = self._pools[origin] = Pool(
-                origin, self._limits, self._tls, self._watch, self._buffer, self._forget
+                origin, self._limits, self._tls, self._watch, self._forget
             )
         return pool
+
+    def _behind_proxy(self, origin: Origin) -> "ProxiedOrigin | None":
+        """Return the way to an origin that is behind a proxy."""
+        if self._closed:
+            raise WireError("pool", "the client is closed")
+        if origin not in self._proxied:
+            proxy = proxy_for(origin, self._proxies)
+            self._proxied[origin] = self._through(origin, proxy) if proxy else None
+        return self._proxied[origin]
+
+    def _through(self, origin: Origin, proxy: str) -> "ProxiedOrigin":
+        try:
+            from modelpact.wire.proxied import ProxiedOrigin
+        except ImportError as error:
+            raise InputError(
+                f"{origin} is reached through {shown(proxy)}, and that needs aiohttp: install "
+                "modelpact[proxy], or name the host in NO_PROXY"
+            ) from error
+        return ProxiedOrigin(origin, proxy, self._limits, self._tls)
 
     def _forget(self, origin: Origin) -> None:
         self._pools.pop(origin, None)
@@ -133,18 +168,19 @@ def _may_send_again(line: ClientLine, body: bytes | AsyncIterable[bytes]) -> boo
     return line.used and not line.answering and isinstance(body, bytes)
 
 
+def _check_method(method: str) -> None:
+    if method not in _METHODS and (not _METHOD.fullmatch(method) or method == "CONNECT"):
+        raise InputError(f"method {brief(method)}: expected one such as GET or POST")
+
+
 def _request_head(
     method: str, place: Place, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
 ) -> bytes:
-    if method not in _METHODS and (not _METHOD.fullmatch(method) or method == "CONNECT"):
-        raise InputError(f"method {brief(method)}: expected one such as GET or POST")
+    _check_method(method)
     if not isinstance(body, bytes):
-        length = "transfer-encoding: chunked\r\n"
+        length = b"transfer-encoding: chunked\r\n"
     elif body or method in _WITH_BODY:
-        length = f"content-length: {len(body)}\r\n"
+        length = b"content-length: %d\r\n" % len(body)
     else:
-        length = ""
-    return latin(
-        f"{method} {place.target} HTTP/1.1\r\nhost: {place.authority}\r\n"
-        f"{header_lines(headers)}{length}\r\n"
-    )
+        length = b""
+    return b"%b %b%b%b\r\n" % (method.encode(), place.head, written(headers), length)

@@ -20,7 +20,7 @@ _WAITING: Final = 8
 _INTERNAL: Final = Refused(500, "internal error")
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
     def __init__(self, service: Service) -> None:
@@ -33,7 +33,7 @@ class Connection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._refused: Refused | None = None
         self._expecting = False
-        self._unparsed: memoryview | None = None
+        self._unparsed: bytes | None = None
         self._deaf = False
         self._held = False
         self._patience = Patience(service.limits, service.loop.time)
@@ -70,16 +70,19 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._patience.first_request()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Lend the shared buffer."""
-        return self._service.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: bytes) -> None:
         """Parse what has come; start on the first request if none is under way."""
-        if not self._deaf:
-            self._parse(self._service.buffer[:nbytes])
-            if self._current is None and (self._queue or self._refused is not None):
-                self._next()
+        if self._deaf:
+            return
+        if self._current is None:
+            request = self._reader.again(data)
+            if request is not None:
+                self._patience.nothing()
+                self._start(request)
+                return
+        self._parse(data)
+        if self._current is None and (self._queue or self._refused is not None):
+            self._next()
 
     def eof_received(self) -> None:
         """Take the end of the client's input for its leaving; what was answered is still sent."""
@@ -107,16 +110,19 @@ class Connection(asyncio.BufferedProtocol):
 
     # Requests in.
 
-    def _parse(self, data: memoryview) -> None:
+    def _parse(self, data: bytes) -> None:
         reader = self._reader
+        fresh = reader.at_start and not self._queue
         try:
             if len(data) <= _SLICE or reader.body_left >= len(data):
                 reader.feed(data)
             else:
-                self._parse_slices(data)
+                self._parse_slices(memoryview(data))
         except Refused as refused:
             self._refuse(refused)
             return
+        if fresh and reader.at_start and len(self._queue) == 1:
+            reader.learn(data, self._queue[0])
         if reader.arriving is not None:
             self._await_body(len(data))
         elif self._current is not None or self._queue:
@@ -128,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         """Parse until enough requests wait; keep the rest for later."""
         for start in range(0, len(data), _SLICE):
             if len(self._queue) > _WAITING:
-                self._unparsed = memoryview(bytes(data[start:]))
+                self._unparsed = bytes(data[start:])
                 return
             self._reader.feed(data[start : start + _SLICE])
 
@@ -185,9 +191,9 @@ class Connection(asyncio.BufferedProtocol):
             data, self._unparsed = self._unparsed, None
             self._parse(data)
         if self._queue:
-            self._current = self._queue.popleft()
-            self._task = self._loop.create_task(self._serve(self._current))
-            if self._held and not self._queue and not self._current.holding:
+            current = self._queue.popleft()
+            self._start(current)
+            if self._held and not self._queue and not current.holding:
                 self.go_on()
             return
         self._current = self._task = None
@@ -204,11 +210,21 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._patience.request()
 
+    def _start(self, request: Incoming) -> None:
+        """Have a request answered."""
+        self._current = request
+        self._task = self._loop.create_task(self._serve(request))
+
     async def _serve(self, request: Incoming) -> None:
-        self._writer.begun = keep = False
+        writer = self._writer
+        writer.begun = keep = False
         try:
             outgoing = await self._service.handler(request)
-            keep = await self._writer.respond(request, outgoing, keep=self._may_keep(request))
+            keep = self._may_keep(request)
+            if not isinstance(outgoing.body, bytes):
+                keep = await writer.stream(request, outgoing, keep=keep)
+            elif writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD"):
+                await writer.drained()
         except Refused as refused:
             keep = await self._apologise(request, refused)
         except asyncio.CancelledError:
@@ -218,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
             keep = await self._apologise(request, _INTERNAL)
         except Exception:
             keep = await self._apologise(request, _INTERNAL)
-        if keep and self._may_keep(request):
+        if keep and not self._service.draining:
             self._next()
         else:
             self._close()
@@ -229,8 +245,11 @@ class Connection(asyncio.BufferedProtocol):
             _log.exception("%s %s failed", request.method, request.path)
         if self._writer.begun:
             return False
+        keep = self._may_keep(request)
         outgoing = refusal(refused.status, refused.reason)
-        return await self._writer.respond(request, outgoing, keep=self._may_keep(request))
+        self._writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD")
+        await self._writer.drained()
+        return keep
 
     def _may_keep(self, request: Incoming) -> bool:
         """Tell whether another request may follow: never after a body that was not all read."""

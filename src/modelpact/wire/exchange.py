@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.errors import Refused
-from modelpact.wire.headers import HeaderPairs, Headers, date_line, header_lines, latin
+from modelpact.wire.headers import HeaderPairs, Headers, date_line, written
 from modelpact.wire.message import Message, Source
 
 
@@ -50,16 +50,19 @@ class Incoming(Message):
         target: tuple[str, str, str],
         headers: Headers,
         connection: Peer,
-        *,
         keep_alive: bool,
         chunked_ok: bool,
+        body: bytes | None = None,
     ) -> None:
+        """`body` is given if it has come whole."""
         super().__init__(headers, connection)
         self.method = method
         self.authority, self.path, self.query = target
         self.keep_alive = keep_alive
         self.chunked_ok = chunked_ok
         self._connection = connection
+        if body is not None:
+            self.put_all(body)
         self._gone: asyncio.Event | None = None
         self._whole: bytes | None = None
 
@@ -111,8 +114,22 @@ class Incoming(Message):
         return f"<Incoming {self.method} {self.path}>"
 
 
+class Taken(Protocol):
+    """A body that hands out all that has come at once; closed by `aclose` if it has that."""
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether all of it has come."""
+
+    async def take(self) -> bytes:
+        """Return what has come since the last time, or wait for it; empty at the end."""
+
+
 class Outgoing:
-    """A response: bytes at once, or an async iterable of bytes, each sent as it is produced."""
+    """A response: bytes at once, or an async iterable of bytes, each sent as it is produced.
+
+    What can be `Taken`, as messages can, is not iterated: it costs less.
+    """
 
     __slots__ = ("body", "headers", "status")
 
@@ -120,7 +137,7 @@ class Outgoing:
         self,
         status: int = 200,
         headers: HeaderPairs = (),
-        body: bytes | AsyncIterable[bytes] = b"",
+        body: bytes | AsyncIterable[bytes] | Taken = b"",
     ) -> None:
         self.status = status
         self.headers = headers
@@ -134,7 +151,9 @@ Handler = Callable[[Incoming], Awaitable[Outgoing]]
 
 BODILESS: Final = (204, 304)
 """Statuses that forbid a body."""
-_START_LINES: Final = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n" for one in HTTPStatus}
+_START_LINES: Final = {
+    one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus
+}
 _PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
@@ -143,14 +162,14 @@ def refusal(status: int, reason: str) -> Outgoing:
     return Outgoing(status, _PLAIN, f"{reason}\n".encode())
 
 
-def response_head(outgoing: Outgoing, framing: str) -> bytes:
+def response_head(outgoing: Outgoing, framing: bytes) -> bytes:
     """Write the head of a response; `framing` are the lines about its length and connection."""
     status = outgoing.status
     start = _START_LINES.get(status)
     if start is None or status < 200:
         if not 200 <= status <= 599:
             raise InputError(f"status {status}: expected 200 to 599")
-        start = f"HTTP/1.1 {status} \r\n"
+        start = b"HTTP/1.1 %d \r\n" % status
     if status in BODILESS and outgoing.body != b"":
         raise InputError(f"status {status} has no body; leave it out")
-    return latin(f"{start}{date_line()}{header_lines(outgoing.headers)}{framing}\r\n")
+    return b"%b%b%b%b\r\n" % (start, date_line(), written(outgoing.headers), framing)

@@ -4,11 +4,9 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
-from typing import Final
+from typing import Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
-
-HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]]
 
 _HOP_BY_HOP: Final = frozenset(
     (
@@ -43,15 +41,51 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MOST_REMEMBERED: Final = 512
 _NONE: Final[frozenset[bytes]] = frozenset()
+_NOT_PASSED_ON: Final = frozenset(
+    name.encode() for name in (*_HOP_BY_HOP, "content-length", "date", "host")
+)
+
+
+class Lines(bytes):
+    """Headers as they are sent: checked and written once, sent as often as need be.
+
+    Made of anything but what a strict parser has read they must be made by `of`.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, headers: "HeaderPairs") -> Self:
+        """Check and write headers."""
+        return cls(written(headers))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the headers one by one."""
+        lines = self.decode("latin-1").split("\r\n")[:-1]
+        return [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
+
+    def plus(self, more: "Lines") -> "Lines":
+        """Return these lines and some more."""
+        return Lines(self + more)
+
+    def __repr__(self) -> str:
+        # Values may be secrets, and representations end up in logs.
+        return f"<Lines of {len(self)} bytes>"
+
+    __str__ = __repr__
+
+
+HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | Lines
 
 
 class Headers:
     """The headers of a message: names in lower case, every value kept, in the order sent."""
 
-    __slots__ = ("_fields", "index", "repeated")
+    __slots__ = ("_fields", "_passed_on", "index", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
+        self._passed_on: tuple[frozenset[bytes], Lines] | None = None
         self.index = dict(fields)
         """The value of each name; of one that is repeated, the first."""
         self.repeated: frozenset[bytes] = _NONE
@@ -78,6 +112,30 @@ class Headers:
         named = {one.strip().lower() for one in ",".join(self.all("connection")).split(",")}
         dropped = _HOP_BY_HOP | named | {"content-length", "date", "host"}
         return [(name, value) for name, value in self if name not in dropped]
+
+    def passed_on(self, without: frozenset[bytes] = _NONE) -> Lines:
+        """Return the same as lines to send, without some more (names in lower case).
+
+        They are remembered: of requests that follow each other with one head, they are made once.
+        """
+        if self._passed_on is not None and self._passed_on[0] is without:
+            return self._passed_on[1]
+        dropped = _NOT_PASSED_ON | without if without else _NOT_PASSED_ON
+        if b"connection" in self.index:
+            named = ",".join(self.all("connection")).lower().encode("latin-1").split(b",")
+            dropped = dropped.union(one.strip() for one in named)
+        kept = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in dropped]
+        lines = Lines(b"".join(kept))
+        self._passed_on = without, lines
+        return lines
+
+    def with_length(self, length: bytes) -> "Headers":
+        """Return the same headers with another `content-length`, which is there once."""
+        name = b"content-length"
+        fields = [(name, length) if field[0] == name else field for field in self._fields]
+        same = Headers(fields)
+        same._passed_on = self._passed_on
+        return same
 
     def _first_of_each(self) -> None:
         self.index = {}
@@ -107,8 +165,10 @@ class Headers:
 _names_checked: dict[str, None] = {}
 
 
-def header_lines(headers: HeaderPairs) -> str:
+def written(headers: HeaderPairs) -> bytes:
     """Write headers, or refuse those that would break or forge the framing of the message."""
+    if isinstance(headers, Lines):
+        return headers
     lines = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         if name not in _names_checked:
@@ -118,7 +178,7 @@ def header_lines(headers: HeaderPairs) -> str:
                 f"header {name}: {brief(value)} has control characters; remove or encode them"
             )
         lines.append(f"{name}: {value}\r\n")
-    return "".join(lines)
+    return _latin("".join(lines))
 
 
 def _check_name(name: str) -> None:
@@ -131,8 +191,8 @@ def _check_name(name: str) -> None:
     _names_checked[name] = None
 
 
-def latin(text: str) -> bytes:
-    """Encode a head; a header outside Latin-1 is refused by name."""
+def _latin(text: str) -> bytes:
+    """Encode lines; a header outside Latin-1 is refused by name."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError as error:
@@ -150,17 +210,18 @@ class _Clock:
     """The `date` line, written once a second."""
 
     def __init__(self) -> None:
-        self.second = 0
-        self.line = ""
+        self.until = 0.0
+        self.line = b""
 
 
 _clock = _Clock()
 
 
-def date_line() -> str:
+def date_line() -> bytes:
     """Return the `date` header of this second."""
-    second = int(time.time())
-    if second != _clock.second:
-        _clock.line = f"date: {formatdate(second, usegmt=True)}\r\n"
-        _clock.second = second
+    now = time.time()
+    if not now < _clock.until <= now + 1:
+        second = int(now)
+        _clock.line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
+        _clock.until = second + 1.0
     return _clock.line

@@ -17,7 +17,7 @@ _JOINED: Final = 65_536
 _NO_TIMEOUTS: Final = Timeouts()
 
 
-class ClientLine(asyncio.BufferedProtocol):
+class ClientLine(asyncio.Protocol):
     """A connection to one origin, used by one exchange at a time."""
 
     def __init__(
@@ -25,14 +25,12 @@ class ClientLine(asyncio.BufferedProtocol):
         name: str,
         limits: PoolLimits,
         watch: Watch,
-        buffer: memoryview,
         freed: Callable[["ClientLine", bool], None],
     ) -> None:
         self.name = name
         self._loop = asyncio.get_running_loop()
         self._idle_seconds = limits.idle_seconds
         self._watch = watch
-        self._buffer = buffer
         self._freed = freed
         self._reader = AnswerReader(limits, self)
         self._busy = False
@@ -110,7 +108,8 @@ class ClientLine(asyncio.BufferedProtocol):
 
     def _allow(self, seconds: float) -> None:
         """Give the server some time, but not beyond the total."""
-        self.read_by = min(self._loop.time() + seconds, self._total_by)
+        by = self._loop.time() + seconds
+        self.read_by = by if by < self._total_by else self._total_by
 
     # What the event loop calls.
 
@@ -120,11 +119,7 @@ class ClientLine(asyncio.BufferedProtocol):
         _, self.peer_certificate = peer_of(transport)
         self._watch.add(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Lend the shared buffer."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: bytes) -> None:
         """Parse what has come."""
         if not self._busy:
             # Nobody asked: what is said now would be taken for the answer to the next request.
@@ -133,7 +128,7 @@ class ClientLine(asyncio.BufferedProtocol):
         self.answering = True
         reader = self._reader
         try:
-            reader.feed(self._buffer[:nbytes])
+            reader.feed(data)
         except WireError as error:
             self._fail(error)
             return

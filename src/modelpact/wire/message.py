@@ -69,6 +69,15 @@ class Message:
         if self._waiter is not None:
             self._wake()
 
+    def put_all(self, body: bytes) -> None:
+        """Take a body that has come whole; called by the connection instead of `put`."""
+        if body:
+            self._chunks.append(body)
+            self._held = len(body)
+        self._ended = True
+        if self._waiter is not None:
+            self._wake()
+
     def end(self) -> None:
         """Say that the body is complete; called by the connection."""
         self._ended = True
@@ -92,7 +101,14 @@ class Message:
                 raise self._error
             if self._ended:
                 return b""
-            await self._arrival()
+            if self._waiter is not None:
+                raise RuntimeError("a body is read by one reader at a time")
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._source.wanted()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
         return self.arrived()
 
     def arrived(self) -> bytes:
@@ -118,16 +134,6 @@ class Message:
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return _Chunks(self)
-
-    async def _arrival(self) -> None:
-        if self._waiter is not None:
-            raise RuntimeError("a body is read by one reader at a time")
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._source.wanted()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -31,8 +31,9 @@ class Place(msgspec.Struct, frozen=True):
     """An URL as HTTP/1.1 needs it."""
 
     origin: Origin
-    authority: str
     target: str
+    head: bytes
+    """The rest of a request's first line, and its `host`."""
 
     @classmethod
     def parse(cls, url: str) -> "Place":
@@ -54,4 +55,5 @@ class Place(msgspec.Struct, frozen=True):
         target = found["target"]
         if not target.startswith("/"):
             target = f"/{target}"
-        return cls(Origin(scheme, host, port), found["authority"].lower(), target)
+        head = f"{target} HTTP/1.1\r\nhost: {found['authority'].lower()}\r\n"
+        return cls(Origin(scheme, host, port), target, head.encode("ascii"))

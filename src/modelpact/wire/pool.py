@@ -25,24 +25,18 @@ class Pool:
         limits: PoolLimits,
         tls: ssl.SSLContext | None,
         watch: Watch,
-        buffer: memoryview,
         emptied: Callable[[Origin], None],
     ) -> None:
         self._origin = origin
         self._limits = limits
         self._tls = tls
         self._watch = watch
-        self._buffer = buffer
         self._emptied = emptied
         self._loop = asyncio.get_running_loop()
         self._idle: list[ClientLine] = []
         self._waiters: deque[asyncio.Future[ClientLine | None]] = deque()
         self._open = 0
         self._lines: set[ClientLine] = set()
-
-    def deadline(self, seconds: float) -> float:
-        """Return the time, by the event loop's clock, that is so many seconds away."""
-        return inf if seconds == inf else self._loop.time() + seconds
 
     def free_line(self) -> ClientLine | None:
         """Return the connection that was used last, if one is free."""
@@ -100,7 +94,7 @@ class Pool:
         return line
 
     def _make(self) -> ClientLine:
-        return ClientLine(str(self._origin), self._limits, self._watch, self._buffer, self._freed)
+        return ClientLine(str(self._origin), self._limits, self._watch, self._freed)
 
     def _explained(self, error: OSError | UnicodeError, timeout: float) -> WireError:
         origin = self._origin
@@ -119,7 +113,9 @@ class Pool:
 
     def _freed(self, line: ClientLine, fit: bool) -> None:
         """Take a connection back, or learn that it is gone; called by the connection."""
-        if fit:
+        if fit and not self._waiters:
+            self._idle.append(line)
+        elif fit:
             self._pass_on(line)
         elif line in self._lines:
             self._lines.remove(line)

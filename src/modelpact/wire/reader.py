@@ -9,6 +9,7 @@ import httptools
 from modelpact.wire.errors import Refused
 from modelpact.wire.exchange import Incoming, Peer
 from modelpact.wire.headers import Headers
+from modelpact.wire.known import KnownHead
 from modelpact.wire.limits import Limits
 
 FREE_OVERHEAD: Final = 16_384
@@ -21,6 +22,8 @@ _ABSOLUTE: Final = re.compile(r"https?://([^/?#@]+)(/[^?#]*)?(?:\?([^#]*))?", re
 _HOST: Final = re.compile(rb"[\w.\-~%!$&'()*+,;=:\[\]]*", re.ASCII)
 _BODY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
 _REMEMBERED: Final = 512
+_CHANCES: Final = 4
+"""How often in a row a head is remembered for nothing before it is no longer tried."""
 _SINGLE: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
 
 
@@ -35,12 +38,15 @@ class RequestReader:
     """Parses one connection's requests. What it refuses ends the connection's input."""
 
     __slots__ = (
+        "_body_parts",
         "_body_room",
+        "_chances",
         "_chunked",
         "_fed",
         "_feeding",
         "_fields",
         "_headers",
+        "_known",
         "_limits",
         "_parser",
         "_refused",
@@ -51,11 +57,17 @@ class RequestReader:
         "arriving",
         "body_left",
         "in_head",
+        "on_body",
     )
 
     def __init__(self, limits: Limits, sink: Sink) -> None:
         self._limits = limits
         self._sink = sink
+        self._body_parts: list[bytes] = []
+        self.on_body = self._body_parts.append
+        """Collects the body; the parser calls it."""
+        self._known: KnownHead | None = None
+        self._chances = _CHANCES
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self.arriving: Incoming | None = None
         """The request whose body is not complete."""
@@ -74,7 +86,31 @@ class RequestReader:
         """Let go of the parser, which refers back to this reader."""
         self._parser = None
 
-    def feed(self, data: memoryview) -> None:
+    @property
+    def at_start(self) -> bool:
+        """Tell whether the next byte is the first of a request."""
+        return self.arriving is None and not self.in_head
+
+    def again(self, data: bytes) -> Incoming | None:
+        """Return the request, if it is there whole and its head is the one before's.
+
+        Clients say the same head over and over but for the length: such a one is not parsed
+        again. Anything else is for `feed`.
+        """
+        if self._known is None or self.arriving is not None or self.in_head:
+            return None
+        request = self._known.again(data, self._limits.body, self._sink)
+        if request is not None:
+            self._chances = _CHANCES
+        return request
+
+    def learn(self, data: bytes, request: Incoming) -> None:
+        """Remember the head of a request that was all of some data."""
+        if self._chances:
+            self._chances -= 1
+            self._known = KnownHead.of(data, request, self._limits.head)
+
+    def feed(self, data: bytes | memoryview) -> None:
         """Parse some bytes, or raise `Refused`."""
         rest = data
         self._feeding = len(data)
@@ -88,6 +124,8 @@ class RequestReader:
             except httptools.HttpParserError as error:
                 self.in_head = False
                 raise (self._refused or Refused(400, f"malformed request: {error}")) from None
+        if self._body_parts:
+            self._pass_on()
         if self.in_head:
             self._bound_head(len(data))
         elif self._chunked and self.arriving is not None:
@@ -168,25 +206,30 @@ class RequestReader:
             target,
             headers,
             self._sink,
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-            chunked_ok=version == "1.1",
+            version == "1.1" and parser.should_keep_alive(),
+            version == "1.1",
         )
         self._sink.arrived(self.arriving, b"expect" in index and version == "1.1")
 
-    def on_body(self, chunk: bytes) -> None:
-        """Pass on a part of the body."""
+    def _pass_on(self) -> None:
+        """Pass on what has come of the body."""
+        parts = self._body_parts
+        part = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
         if self.arriving is not None:
-            self.body_left -= len(chunk)
-            self._body_room -= len(chunk)
+            self.body_left -= len(part)
+            self._body_room -= len(part)
             if self._body_room < 0:
                 self._refuse(413, f"the body is longer than {self._limits.body} bytes")
-            self.arriving.put(chunk)
+            self.arriving.put(part)
 
     def on_message_complete(self) -> None:
         """The body is complete, unless the parser stepped aside for an upgrade."""
         arriving = self.arriving
         if arriving is None or (self._upgrading and not self._resuming):
             return
+        if self._body_parts:
+            self._pass_on()
         self._resuming = False
         self.body_left = 0
         self.arriving = None

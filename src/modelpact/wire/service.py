@@ -1,13 +1,11 @@
 """What the connections of one server share."""
 
 import asyncio
-from typing import Final, Protocol
+from typing import Protocol
 
 from modelpact.wire.exchange import Handler
 from modelpact.wire.limits import Limits
 from modelpact.wire.watch import Watch
-
-_READ_SIZE: Final = 65_536
 
 
 class Open(Protocol):
@@ -35,8 +33,6 @@ class Service:
         """Handlers whose clients have left, until they have cleaned up."""
         self.draining = False
         self.emptied = asyncio.Event()
-        # Filled and parsed within one callback of the loop, so one serves all connections.
-        self.buffer = memoryview(bytearray(_READ_SIZE))
 
     @property
     def full(self) -> bool:

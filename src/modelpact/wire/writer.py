@@ -1,12 +1,12 @@
 """Responses to bytes: whole at once, or in chunks as they are produced and the client reads."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from math import inf
 from typing import Final, cast
 
 from modelpact.wire.errors import Refused
-from modelpact.wire.exchange import BODILESS, Incoming, Outgoing, refusal, response_head
+from modelpact.wire.exchange import BODILESS, Incoming, Outgoing, Taken, refusal, response_head
 
 _JOINED: Final = 65_536
 """A body up to this length travels in one write with its head; a longer one is not copied."""
@@ -14,9 +14,10 @@ _BATCH: Final = 32_768
 """Chunks of one turn of the event loop are sent together, up to this many bytes."""
 _PROGRESS: Final = 16_384
 """Bytes that a slow client must have read each time it is looked at."""
-_CLOSE: Final = "connection: close\r\n"
+_CLOSE: Final = b"connection: close\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_CHUNKED: Final = "transfer-encoding: chunked\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 
 
 class Writer:
@@ -97,24 +98,44 @@ class Writer:
 
     def refuse(self, refused: Refused) -> None:
         """Send the last response of a connection, to nothing that could be read."""
-        self._whole(refusal(refused.status, refused.reason), _CLOSE, head_only=False)
+        self.whole(refusal(refused.status, refused.reason), keep=False, head_only=False)
 
-    async def respond(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
-        """Send a response; tell whether the connection can be used again."""
-        head_only = request.method == "HEAD"
-        if isinstance(outgoing.body, bytes):
-            self._whole(outgoing, "" if keep else _CLOSE, head_only=head_only)
-            if self._room is not None:
-                await self._drained()
-            return keep
+    def whole(self, outgoing: Outgoing, *, keep: bool, head_only: bool) -> bool:
+        """Send a response whose body is bytes; tell whether the client must catch up first."""
+        body = cast(bytes, outgoing.body)
+        framing = b"" if keep else _CLOSE
+        if outgoing.status not in BODILESS:
+            framing = b"%bcontent-length: %d\r\n" % (framing, len(body))
+        head = response_head(outgoing, framing)
+        self.begun = True
+        if self._lost:
+            return False
+        if head_only:
+            self._transport.write(head)
+        elif len(body) <= _JOINED:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        return self._room is not None
+
+    async def stream(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
+        """Send a response as it is produced; tell whether the connection can be used again."""
         # What has neither length nor chunks ends where the connection does.
-        keep = keep and request.chunked_ok
-        parts = aiter(outgoing.body)
+        chunked = request.chunked_ok
+        keep = keep and chunked
+        framing = _CHUNKED if chunked else b""
+        body = outgoing.body
+        source = body if hasattr(body, "take") else aiter(cast(AsyncIterable[bytes], body))
         try:
-            framing = _CHUNKED if request.chunked_ok else ""
-            self._queue(response_head(outgoing, framing if keep else framing + _CLOSE))
-            if not head_only:
-                await self._stream(parts, chunked=request.chunked_ok)
+            head = response_head(outgoing, framing if keep else framing + _CLOSE)
+            self._queue(head)
+            if request.method == "HEAD":
+                pass
+            elif hasattr(source, "take"):
+                await self._send_taken(cast(Taken, source), chunked=chunked)
+            else:
+                await self._send_parts(cast(AsyncIterator[bytes], source), chunked=chunked)
             self._flush()
         except BaseException:
             # Before anything is sent there is still time for another answer.
@@ -124,29 +145,31 @@ class Writer:
                 self._pending = []
             raise
         finally:
-            close = getattr(parts, "aclose", None)
+            close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
-        await self._drained()
+        await self.drained()
         return keep
 
-    def _whole(self, outgoing: Outgoing, framing: str, *, head_only: bool) -> None:
-        body = cast(bytes, outgoing.body)
-        if outgoing.status not in BODILESS:
-            framing = f"{framing}content-length: {len(body)}\r\n"
-        head = response_head(outgoing, framing)
-        self.begun = True
-        if self._lost:
-            return
-        if head_only:
-            self._transport.write(head)
-        elif len(body) <= _JOINED:
-            self._transport.write(head + body)
-        else:
-            self._transport.write(head)
-            self._transport.write(body)
+    async def _send_taken(self, source: Taken, *, chunked: bool) -> None:
+        """Send what comes as it comes: it is together already."""
+        sent = 0
+        while part := await source.take():
+            data = b"%x\r\n%b\r\n" % (len(part), part) if chunked else part
+            if source.complete:
+                self._send(data + _LAST_CHUNK if chunked else data)
+                return
+            self._send(data)
+            if self._room is not None:
+                await self.drained()
+            sent += len(part)
+            if sent > _BATCH:
+                sent = 0
+                await asyncio.sleep(0)
+        if chunked:
+            self._send(_LAST_CHUNK)
 
-    async def _stream(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
+    async def _send_parts(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for part in parts:
             if part:
                 self._queue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
@@ -155,14 +178,24 @@ class Writer:
                     # A source that is never waited for must not keep others waiting.
                     await asyncio.sleep(0)
                 if self._room is not None:
-                    await self._drained()
+                    await self.drained()
         if chunked:
-            self._queue(b"0\r\n\r\n")
+            self._queue(_LAST_CHUNK)
 
-    async def _drained(self) -> None:
+    async def drained(self) -> None:
         """Wait until the client has caught up."""
         while self._room is not None:
             await self._room
+
+    def _send(self, data: bytes) -> None:
+        """Send something, and with it what is still pending."""
+        if self._pending:
+            self._pending.append(data)
+            self._flush()
+            return
+        self.begun = True
+        if not self._lost:
+            self._transport.write(data)
 
     def _queue(self, data: bytes) -> None:
         self._pending.append(data)
@@ -180,6 +213,4 @@ class Writer:
         if pending:
             self._pending = []
             self._size = 0
-            self.begun = True
-            if not self._lost:
-                self._transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
+            self._send(pending[0] if len(pending) == 1 else b"".join(pending))

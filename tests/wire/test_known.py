@@ -1,0 +1,217 @@
+"""Heads that come again: what is taken without parsing is what parsing would have made of it."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.wire import Headers, Incoming, Limits, Lines, Outgoing
+from modelpact.wire.errors import Refused
+from modelpact.wire.reader import RequestReader
+from tests.wire.support import on_loop, raw, serving
+
+
+class Sink:
+    """Keeps the requests that a reader makes."""
+
+    peer = ("", 0)
+    peer_certificate: bytes | None = None
+
+    def __init__(self) -> None:
+        self.requests: list[Incoming] = []
+
+    def arrived(self, request: Incoming, expects: bool) -> None:
+        assert not expects
+        self.requests.append(request)
+
+    def hold(self) -> None: ...
+
+    def go_on(self) -> None: ...
+
+    def wanted(self) -> None: ...
+
+
+def post(body: bytes, length: bytes | None = None, *more: bytes) -> bytes:
+    lines = [
+        b"POST /a?b=c HTTP/1.1",
+        b"Host: x",
+        b"Connection: keep-alive",
+        b"Content-Length: " + (b"%d" % len(body) if length is None else length),
+        *more,
+        b"X-After: 1",
+        b"",
+        body,
+    ]
+    return b"\r\n".join(lines)
+
+
+def told(request: Incoming) -> tuple[object, ...]:
+    target = request.authority, request.path, request.query
+    flags = request.complete, request.keep_alive, request.chunked_ok
+    return request.method, target, list(request.headers), request.arrived(), flags
+
+
+def learnt(first: bytes, **limits: int) -> RequestReader:
+    sink = Sink()
+    reader = RequestReader(Limits(**limits), sink)
+    reader.feed(first)
+    reader.learn(first, sink.requests[0])
+    return reader
+
+
+def parsed(data: bytes) -> list[Incoming]:
+    sink = Sink()
+    reader = RequestReader(Limits(), sink)
+    try:
+        reader.feed(data)
+    except Refused:
+        return []
+    return sink.requests if reader.at_start else []
+
+
+@pytest.mark.parametrize("body", [b"first", b"other", b"", b"a longer body than the first" * 400])
+def test_another_body_under_the_same_head_is_known(body: bytes) -> None:
+    request = learnt(post(b"first")).again(post(body))
+    assert request is not None
+    assert told(request) == told(*parsed(post(body)))
+    assert request.headers.get("content-length") == str(len(body))
+
+
+LENGTHS = (
+    b"5,5",
+    b"+5",
+    b"5 ",
+    b" 5",
+    b"0x5",
+    b"5\t",
+    b"",
+    b"-5",
+    b"5\r\nContent-Length: 5",
+    b"\xb2",
+)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_length_that_is_not_plain_is_for_the_parser(length: bytes) -> None:
+    assert learnt(post(b"first")).again(post(b"other", length)) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        post(b"other")[:-1],
+        post(b"other") + b"x",
+        post(b"other") + post(b"other"),
+        post(b"other", b"6"),
+        post(b"other", b"4"),
+        post(b"other", None, b"Transfer-Encoding: chunked"),
+        post(b"other", None, b"Content-Length: 5"),
+        post(b"other").replace(b"POST", b"PUT"),
+        post(b"other").replace(b"Host: x", b"Host: y"),
+        b"\r\n" + post(b"other"),
+        b"",
+    ],
+)
+def test_anything_else_is_for_the_parser(data: bytes) -> None:
+    assert learnt(post(b"first")).again(data) is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2 \r\n\r\nab",
+    ],
+)
+def test_only_plain_heads_are_remembered(first: bytes) -> None:
+    assert learnt(first).again(first) is None
+
+
+def test_the_limit_of_bodies_holds() -> None:
+    reader = learnt(post(b"first"), body=100)
+    assert reader.again(post(b"x" * 100)) is not None
+    assert reader.again(post(b"x" * 101)) is None
+
+
+def test_heads_that_never_come_again_are_not_remembered_for_ever() -> None:
+    sink = Sink()
+    reader = RequestReader(Limits(), sink)
+    for n in range(8):
+        data = post(b"x", None, b"X-Id: %d" % n)
+        reader.feed(data)
+        reader.learn(data, sink.requests[-1])
+    assert reader.again(data) is None
+
+
+PIECES = st.sampled_from(
+    [b"\r\n", b"\r\n\r\n", b"Content-Length: 5", b"Content-Length: ", b"5", b"0", b":", b" ", b"x"]
+)
+
+
+@given(
+    st.integers(0, 200), st.integers(0, 12), PIECES | st.binary(max_size=3), st.binary(max_size=12)
+)
+def test_whatever_is_known_again_is_what_the_parser_makes_of_it(
+    at: int, removed: int, put: bytes, body: bytes
+) -> None:
+    data = post(body)
+    data = data[:at] + put + data[at + removed :]
+    known = learnt(post(b"first")).again(data)
+    if known is not None:
+        assert [told(known)] == [told(one) for one in parsed(data)]
+
+
+@on_loop
+async def test_a_connection_serves_known_and_other_heads_in_turn() -> None:
+    async def handler(request: Incoming) -> Outgoing:
+        length = request.headers.get("content-length") or "none"
+        return Outgoing(200, {"x-length": length}, await request.body())
+
+    async with serving(handler) as server, raw(server.port) as peer:
+        for n in range(20):
+            body = b"x" * n
+            await peer.send(post(body))
+            head, got = await peer.response()
+            assert (got, b"x-length: %d\r\n" % n in head) == (body, True)
+            if n % 3 == 0:
+                await peer.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b"x-length: none\r\n" in (await peer.response())[0]
+            if n % 5 == 0:
+                data = post(body) + post(b"two")
+                await peer.send(data[:70])
+                await asyncio.sleep(0)
+                await peer.send(data[70:])
+                assert (await peer.response())[1] == body
+                assert (await peer.response())[1] == b"two"
+
+
+def test_lines_are_checked_written_once_and_never_shown() -> None:
+    lines = Lines.of({"a": "1", "b": "zwei"}).plus(Lines.of([("a", "2")]))
+    assert bytes(lines) == b"a: 1\r\nb: zwei\r\na: 2\r\n"
+    assert lines.pairs() == [("a", "1"), ("b", "zwei"), ("a", "2")]
+    assert "zwei" not in f"{lines!r} {lines}"
+
+
+def test_what_is_passed_on_as_lines_is_what_is_passed_on() -> None:
+    fields = [
+        (b"host", b"a"),
+        (b"connection", b"close, X-Private"),
+        (b"x-private", b"1"),
+        (b"content-length", b"3"),
+        (b"authorization", b"mine"),
+        (b"x-kept", b"1"),
+        (b"x-kept", b"2"),
+    ]
+    headers = Headers(fields)
+    assert headers.passed_on().pairs() == headers.end_to_end()
+    without = frozenset((b"authorization",))
+    for _ in range(2):
+        assert headers.passed_on(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
+    longer = headers.with_length(b"10")
+    assert longer.passed_on(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
+    assert longer.get("content-length") == "10"
+    assert headers.get("content-length") == "3"

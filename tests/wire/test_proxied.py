@@ -1,0 +1,276 @@
+"""Upstreams behind a proxy: handed to aiohttp, with answers like any other's."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import (
+    Client,
+    ConnectionLost,
+    Incoming,
+    Lines,
+    Outgoing,
+    PoolFull,
+    PoolLimits,
+    Timeouts,
+    WireError,
+    WireTimeout,
+    serve,
+)
+from modelpact.wire.origin import Place
+from modelpact.wire.proxies import from_environment, proxy_for
+from tests.wire.certificates import Authority, client_context, server_context
+from tests.wire.proxy import proxying
+from tests.wire.support import on_loop, serving, until
+
+URL = "http://upstream.test/v1"
+
+
+async def telling(request: Incoming) -> Outgoing:
+    """Answer with what was asked."""
+    body = await request.body()
+    told = "\n".join(f"{name}: {value}" for name, value in request.headers)
+    return Outgoing(
+        201, {"x-told": "yes"}, f"{request.method} {request.path}\n{told}\n\n".encode() + body
+    )
+
+
+@on_loop
+async def test_a_request_goes_through_the_proxy_and_says_no_more_than_it_was_told() -> None:
+    async with (
+        serving(telling) as server,
+        proxying(server.port) as proxy,
+        Client(proxies={"http": proxy.url}) as client,
+    ):
+        for headers in ({"x-mine": "1"}, Lines.of({"x-mine": "1"})):
+            answer = await client.request("POST", URL, headers, b"body")
+            assert answer.status == 201
+            assert answer.headers.get("x-told") == "yes"
+            head, _, body = (await answer.read()).partition(b"\n\n")
+            assert body == b"body"
+            names = {line.partition(b":")[0] for line in head.split(b"\n")[1:]}
+            assert names == {b"host", b"x-mine", b"content-length"}
+        assert proxy.asked[0] == b"POST http://upstream.test/v1"
+        await until(lambda: client.connections == 0)
+
+
+@on_loop
+async def test_tls_goes_through_a_tunnel_to_the_server_itself(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    certificate, der = ours.issue("server", "upstream.test")
+    tls = server_context(certificate)
+    async with (
+        await serve(telling, "127.0.0.1", 0, tls=tls) as server,
+        proxying(server.port) as proxy,
+    ):
+        async with Client(tls=client_context(ours.file), proxies={"https": proxy.url}) as client:
+            answer = await client.request("GET", "https://upstream.test/v1")
+            assert (await answer.read()).startswith(b"GET /v1\n")
+            assert answer.peer_certificate == der
+            assert proxy.asked == [b"CONNECT upstream.test:443"]
+        async with Client(proxies={"https": proxy.url}) as client:
+            with pytest.raises(WireError) as caught:
+                await client.request("GET", "https://upstream.test/v1")
+            assert caught.value.phase == "tls"
+
+
+@on_loop
+async def test_streams_come_as_they_are_sent_and_leaving_ends_them() -> None:
+    go_on, stopped = asyncio.Event(), asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            yield b"one"
+            await go_on.wait()
+            yield b"two"
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts())
+
+    async with (
+        serving(handler) as server,
+        proxying(server.port) as proxy,
+        Client(proxies={"http": proxy.url}) as client,
+    ):
+        answer = await client.request("GET", URL)
+        assert await answer.take() == b"one"
+        go_on.set()
+        assert await answer.take() == b"two"
+        await answer.aclose()
+        await stopped.wait()
+        await until(lambda: client.connections == 0)
+
+
+@on_loop
+async def test_a_slow_reader_makes_the_server_wait_behind_a_proxy_as_well() -> None:
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1_000):
+            yield b"x" * 65_536
+            sent += 65_536
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts())
+
+    async with (
+        serving(handler) as server,
+        proxying(server.port) as proxy,
+        Client(proxies={"http": proxy.url}) as client,
+    ):
+        answer = await client.request("GET", URL)
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.2)
+        assert sent < 32_000_000
+        assert len(await answer.read(100_000_000)) == 65_536_000
+
+
+@on_loop
+async def test_every_failure_has_its_phase() -> None:
+    async def never(request: Incoming) -> Outgoing:
+        await asyncio.sleep(60)
+        return Outgoing()
+
+    taken = asyncio.Event()
+
+    async def half(request: Incoming) -> Outgoing:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"half"
+            if request.path == "/broken":
+                await taken.wait()
+                raise ConnectionResetError
+            await asyncio.sleep(60)
+
+        return Outgoing(200, (), parts())
+
+    async with (
+        serving(never) as server,
+        proxying(server.port) as proxy,
+        Client(proxies={"http": proxy.url}) as client,
+    ):
+        quick = Timeouts(connect=0.5, write=0.05, first_byte=0.1)
+        with pytest.raises(WireTimeout) as caught:
+            await client.request("GET", URL, timeouts=quick)
+        assert caught.value.phase == "first byte"
+    async with serving(half) as server, proxying(server.port) as proxy:
+        async with Client(proxies={"http": proxy.url}) as client:
+            answer = await client.request("GET", URL, timeouts=Timeouts(between_bytes=0.1))
+            with pytest.raises(WireTimeout) as caught:
+                await answer.read()
+            assert caught.value.phase == "body"
+            answer = await client.request("GET", "http://upstream.test/broken")
+            assert await answer.take() == b"half"
+            taken.set()
+            with pytest.raises(ConnectionLost) as lost:
+                await answer.read()
+            assert lost.value.phase == "body"
+            answer = await client.request("GET", URL)
+        with pytest.raises(WireError):
+            await answer.read()
+        with pytest.raises(WireError, match="closed"):
+            await client.request("GET", URL)
+
+
+@on_loop
+async def test_a_proxy_that_refuses_or_is_not_there() -> None:
+    hidden = "s" + "esame"
+    async with proxying(1, refuse=True) as proxy:
+        url = proxy.url.replace("//", f"//me:{hidden}@")
+        async with Client(proxies={"https": url}) as client:
+            with pytest.raises(WireError, match="the proxy answered 407") as caught:
+                await client.request("GET", "https://upstream.test/")
+            assert caught.value.phase == "connect"
+            assert hidden not in str(caught.value)
+            assert proxy.authorised
+    async with Client(proxies={"all": proxy.url}) as client:
+        with pytest.raises(WireError, match=r"through http://127\.0\.0\.1") as caught:
+            await client.request("GET", URL)
+        assert caught.value.phase == "connect"
+
+
+@on_loop
+async def test_too_many_callers_behind_a_proxy_are_told_to_come_back() -> None:
+    async def never(request: Incoming) -> Outgoing:
+        await asyncio.sleep(60)
+        return Outgoing()
+
+    async with (
+        serving(never) as server,
+        proxying(server.port) as proxy,
+        Client(proxies={"http": proxy.url}, limits=PoolLimits(connections=1, waiting=1)) as client,
+    ):
+        callers = [asyncio.create_task(client.request("GET", URL)) for _ in range(2)]
+        await until(lambda: client.connections == 2)
+        with pytest.raises(PoolFull):
+            await client.request("GET", URL)
+        for caller in callers:
+            caller.cancel()
+        await asyncio.wait(callers)
+        assert client.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "proxied"),
+    [
+        ("https://api.example.com/", True),
+        ("http://api.example.com/", False),
+        ("https://localhost/", False),
+        ("https://127.0.0.1:8000/", False),
+        ("https://[::1]/", False),
+        ("https://a.internal/", False),
+        ("https://internal/", False),
+        ("https://notinternal/", True),
+        ("https://host:8080/", False),
+        ("https://host:8081/", True),
+    ],
+)
+def test_which_origins_are_behind_a_proxy(url: str, proxied: bool) -> None:
+    proxies = {"https": "proxy.example:3128", "no": ".internal, host:8080"}
+    found = proxy_for(Place.parse(url).origin, proxies)
+    assert found == ("http://proxy.example:3128" if proxied else None)
+
+
+def test_no_proxy_at_all() -> None:
+    origin = Place.parse("https://api.example.com/").origin
+    assert proxy_for(origin, {"https": "http://p:1", "no": "*"}) is None
+    assert proxy_for(origin, {}) is None
+
+
+def test_a_proxy_that_is_none_is_refused() -> None:
+    origin = Place.parse("https://api.example.com/").origin
+    for proxy in ("socks5://p:1", "http://p/with/a/path", "https://p:1"):
+        with pytest.raises(InputError, match="HTTPS_PROXY"):
+            proxy_for(origin, {"https": proxy})
+
+
+def test_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://p:1")
+    monkeypatch.setenv("NO_PROXY", "a")
+    assert from_environment()["https"] == "http://p:1"
+    assert from_environment()["no"] == "a"
+
+
+@on_loop
+async def test_without_aiohttp_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "modelpact.wire.proxied", raising=False)
+    async with Client(proxies={"http": "http://p:1"}) as client:
+        with pytest.raises(InputError, match=r"modelpact\[proxy\]"):
+            await client.request("GET", URL)
+
+
+def test_aiohttp_is_not_imported_without_need() -> None:
+    code = "import sys, modelpact.wire; print('aiohttp' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"
