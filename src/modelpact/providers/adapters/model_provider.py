@@ -38,6 +38,7 @@ _UNITS: Final[tuple[Unit, ...]] = (
 _WORKED: Final = ("cut_off", "malformed", "timeout")
 """Failures of an upstream that had the request: it may charge for it."""
 _CHARACTERS_A_TOKEN: Final = 4
+_MOST_ERRORS: Final = 256
 _TOKENS_AN_IMAGE: Final = 1_000
 _USUAL_OUTPUT: Final = 1_024
 """Tokens to expect of an answer where neither the request nor the catalog has a limit."""
@@ -72,6 +73,7 @@ class ModelProvider:
         self.port = port
         self._catalog = catalog or default_catalog()
         self._catalog_name = catalog_name or id
+        self._errors: dict[str, ModelpactError] = {}
         self.registration = Registration(
             id=id,
             category="model",
@@ -156,6 +158,10 @@ class ModelProvider:
         else:
             yield self._reply(invocation, request, response, losses)
 
+    def take_error(self, invocation_id: str) -> ModelpactError | None:
+        """Return the error that ended an invocation, once: the ledger keeps only its words."""
+        return self._errors.pop(invocation_id, None)
+
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         """Do nothing: a cancelled call closes its upstream by itself."""
 
@@ -189,6 +195,9 @@ class ModelProvider:
 
         Where the model may have worked, its tokens are estimated; else only the time was spent.
         """
+        self._errors[invocation.id] = error
+        while len(self._errors) > _MOST_ERRORS:
+            del self._errors[next(iter(self._errors))]
         status = error.status if isinstance(error, ProviderError) else None
         code = error.code if isinstance(error, UpstreamError) else ""
         told = f"{code or ('refused' if status is not None else 'failed')}: {error}"
