@@ -218,12 +218,12 @@ class ModelProvider:
         if limit is None:
             known = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
             limit = min(known.value, _USUAL_OUTPUT) if isinstance(known.value, int) else None
-        return Usage(_size(request), limit or _USUAL_OUTPUT)
+        return Usage(prompt_tokens(request), limit or _USUAL_OUTPUT)
 
     def _counted(self, request: Request, response: Response) -> Usage:
         """Count an answer whose provider did not."""
         made = len(msgspec.json.encode(response.content)) if response.content else 0
-        return Usage(_size(request), _tokens(made))
+        return Usage(prompt_tokens(request), _tokens(made))
 
 
 async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
@@ -232,7 +232,7 @@ async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
         await close()
 
 
-def _size(request: Request) -> int:
+def prompt_tokens(request: Request) -> int:
     """Return the tokens of a prompt, roughly; an image counts the same whatever its length."""
     images = 0
     characters = len(msgspec.json.encode(request.tools)) if request.tools else 0
