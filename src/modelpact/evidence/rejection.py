@@ -23,6 +23,8 @@ _REFUSALS: Final = frozenset({400, 404, 413, 415, 422})
 _BY_CODE: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
 _LIMITS: Final = frozenset({"context-window", "max-input", "max-output"})
 """What every request is measured against."""
+_ANSWERED: Final = re.compile(r"^.{1,80}? answered \d{3}(?: \([^)]{0,80}\))?: ")
+"""What an adapter says before it quotes an upstream."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _WORDS: Final = re.compile(r"[a-z]+")
 
@@ -40,12 +42,11 @@ class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, error: BaseException) -> "Rejection":
         """Read a rejection off an error; what it was raised from says more, where there is any."""
-        found: BaseException = error
-        if getattr(found, "status", None) is None and found.__cause__ is not None:
-            found = found.__cause__
+        cause = error.__cause__
+        found = error if getattr(cause, "status", None) is None else cause
         status = getattr(found, "status", None)
         return cls(
-            str(found),
+            _ANSWERED.sub("", str(found), count=1),
             status if isinstance(status, int) else None,
             *(_text(getattr(found, name, "")) for name in ("code", "param", "capability")),
         )

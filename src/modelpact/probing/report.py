@@ -28,6 +28,13 @@ class Result(msgspec.Struct, frozen=True):
         return None if self.verdict == "inconclusive" else self.verdict == "supported"
 
     @property
+    def found(self) -> int | str | tuple[str, ...] | None:
+        """The value that was found; the levels that the catalog lists still hold where any does."""
+        said = self.claimed.value
+        levels = said if isinstance(said, tuple) and self.claimed.support == "native" else None
+        return self.value if self.value is not None or not self.supported else levels
+
+    @property
     def contradicts(self) -> bool:
         """Whether the catalog says otherwise."""
         if self.supported is None or not self.claimed.known:
@@ -70,7 +77,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
                 self.model,
                 one.capability,
                 "native" if one.supported else "unsupported",
-                one.value,
+                one.found,
                 "probe",
                 shortened(one.detail),
                 self.hash,
