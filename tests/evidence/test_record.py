@@ -125,7 +125,8 @@ def test_evidence_can_be_dropped_and_its_events_stay(ledger: Ledger) -> None:
 def sample(one: Capability) -> Learned | None:
     if one.formula is not None:
         return None
-    value: int | str | None = {"limit": 4_096, "choice": "max-tokens"}.get(one.kind)
+    values: dict[str, int | str] = {"limit": 4_096, "choice": "max-tokens"}
+    value = values.get(one.kind)
     return Learned("openai", "gpt-9", one.id, "native", value)
 
 

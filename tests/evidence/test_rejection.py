@@ -138,7 +138,7 @@ def test_words_of_many_servers(message: str, status: int, learned: str) -> None:
 
 
 def test_a_blamed_field_is_enough_with_a_code_that_says_unsupported() -> None:
-    said = {"code": "unsupported_parameter", "param": "top_p"}
+    said: dict[str, Any] = {"code": "unsupported_parameter", "param": "top_p"}
     assert teaches("This is not possible here.", **said) == "top-p"
     assert teaches("This is not possible here.", param="top_p") == ""
 

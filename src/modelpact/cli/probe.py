@@ -205,7 +205,9 @@ def _forget(
     if as_json:
         print_json({"target": target, "forgotten": count})
     else:
-        click.echo(f"{count} pieces of evidence on {target} no longer stand.")
+        what = "piece of evidence" if count == 1 else "pieces of evidence"
+        stand = "stands" if count == 1 else "stand"
+        click.echo(f"{count} {what} on {target} no longer {stand}.")
 
 
 def _print_plan(plan: ProbePlan, budget: Budget, *, err: bool = False) -> None:

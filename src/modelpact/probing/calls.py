@@ -17,6 +17,8 @@ from modelpact.providers.contract import Invocation
 
 _DEADLINE: Final = 120.0
 _WHO: Final = Attribution(intent="probe")
+_NO_USE: Final = (401, 402, 403, 407, 408, 429)
+"""Statuses after which the next call would fare no better."""
 _PIECES: Final = (TextDelta, ThinkingDelta, ToolCall)
 
 
@@ -47,9 +49,14 @@ class Calls:
         self.made = 0
         self.spent = 0
         self.priced = False
+        self.limit_field = ""
+        """The field that limits answers here, where the catalog's does not work."""
 
     async def ask(self, request: Request, *, streamed: bool = False) -> Seen | Rejection:
         """Call the model: an answer, or its refusal of what was asked."""
+        if self.limit_field and request.max_tokens is not None:
+            extras = {**request.extras, self.limit_field: request.max_tokens}
+            request = msgspec.structs.replace(request, max_tokens=None, extras=extras)
         self._check(request)
         self.made += 1
         entry: dict[str, Any] = {"request": write_request(request), "streamed": streamed}
@@ -115,15 +122,13 @@ class Calls:
             self.spent += line.amount if line.unit == "currency" else 0
 
     def _refused(self, error: CallFailed) -> Rejection:
-        said = Rejection.of(error)
+        said, told = Rejection.of(error), str(error.__cause__ or error)
         if said.status is None and said.code in ("malformed", "cut_off"):
-            raise Unreadable(said.message)
-        if said.status is None or said.status in (401, 402, 403, 407, 408, 429):
-            raise Stop(said.message)
-        if said.status >= 500:
-            raise Stop(said.message)
+            raise Unreadable(told)
+        if said.status is None or said.status in _NO_USE or said.status >= 500:
+            raise Stop(told)
         if not said.tells:
-            raise Unreadable(said.message)
+            raise Unreadable(told)
         return said
 
 

@@ -17,11 +17,16 @@ from modelpact.vocabulary.errors import InputError, UnknownName
 
 SPOKEN: Final = ("openai-chat", "anthropic", "mock")
 ATTEMPTS: Final = 2
-"""How often a trial without effect is made before that is believed; models have their moods."""
+"""How often a trial without effect is made before that is believed; models have their moods.
+
+One that is accepted has its control instead, and the plain call its other token limit.
+"""
 CONTEXT_WINDOW: Final = "context-window"
 USUAL_WINDOW: Final = 8_192
 """Where the search for a window begins of which nothing is known."""
 WINDOW_CALLS: Final = 10
+_UNLIMITED: Final = 1_024
+"""Tokens to expect of an answer that nothing but its question limits."""
 
 
 class ProbePlan(msgspec.Struct, frozen=True):
@@ -77,22 +82,22 @@ def plan_probe(
     if wanted or (window and not context_window):
         chosen = tuple(one for one in everything if wanted & {one.capability, *one.shows})
     first = baseline(resolution, api)
-    usage = expected(first.request)
-    for trial in chosen:
+    usage = Usage()
+    for trial in (first, *chosen):
         for _ in range(ATTEMPTS):
             usage = usage + expected(trial.request)
     if window:
         usage = usage + _window_usage(resolution)
     price = resolution.price
     cost = None if price is None else price_cost(price, usage)
-    most = 1 + ATTEMPTS * len(chosen) + (WINDOW_CALLS if window else 0)
+    most = ATTEMPTS * (1 + len(chosen)) + (WINDOW_CALLS if window else 0)
     money = None if cost is None else cost.amount
     return ProbePlan(resolution, api, first, chosen, window, most, usage, money)
 
 
 def expected(request: Request) -> Usage:
     """Return what one call uses at most, roughly."""
-    return Usage(prompt_tokens(request), request.max_tokens or SHORT)
+    return Usage(prompt_tokens(request), request.max_tokens or _UNLIMITED)
 
 
 def _window_usage(resolution: Resolution) -> Usage:

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from modelpact.conversation.request import Request
 from modelpact.dispatch.models import Models
@@ -14,6 +14,7 @@ from modelpact.probing.trial import Outcome, Trial
 from modelpact.probing.window import find_window
 from modelpact.vocabulary.capability import CAPABILITIES
 
+_NEWER: Final = "max-completion-tokens"
 Progress = Callable[[int, int, str], Any]
 """Told before each trial: how many are done, of how many, and what comes next."""
 
@@ -62,10 +63,7 @@ class _Run:
         total = 1 + len(self._plan.trials) + self._plan.window
         try:
             self._tell(0, total, "a plain answer")
-            first = await self._calls.ask(self._plan.first.request)
-            if isinstance(first, Rejection):
-                raise Stop(f"a plain request is refused: {first.message}")
-            self.answered = True
+            await self._begin()
             for done, trial in enumerate(self._plan.trials, 1):
                 self._tell(done, total, trial.capability)
                 if not self._settled(trial.capability):
@@ -80,6 +78,19 @@ class _Run:
             return str(error)
         self._tell(total, total, "")
         return ""
+
+    async def _begin(self) -> None:
+        """See that a plain request is answered, with either name of the token limit."""
+        request = self._plan.first.request
+        first = await self._calls.ask(request)
+        if isinstance(first, Rejection) and self._plan.api == "openai-chat":
+            usual = self._plan.resolution.claim("token-limit-param").value == _NEWER
+            self._calls.limit_field = "max_tokens" if usual else "max_completion_tokens"
+            again = await self._calls.ask(request)
+            first = first if isinstance(again, Rejection) else again
+        if isinstance(first, Rejection):
+            raise Stop(f"a plain request is refused: {first.message}")
+        self.answered = True
 
     def results(self, stopped: str) -> tuple[Result, ...]:
         """Return what was found, and what could not be, in the order of the plan."""
