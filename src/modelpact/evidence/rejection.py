@@ -43,7 +43,7 @@ class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
     def of(cls, error: BaseException) -> "Rejection":
         """Read a rejection off an error; what it was raised from says more, where there is any."""
         cause = error.__cause__
-        found = error if getattr(cause, "status", None) is None else cause
+        found = cause if cause is not None and hasattr(cause, "status") else error
         status = getattr(found, "status", None)
         return cls(
             _ANSWERED.sub("", str(found), count=1),

@@ -346,6 +346,12 @@ SIGNS: Final[tuple[Sign, ...]] = (
         "tool-choice",
     ),
     Sign(
+        r"\"loc\":\s?\[\"body\",\s?\"(?P<field>[a-z_]{1,60})\"\],\s?\"msg\":\s?\"extra inputs",
+        '{"detail":[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not '
+        'permitted","input":7}]}',
+        "seed",
+    ),
+    Sign(
         rf"property {_FIELD} is (?:unsupported|not supported)",
         "property 'logit_bias' is unsupported",
         "logit-bias",

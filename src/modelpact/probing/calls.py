@@ -37,6 +37,10 @@ class Unreadable(Exception):
     """One call came to nothing, for no fault of the capability that it asked for."""
 
 
+class NotStreamed(Unreadable):
+    """A whole answer came where a stream was asked for."""
+
+
 class Calls:
     """Makes the calls of one probe and remembers them."""
 
@@ -123,6 +127,8 @@ class Calls:
 
     def _refused(self, error: CallFailed) -> Rejection:
         said, told = Rejection.of(error), str(error.__cause__ or error)
+        if said.code == "not_streamed":
+            raise NotStreamed(told)
         if said.status is None and said.code in ("malformed", "cut_off"):
             raise Unreadable(told)
         if said.status is None or said.status in _NO_USE or said.status >= 500:

@@ -7,10 +7,10 @@ from typing import Any, Final
 from modelpact.conversation.request import Request
 from modelpact.dispatch.models import Models
 from modelpact.evidence.rejection import Rejection, what_it_teaches
-from modelpact.probing.calls import Budget, Calls, Stop, Unreadable
+from modelpact.probing.calls import Budget, Calls, NotStreamed, Stop, Unreadable
 from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, ProbePlan
 from modelpact.probing.report import ProbeReport, Result, claimed
-from modelpact.probing.trial import Outcome, Trial
+from modelpact.probing.trial import Outcome, Trial, without_effect
 from modelpact.probing.window import find_window
 from modelpact.vocabulary.capability import CAPABILITIES
 
@@ -117,7 +117,10 @@ class _Run:
         self._note(trial, outcome)
 
     async def _once(self, trial: Trial) -> Outcome:
-        seen = await self._calls.ask(trial.request, streamed=trial.streamed)
+        try:
+            seen = await self._calls.ask(trial.request, streamed=trial.streamed)
+        except NotStreamed:
+            return without_effect("a whole answer came where a stream was asked for")
         if not isinstance(seen, Rejection):
             outcome = trial.judged(seen)
             if outcome.verdict == "supported" and trial.control is not None:

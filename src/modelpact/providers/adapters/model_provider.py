@@ -35,7 +35,7 @@ _UNITS: Final[tuple[Unit, ...]] = (
     "tokens.cache-write",
     "time",
 )
-_WORKED: Final = ("cut_off", "malformed", "timeout")
+_WORKED: Final = ("cut_off", "malformed", "not_streamed", "timeout")
 """Failures of an upstream that had the request: it may charge for it."""
 _CHARACTERS_A_TOKEN: Final = 4
 _MOST_ERRORS: Final = 256
