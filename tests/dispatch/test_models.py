@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.conversation.message import Message, TextBlock
-from modelpact.conversation.request import Request
-from modelpact.conversation.response import TextDelta
+from modelpact.conversation.message import Message, TextBlock, ToolUseBlock
+from modelpact.conversation.request import Request, Tool
+from modelpact.conversation.response import Response, TextDelta
 from modelpact.dispatch.models import Called, CallFailed, Models
+from modelpact.evidence import read_evidence
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ProviderError
@@ -72,3 +73,41 @@ def test_a_provider_is_registered_once(ledger: Ledger) -> None:
         asyncio.run(calling.call("mock", HELLO))
     registered = [one for one in ledger.events("registry") if one.type == "provider.registered"]
     assert len(registered) == 1
+
+
+def test_what_a_provider_refuses_becomes_evidence(ledger: Ledger) -> None:
+    """Issue 6: "what was learned becomes evidence for the next negotiation"."""
+    ports = {"mock": MockProvider(supports=["streaming"])}
+    calling = Models(Runtime(ledger), ports=ports, environment={})
+    asking = Request("demo", HELLO.messages, stop=("x",))
+    assert calling.catalog.resolve("mock/demo").claim("stop-sequences").support == "native"
+    for _ in range(2):
+        with pytest.raises(CallFailed) as caught:
+            asyncio.run(calling.call("mock", asking, envelope="runs/1"))
+    assert caught.value.status == 400
+    assert [one.capability for one in caught.value.learned] == ["stop-sequences"]
+    assert isinstance(caught.value.__cause__, ProviderError)
+    (event,) = ledger.events("evidence/mock")
+    assert event.cause == ledger.events("runs/1")[1].id
+    ((layer,),) = read_evidence(ledger).values()
+    assert layer.fields == {"stop_sequences": False}
+    known = calling.catalog.extended(evidence=read_evidence(ledger)).resolve("mock/demo")
+    assert known.claim("stop-sequences").support == "unsupported"
+
+
+def test_outages_teach_nothing(ledger: Ledger) -> None:
+    broken = models(ledger, ProviderError("does not support tools", status=503))
+    asking = Request("demo", HELLO.messages, tools=(Tool("look"),))
+    with pytest.raises(CallFailed):
+        asyncio.run(broken.call("mock", asking))
+    assert read_evidence(ledger) == {}
+
+
+def test_answers_teach_only_what_is_not_known(ledger: Ledger) -> None:
+    call = Response((ToolUseBlock("1", "look", {}),), "tool_use")
+    asking = Request("demo", HELLO.messages, tools=(Tool("look"),))
+    for provider, learned in (("mock", {}), ("vllm", {"tool_calling": True})):
+        calling = Models(Runtime(ledger), ports={provider: MockProvider([call])}, environment={})
+        asyncio.run(calling.call(provider, asking))
+        fields = [dict(layer.fields) for one in read_evidence(ledger).values() for layer in one]
+        assert fields == ([learned] if learned else [])

@@ -20,6 +20,7 @@ from tests.fakes.anthropic_rules import (
 )
 from tests.fakes.anthropic_shapes import COUNT, MESSAGES, check, refusal
 from tests.fakes.instances import instance
+from tests.fakes.minds import Mind
 from tests.fakes.replies import Call, Fail, Reply, Script
 from tests.fakes.serving import JSON, FakeServer
 
@@ -45,10 +46,11 @@ class FakeAnthropic(FakeServer):
         key: str = "",
         piece: int = 7,
         models: Iterable[Model] = MODELS,
+        mind: Mind | None = None,
         cache_from: int = 1_024,
     ) -> None:
         """`key`: the only key that is taken; `cache_from`: the fewest tokens that are cached."""
-        super().__init__(script, key=key, piece=piece)
+        super().__init__(script, key=key, piece=piece, mind=mind)
         self.models = {one.id: one for one in models}
         self._cache_from = cache_from
         self._cached: set[str] = set()
@@ -67,6 +69,7 @@ class FakeAnthropic(FakeServer):
             raise refusal("The request body is not valid JSON: unexpected character")
         if not isinstance(body, dict):
             raise refusal("Input should be a valid dictionary")
+        body = self.believed(body, self.models)
         counting = path.endswith("count_tokens")
         check(COUNT if counting else MESSAGES, body)
         model = self._model(body["model"])

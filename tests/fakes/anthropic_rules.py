@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.fakes.anthropic_shapes import refusal
@@ -22,6 +22,10 @@ class Model:
     images: bool = True
     one_sampler: bool = False
     """Takes temperature or top_p, not both."""
+    ignores: tuple[str, ...] = ()
+    """Fields that are taken, whatever they hold, and have no effect; also `system`."""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    """Fields that are refused, and in which words."""
 
 
 MODELS = (

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modelpact.wire import Incoming, Outgoing
+from tests.fakes.minds import Mind
 from tests.fakes.openai_made import arguments, content, vector_of
 from tests.fakes.openai_rules import MODELS, Model, check_model, prompt_tokens, tokens
 from tests.fakes.openai_shapes import CHAT, EMBEDDINGS, check, refusal
@@ -41,9 +42,10 @@ class FakeOpenAI(FakeServer):
         key: str = "",
         piece: int = 7,
         models: Iterable[Model] = MODELS,
+        mind: Mind | None = None,
     ) -> None:
         """`key`: the only key that is taken; without one, any is."""
-        super().__init__(script, key=key, piece=piece)
+        super().__init__(script, key=key, piece=piece, mind=mind)
         self.models = {one.id: one for one in models}
         self._prompts: list[str] = []
 
@@ -64,6 +66,7 @@ class FakeOpenAI(FakeServer):
                 "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
                 "but what was sent was not valid JSON.)"
             )
+        body = self.believed(body, self.models)
         check(CHAT if path == "/chat/completions" else EMBEDDINGS, body)
         model = self._model(body["model"])
         if path == "/embeddings":
@@ -167,8 +170,10 @@ class FakeOpenAI(FakeServer):
             message["reasoning_content"] = reply.thinking
         if written:
             message["tool_calls"] = written
+        said = {"token": text, "logprob": -0.25, "bytes": None, "top_logprobs": []}
+        odds = {"content": [said], "refusal": None} if body.get("logprobs") else None
         choices = [
-            {"index": place, "message": message, "logprobs": None, "finish_reason": finish}
+            {"index": place, "message": message, "logprobs": odds, "finish_reason": finish}
             for place in range(body.get("n") or 1)
         ]
         whole = {**head, "object": "chat.completion", "choices": choices, "usage": usage}

@@ -2,7 +2,8 @@
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.fakes.openai_shapes import refusal
@@ -21,6 +22,10 @@ class Model:
     schemas: bool = True
     dimensions: int = 0
     """Above zero for models that make embeddings."""
+    ignores: tuple[str, ...] = ()
+    """Fields that are taken, whatever they hold, and have no effect; also `system`."""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    """Fields that are refused, and in which words."""
 
 
 MODELS = (

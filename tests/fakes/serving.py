@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from modelpact.wire import Incoming, Outgoing, Server, serve
+from tests.fakes.minds import Mind
 from tests.fakes.replies import Fail, Fault, Reply, Script, Scripted
 
 JSON = {"content-type": "application/json"}
@@ -50,8 +51,10 @@ class FakeServer:
     prefix = ""
     tls: ssl.SSLContext | None = None
 
-    def __init__(self, script: Script = (), *, key: str = "", piece: int = 7) -> None:
-        self.script = Scripted(script)
+    def __init__(
+        self, script: Script = (), *, key: str = "", piece: int = 7, mind: Mind | None = None
+    ) -> None:
+        self.script = Scripted(script, mind)
         self.key = key
         self.piece = piece
         self.requests: list[Seen] = []
@@ -156,6 +159,23 @@ class FakeServer:
                 self.gone += 1
                 raise
         return step
+
+    def believed(self, body: Any, models: Mapping[str, Any]) -> Any:
+        """Return a body without the fields that its model takes and does not look at.
+
+        That is how a server lies: `ignores` are dropped unseen, `refuses` are refused in its words.
+        """
+        name = body.get("model") if isinstance(body, dict) else None
+        model = models.get(name) if isinstance(name, str) else None
+        if model is None:
+            return body
+        for field, message in model.refuses.items():
+            if field in body:
+                raise Refusal(Fail(400, message, "invalid_request_error"))
+        kept = {field: value for field, value in body.items() if field not in model.ignores}
+        if "system" in model.ignores and isinstance(kept.get("messages"), list):
+            kept["messages"] = [one for one in kept["messages"] if one.get("role") != "system"]
+        return kept
 
     # Sending.
 

@@ -1,6 +1,6 @@
 """Resolutions: what a provider's model can do, with every layer that had a say."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -146,9 +146,29 @@ class Resolution:
             return self.claim(known.id)
         if known.formula is not None:
             return derive(name, known.formula, self.claim)
+        return self._said(name, self.layers)
+
+    def overruled(self, name: str) -> Claim | None:
+        """Return what would be claimed without evidence, where evidence says otherwise."""
+        claim = self.claim(name)
+        if claim.evidence is None or claim.evidence.layer != "evidence":
+            return None
+        before = self.without_evidence(claim.capability)
+        agreed = (before.support, before.value) == (claim.support, claim.value)
+        return before if before.known and not agreed else None
+
+    def without_evidence(self, name: str) -> Claim:
+        """Return what the catalog and the operator claim, whatever probes and use showed."""
+        known = capability(name)
+        if known.formula is not None:
+            return derive(known.id, known.formula, self.without_evidence)
+        layers = [one for one in self.layers if one.evidence.layer != "evidence"]
+        return self._said(known.id, layers)
+
+    def _said(self, name: str, layers: Sequence[Layer]) -> Claim:
         assumed: tuple[Layer, Stated] | None = None
         nobody = self.provider is None and self.api is None
-        for layer in reversed(self.layers):
+        for layer in reversed(layers):
             stated = layer.stated(name)
             if stated is None:
                 continue

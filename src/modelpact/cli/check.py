@@ -8,7 +8,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.cli.ci_formats import ci_path, junit, sarif
-from modelpact.cli.common import json_option, print_json
+from modelpact.cli.common import json_option, print_json, with_evidence
 from modelpact.cli.render import paint
 from modelpact.cli.verdicts import print_verdict
 from modelpact.configuration import Configuration, Workload, load_configuration
@@ -71,7 +71,7 @@ def command(
     configuration = load_configuration(file or config_path)
     if configuration.path is None:
         raise InputError("no modelpact.toml here or in a folder above; name one: check FILE")
-    catalog = configuration.catalog()
+    catalog = with_evidence(configuration)
     results = [check(one, configuration, catalog) for one in configuration.workloads.values()]
     _write("json" if as_json else form, results, configuration)
     raise SystemExit(1 if any(one.problem for one in results) else 0)

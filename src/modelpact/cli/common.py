@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.provider import APIS
 from modelpact.catalog.resolution import Resolution
+from modelpact.cli.stores import configured_store
 from modelpact.configuration import Configuration, load_configuration
 from modelpact.needs.need import Needs
 from modelpact.vocabulary.capability import ALIASES, CAPABILITIES
-from modelpact.vocabulary.errors import InputError, UnknownName
+from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 from modelpact.vocabulary.strict_json import parse_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,9 +42,27 @@ def json_option(function: F) -> F:
 
 
 def configured(config_path: Path | None) -> tuple[Configuration, Catalog]:
-    """Load the configuration and the catalog under it."""
+    """Load the configuration, the catalog under it, and what probes and use showed."""
     configuration = load_configuration(config_path)
-    return configuration, configuration.catalog()
+    return configuration, with_evidence(configuration)
+
+
+def with_evidence(configuration: Configuration) -> Catalog:
+    """Return the catalog with the store's evidence; a store that cannot be read is told of."""
+    catalog = configuration.catalog()
+    url = configured_store(configuration)
+    if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:")).is_file():
+        return catalog
+    from modelpact.evidence.keeping import read_evidence  # only who has a store pays for this
+    from modelpact.ledger.reader import Reader
+
+    try:
+        with Reader.open_to_read(url) as reader:
+            evidence = read_evidence(reader)
+    except (ModelpactError, msgspec.MsgspecError) as error:
+        click.echo(f"modelpact: evidence is left out: {error}", err=True)
+        return catalog
+    return catalog.extended(evidence=evidence) if evidence else catalog
 
 
 def resolve_target(catalog: Catalog, target: str, api: str | None = None) -> Resolution:

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "models": "Find models that meet needs.",
     "diff": "What changes on a switch from one model to another.",
     "check": "Negotiate every workload of a modelpact.toml.",
+    "probe": "Find out for real what a model does, and keep the evidence.",
     "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
     "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
     "gate": "Decide on one dispatch of an OpenWOP node; JSON in and out.",

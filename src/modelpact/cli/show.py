@@ -71,6 +71,11 @@ def show_data(found: Resolution, *, trace: bool = False) -> dict[str, Any]:
         "status": found.status or None,
         "price": msgspec.to_builtins(found.price),
         "claims": {claim.capability: msgspec.to_builtins(claim) for claim in found},
+        "overruled": {
+            claim.capability: msgspec.to_builtins(before)
+            for claim in found
+            if (before := found.overruled(claim.capability)) is not None
+        },
         "constraints": msgspec.to_builtins(found.constraints),
         "modelCapabilities": msgspec.to_builtins(found.capabilities),
     }
@@ -118,9 +123,7 @@ def _print_claims(found: Resolution, everything: bool) -> None:
             if not everything and _of_no_interest(claim):
                 hidden += 1
                 continue
-            rows.append(
-                (mark(claim), info.id, claim_text(claim), paint(evidence_text(claim), "dim"))
-            )
+            rows.append((mark(claim), info.id, claim_text(claim), _known_by(found, claim)))
         if rows:
             click.echo(table(rows, ("", title, "claim", "how we know")))
             click.echo()
@@ -128,6 +131,19 @@ def _print_claims(found: Resolution, everything: bool) -> None:
         click.echo(f"{paint('!', 'yellow')} {' and '.join(one.excludes)} exclude each other here")
     if hidden:
         click.echo(paint(f"{hidden} more of which little is known: --all shows them.", "dim"))
+
+
+def _known_by(found: Resolution, claim: Claim) -> str:
+    """Say how a claim is known, and what evidence overrules."""
+    said = evidence_text(claim)
+    if claim.reason and claim.support == "unsupported":
+        said = f"{said}: {clip(claim.reason, 64)}"
+    said = paint(said, "dim")
+    before = found.overruled(claim.capability)
+    if before is None:
+        return said
+    told = f"; contradicts {evidence_text(before)}: {claim_text(before)}"
+    return said + paint(told, "yellow")
 
 
 _ODD = frozenset(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelpact.catalog.user import user_folder
-from modelpact.configuration import load_configuration
-from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.reader import Reader
+from modelpact.configuration import Configuration, load_configuration
 from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
     from modelpact.identity import Keyring, PublicKeys
+    from modelpact.ledger.ledger import Ledger
+    from modelpact.ledger.reader import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,9 +32,11 @@ def store_option(function: F) -> F:
 
 def store_url(store: str | None, config_path: Path | None) -> str:
     """Return the URL of the ledger: the option's, else the configuration's, else the user's."""
-    if store:
-        return store
-    configuration = load_configuration(config_path)
+    return store or configured_store(load_configuration(config_path))
+
+
+def configured_store(configuration: Configuration) -> str:
+    """Return the URL of the configuration's ledger, else of the user's."""
     path = configuration.path
     if path is None or "store" not in tomllib.loads(path.read_text(encoding="utf-8")):
         return f"sqlite:{user_folder() / 'modelpact.db'}"
@@ -44,13 +46,17 @@ def store_url(store: str | None, config_path: Path | None) -> str:
     return url
 
 
-def open_reader(store: str | None, config_path: Path | None) -> Reader:
+def open_reader(store: str | None, config_path: Path | None) -> "Reader":
     """Open the ledger for reading."""
+    from modelpact.ledger.reader import Reader
+
     return Reader.open_to_read(store_url(store, config_path))
 
 
-def open_ledger(store: str | None, config_path: Path | None) -> Ledger:
+def open_ledger(store: str | None, config_path: Path | None) -> "Ledger":
     """Open the ledger for writing; it is made where there is none."""
+    from modelpact.ledger.ledger import Ledger
+
     return Ledger.open(store_url(store, config_path))
 
 

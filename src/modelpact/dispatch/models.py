@@ -1,5 +1,6 @@
 """Models that can be called: ports to configured providers, behind the provider contract."""
 
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
@@ -7,10 +8,13 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.provider import Provider
+from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
+from modelpact.evidence import Learned, record_async, what_it_teaches, what_use_shows
 from modelpact.ledger.costs import Attribution
+from modelpact.ledger.store import LedgerError
 from modelpact.providers.adapters.choice import adapter_for
 from modelpact.providers.adapters.keys import resolve_key
 from modelpact.providers.adapters.model_provider import ModelProvider
@@ -28,14 +32,26 @@ from modelpact.wire import Client
 
 DEADLINE: Final = 600.0
 """Seconds that a model may take for an answer."""
+_EVENTS_LOOKED_AT: Final = 16
 
 
 class CallFailed(ProviderError):
-    """A model was called and gave no answer; the invocation tells what it cost."""
+    """A model was called and gave no answer; the invocation tells what it cost.
 
-    def __init__(self, message: str, invocation: Invocation) -> None:
+    It is raised from the provider's own error, where there was one, and has its status; `learned`
+    is what the model turned out not to have.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        invocation: Invocation,
+        cause: BaseException | None = None,
+        learned: tuple[Learned, ...] = (),
+    ) -> None:
         self.invocation = invocation
-        super().__init__(message)
+        self.learned = learned
+        super().__init__(message, status=getattr(cause, "status", None))
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -48,6 +64,7 @@ class Called(msgspec.Struct, frozen=True):
 class Models:
     """Calls models by provider name: each call is an invocation, recorded and paid for.
 
+    What providers refuse, and what answers prove against the catalog, is kept as evidence.
     `ports` stand in for the adapters of the providers that they name.
     """
 
@@ -68,6 +85,7 @@ class Models:
         self._environment = environment
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
+        self._learned: set[Learned] = set()
 
     def has_key(self, provider: Provider) -> bool:
         """Tell whether a key for a provider is at hand, with or without settings for it."""
@@ -133,7 +151,7 @@ class Models:
         invocation = await self._invoke(
             provider, request, "sync", envelope, cause, attribution, deadline_s
         )
-        return Called(read_response(_output(invocation)), invocation)
+        return await self._called(request, invocation, [])
 
     async def stream(
         self,
@@ -149,11 +167,17 @@ class Models:
         opened = await self._invoke(
             provider, request, "streaming", envelope, cause, attribution, deadline_s
         )
-        async for piece in self.runtime.stream(opened):
-            if isinstance(piece, Invocation):
-                yield Called(read_response(_output(piece)), piece)
-            else:
-                yield read_event(piece.content)
+        streamed = msgspec.structs.replace(request, stream=True)
+        events: list[StreamEvent] = []
+        async with contextlib.aclosing(self.runtime.stream(opened)) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                if isinstance(piece, Invocation):
+                    yield await self._called(streamed, piece, events)
+                else:
+                    event = read_event(piece.content)
+                    if len(events) < _EVENTS_LOOKED_AT:
+                        events.append(event)
+                    yield event
 
     async def _invoke(
         self,
@@ -176,8 +200,35 @@ class Models:
             attribution=attribution,
         )
 
+    async def _called(
+        self, request: Request, invocation: Invocation, events: list[StreamEvent]
+    ) -> Called:
+        """Read the answer of a settled invocation, or raise; either way learn from it."""
+        provider = invocation.provider
+        known = self.catalog.resolve(provider, request.model)
+        names = (known.provider_id, request.model)
+        if invocation.state != "completed" or not isinstance(invocation.output, dict):
+            cause = self.provider(provider).take_error(invocation.id)
+            taught = () if cause is None else what_it_teaches(cause, request, *names)
+            await self._learn(taught, known, invocation)
+            told = invocation.error or f"the invocation was {invocation.state}"
+            raise CallFailed(told, invocation, cause, taught) from cause
+        response = read_response(invocation.output)
+        shown = what_use_shows(request, response, *names, events=events)
+        await self._learn(shown, known, invocation)
+        return Called(response, invocation)
 
-def _output(invocation: Invocation) -> dict[str, object]:
-    if invocation.state != "completed" or not isinstance(invocation.output, dict):
-        raise CallFailed(invocation.error or f"the invocation was {invocation.state}", invocation)
-    return invocation.output
+    async def _learn(
+        self, learned: tuple[Learned, ...], known: Resolution, invocation: Invocation
+    ) -> None:
+        """Keep what the catalog does not say; a ledger that cannot take it spoils no answer."""
+        fresh = [one for one in learned if one not in self._learned and _is_news(one, known)]
+        if fresh:
+            with contextlib.suppress(LedgerError):
+                await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
+                self._learned.update(fresh)
+
+
+def _is_news(one: Learned, known: Resolution) -> bool:
+    claim = known.claim(one.capability)
+    return claim.support != one.support or one.value not in (None, claim.value)

@@ -40,6 +40,8 @@ STANDARD: Final = frozenset(
         "model.capability.insufficient",
         "provider.usage",
         "upstream.allowed",
+        "evidence.recorded",
+        "evidence.forgotten",
         "key.rotated",
         "envelope.archived",
     }

@@ -94,7 +94,9 @@ def claim_text(claim: Claim) -> str:
         return f"unknown (assumed{value})"
     if claim.value is not None and claim.support == "native":
         return shown(claim.value)
-    return f"{claim.support}: {claim.reason}" if claim.reason else claim.support
+    if claim.reason and claim.support != "unsupported":
+        return f"{claim.support}: {claim.reason}"
+    return claim.support
 
 
 def evidence_text(claim: Claim) -> str:
@@ -114,6 +116,7 @@ def evidence_text(claim: Claim) -> str:
         "correction": f"correction “{evidence.rule}”",
         "defaults": "defaults only",
         "overlay": f"your {evidence.source}",
+        "evidence": f"{evidence.rule} on {evidence.date}",
     }.get(evidence.layer, evidence.rule or evidence.layer)
 
 

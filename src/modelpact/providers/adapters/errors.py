@@ -21,8 +21,8 @@ class UpstreamError(ProviderError):
     """An upstream refused, failed or could not be reached.
 
     `status` is its HTTP status, `code` its own word for what is wrong (or ours: `timeout`,
-    `unreachable`, `cut_off`, `malformed`), `param` the field it blames, `retry_after` the seconds
-    after which it wants to be asked again.
+    `unreachable`, `cut_off`, `malformed`, `not_streamed`), `param` the field it blames,
+    `retry_after` the seconds after which it wants to be asked again.
     """
 
     def __init__(

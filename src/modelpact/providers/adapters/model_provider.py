@@ -35,9 +35,10 @@ _UNITS: Final[tuple[Unit, ...]] = (
     "tokens.cache-write",
     "time",
 )
-_WORKED: Final = ("cut_off", "malformed", "timeout")
+_WORKED: Final = ("cut_off", "malformed", "not_streamed", "timeout")
 """Failures of an upstream that had the request: it may charge for it."""
 _CHARACTERS_A_TOKEN: Final = 4
+_MOST_ERRORS: Final = 256
 _TOKENS_AN_IMAGE: Final = 1_000
 _USUAL_OUTPUT: Final = 1_024
 """Tokens to expect of an answer where neither the request nor the catalog has a limit."""
@@ -72,6 +73,7 @@ class ModelProvider:
         self.port = port
         self._catalog = catalog or default_catalog()
         self._catalog_name = catalog_name or id
+        self._errors: dict[str, ModelpactError] = {}
         self.registration = Registration(
             id=id,
             category="model",
@@ -146,6 +148,10 @@ class ModelProvider:
         else:
             yield self._reply(invocation, request, response, losses)
 
+    def take_error(self, invocation_id: str) -> ModelpactError | None:
+        """Return the error that ended an invocation, once: the ledger keeps only its words."""
+        return self._errors.pop(invocation_id, None)
+
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         """Do nothing: a cancelled call closes its upstream by itself."""
 
@@ -179,6 +185,9 @@ class ModelProvider:
 
         Where the model may have worked, its tokens are estimated; else only the time was spent.
         """
+        self._errors[invocation.id] = error
+        while len(self._errors) > _MOST_ERRORS:
+            del self._errors[next(iter(self._errors))]
         status = error.status if isinstance(error, ProviderError) else None
         code = error.code if isinstance(error, UpstreamError) else ""
         told = f"{code or ('refused' if status is not None else 'failed')}: {error}"
@@ -199,12 +208,12 @@ class ModelProvider:
         if limit is None:
             known = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
             limit = min(known.value, _USUAL_OUTPUT) if isinstance(known.value, int) else None
-        return Usage(_size(request), limit or _USUAL_OUTPUT)
+        return Usage(prompt_tokens(request), limit or _USUAL_OUTPUT)
 
     def _counted(self, request: Request, response: Response) -> Usage:
         """Count an answer whose provider did not."""
         made = len(msgspec.json.encode(response.content)) if response.content else 0
-        return Usage(_size(request), _tokens(made))
+        return Usage(prompt_tokens(request), _tokens(made))
 
 
 async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
@@ -213,7 +222,7 @@ async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
         await close()
 
 
-def _size(request: Request) -> int:
+def prompt_tokens(request: Request) -> int:
     """Return the tokens of a prompt, roughly; an image counts the same whatever its length."""
     images = 0
     characters = len(msgspec.json.encode(request.tools)) if request.tools else 0

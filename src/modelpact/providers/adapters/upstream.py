@@ -182,7 +182,8 @@ class Upstream:
         said = await self._error_body(answer) if kind == "application/json" else None
         if said is not None and said.kind:
             raise self._broken(said)
-        raise self._malformed(f"a stream was asked for and {kind or 'no content type'!r:.60} came")
+        told = f"a stream was asked for and {kind or 'no content type'!r:.60} came"
+        raise self._malformed(told, "not_streamed")
 
     def _shown(self, content: bytes) -> str:
         return cleaned(content[:4_096].decode("utf-8", "replace").strip(), self._key.reveal())
@@ -196,9 +197,9 @@ class Upstream:
             param=cleaned(said.param, key),
         )
 
-    def _malformed(self, what: str) -> UpstreamError:
+    def _malformed(self, what: str, code: str = "malformed") -> UpstreamError:
         told = cleaned(what, self._key.reveal())
-        return UpstreamError(f"{self.name} sent a malformed answer: {told}", code="malformed")
+        return UpstreamError(f"{self.name} sent a malformed answer: {told}", code=code)
 
     def _failed(self, error: WireError) -> UpstreamError:
         code = "malformed"

@@ -1,0 +1,21 @@
+"""Evidence: what probes and use showed of models, kept in the ledger; layer 5 of the catalog.
+
+May import what lies beneath it, and nothing that calls models.
+"""
+
+from modelpact.evidence.acceptance import what_use_shows
+from modelpact.evidence.keeping import forget, read_evidence, record, record_async
+from modelpact.evidence.learned import Learned, Origin
+from modelpact.evidence.rejection import Rejection, what_it_teaches
+
+__all__ = [
+    "Learned",
+    "Origin",
+    "Rejection",
+    "forget",
+    "read_evidence",
+    "record",
+    "record_async",
+    "what_it_teaches",
+    "what_use_shows",
+]

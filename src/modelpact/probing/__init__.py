@@ -1,0 +1,11 @@
+"""Probing: a few cheap calls find out what a model really does; their answers are checked.
+
+May import everything but `cli`.
+"""
+
+from modelpact.probing.calls import Budget
+from modelpact.probing.plan import ProbePlan, plan_probe
+from modelpact.probing.report import ProbeReport, Result
+from modelpact.probing.run import run_probe
+
+__all__ = ["Budget", "ProbePlan", "ProbeReport", "Result", "plan_probe", "run_probe"]

@@ -1,0 +1,153 @@
+"""Running a probe: trial by trial, within its budget, until it is done or must stop."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+from modelpact.conversation.request import Request
+from modelpact.dispatch.models import Models
+from modelpact.evidence.rejection import Rejection, what_it_teaches
+from modelpact.probing.calls import Budget, Calls, NotStreamed, Stop, Unreadable
+from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, ProbePlan
+from modelpact.probing.report import ProbeReport, Result, claimed
+from modelpact.probing.trial import Outcome, Trial, without_effect
+from modelpact.probing.window import find_window
+from modelpact.vocabulary.capability import CAPABILITIES
+
+_NEWER: Final = "max-completion-tokens"
+Progress = Callable[[int, int, str], Any]
+"""Told before each trial: how many are done, of how many, and what comes next."""
+
+
+async def run_probe(
+    models: Models,
+    plan: ProbePlan,
+    *,
+    budget: Budget | None = None,
+    on_progress: Progress | None = None,
+) -> ProbeReport:
+    """Carry a plan out. Every call is an invocation in the envelope `probe/<id>`.
+
+    Nothing is recorded as evidence: `record(ledger, *report.learned)` does that.
+    """
+    envelope = f"probe/{secrets.token_hex(8)}"
+    calls = Calls(models, plan.resolution.provider_id, envelope, budget or Budget())
+    run = _Run(plan, calls, on_progress or (lambda *_: None))
+    stopped = await run.all()
+    transcript, digest = calls.transcript()
+    return ProbeReport(
+        plan.target,
+        plan.resolution.provider_id,
+        plan.resolution.model,
+        envelope,
+        run.results(stopped),
+        calls.made,
+        calls.spent if calls.priced else None,
+        stopped,
+        run.answered,
+        transcript,
+        digest,
+    )
+
+
+class _Run:
+    def __init__(self, plan: ProbePlan, calls: Calls, on_progress: Progress) -> None:
+        self._plan = plan
+        self._calls = calls
+        self._tell = on_progress
+        self._found: dict[str, Result] = {}
+        self.answered = False
+
+    async def all(self) -> str:
+        """Make every trial; return why that ended early, or an empty text."""
+        total = 1 + len(self._plan.trials) + self._plan.window
+        try:
+            self._tell(0, total, "a plain answer")
+            await self._begin()
+            for done, trial in enumerate(self._plan.trials, 1):
+                self._tell(done, total, trial.capability)
+                if not self._settled(trial.capability):
+                    await self._try(trial)
+            if self._plan.window:
+                self._tell(total - 1, total, CONTEXT_WINDOW)
+                result, why = await find_window(self._calls, self._plan)
+                self._found[CONTEXT_WINDOW] = result
+                if why:
+                    raise Stop(why)
+        except (Stop, Unreadable) as error:
+            return str(error)
+        self._tell(total, total, "")
+        return ""
+
+    async def _begin(self) -> None:
+        """See that a plain request is answered, with either name of the token limit."""
+        request = self._plan.first.request
+        first = await self._calls.ask(request)
+        if isinstance(first, Rejection) and self._plan.api == "openai-chat":
+            usual = self._plan.resolution.claim("token-limit-param").value == _NEWER
+            self._calls.limit_field = "max_tokens" if usual else "max_completion_tokens"
+            again = await self._calls.ask(request)
+            first = first if isinstance(again, Rejection) else again
+        if isinstance(first, Rejection):
+            raise Stop(f"a plain request is refused: {first.message}")
+        self.answered = True
+
+    def results(self, stopped: str) -> tuple[Result, ...]:
+        """Return what was found, and what could not be, in the order of the plan."""
+        why = "the probe ended before" if stopped else "nothing showed it"
+        return tuple(
+            self._found.get(name)
+            or Result(name, "inconclusive", why, claimed(self._plan.resolution, name))
+            for name in dict.fromkeys((*self._plan.capabilities, *self._found))
+        )
+
+    def _settled(self, name: str) -> bool:
+        """Tell whether another trial of the same capability has already succeeded."""
+        found = self._found.get(name)
+        return found is not None and found.verdict == "supported"
+
+    async def _try(self, trial: Trial) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                outcome = await self._once(trial)
+            except Unreadable as error:
+                outcome = Outcome("inconclusive", str(error))
+            if outcome.verdict != "ignored":
+                break
+        self._note(trial, outcome)
+
+    async def _once(self, trial: Trial) -> Outcome:
+        try:
+            seen = await self._calls.ask(trial.request, streamed=trial.streamed)
+        except NotStreamed:
+            return without_effect("a whole answer came where a stream was asked for")
+        if not isinstance(seen, Rejection):
+            outcome = trial.judged(seen)
+            if outcome.verdict == "supported" and trial.control is not None:
+                return await self._controlled(outcome, trial.control)
+            return outcome
+        found = self._plan.resolution
+        for one in what_it_teaches(seen, trial.request, found.provider_id, found.model):
+            if one.capability != trial.capability and one.support == "unsupported":
+                self._keep(one.capability, Outcome("unsupported", one.detail), None)
+        return Outcome("unsupported", f"rejected: {seen.message}")
+
+    async def _controlled(self, outcome: Outcome, control: Request) -> Outcome:
+        """Believe that a parameter is heeded only where nonsense in its place is refused."""
+        if isinstance(await self._calls.ask(control), Rejection):
+            return outcome
+        return Outcome("inconclusive", "accepted, but so is nonsense in its place")
+
+    def _note(self, trial: Trial, outcome: Outcome) -> None:
+        value = trial.value if outcome.verdict == "supported" else None
+        if CAPABILITIES[trial.capability].kind == "choice" and value is None:
+            # A name that does not work is no statement about the name that does.
+            outcome = Outcome("inconclusive", outcome.detail)
+        self._keep(trial.capability, outcome, value)
+        if outcome.verdict == "supported":
+            for name in trial.shows:
+                self._keep(name, outcome, None)
+
+    def _keep(self, name: str, outcome: Outcome, value: str | None) -> None:
+        said = claimed(self._plan.resolution, name)
+        self._found[name] = Result(name, outcome.verdict, outcome.detail, said, value)

@@ -1,0 +1,188 @@
+"""`modelpact probe` as a process, against fakes on real sockets."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelpact.evidence import Learned, record
+from modelpact.ledger import Ledger
+from tests.cli.conftest import Run
+from tests.fakes.minds import obedient
+from tests.fakes.openai import FakeOpenAI
+from tests.fakes.openai_rules import Model
+from tests.fakes.serving import FakeServer
+
+
+@pytest.fixture
+def liar(tmp_path: Path) -> Iterator[FakeServer]:
+    """A server whose gpt-4o claims tools and stops, and has neither."""
+    model = Model("gpt-4o", ignores=("stop", "tools", "tool_choice", "parallel_tool_calls"))
+    with FakeOpenAI(models=[model], mind=obedient).in_thread() as fake:
+        configure(tmp_path, fake)
+        yield fake
+
+
+def configure(folder: Path, fake: FakeServer, more: str = "") -> None:
+    (folder / "modelpact.toml").write_text(
+        f'{more}\n[providers.local]\nkind = "openai"\nbase_url = "{fake.base_url}"\n'
+    )
+
+
+def test_a_probe_finds_out_and_show_displays_it(run: Run, liar: FakeServer) -> None:
+    """Issue 6: "stores the evidence with date and transcript hash; `show` displays it"."""
+    done = run("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
+    assert done.returncode == 1, done.stderr
+    rows = {
+        line.split()[1]: line for line in done.stdout.splitlines() if line.startswith(tuple("✓✗?"))
+    }
+    assert "contradicts" in rows["tool-calling"]
+    assert "supported" in rows["seed"]
+    assert "1 of 2 contradicts the catalog." in done.stdout
+    shown = run("show", "local/gpt-4o")
+    (line,) = [one for one in shown.stdout.splitlines() if " tool-calling " in one]
+    assert line.startswith("✗")
+    assert "probe on 20" in line
+    assert "silently ignored" in line
+    assert "contradicts litellm models-dev: native" in line
+    assert shown.stderr == ""
+
+
+def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None:
+    run("probe", "local/gpt-4o", "--yes", "--capability", "tools")
+    trace = json.loads(run("show", "local/gpt-4o", "--trace", "--json").stdout)
+    last = trace["trace"][-1]
+    assert (last["layer"], last["rule"]) == ("evidence", "probe")
+    assert last["source"].startswith("sha256:")
+    assert last["fields"] == {"tool_calling": False}
+    assert trace["overruled"]["tool-calling"]["support"] == "native"
+    negotiated = run("negotiate", "--target", "local/gpt-4o", "--need", "tools")
+    assert negotiated.returncode == 1
+    assert "probe on 20" in negotiated.stdout
+    listed = run("models", "--need", "tools", "--provider", "local")
+    assert "local/gpt-4o" not in listed.stdout
+    forgotten = run("probe", "local/gpt-4o", "--forget")
+    assert forgotten.stdout == "1 piece of evidence on local/gpt-4o no longer stands.\n"
+    assert run("negotiate", "--target", "local/gpt-4o", "--need", "tools").returncode == 0
+
+
+def test_what_use_taught_is_shown_with_its_date(run: Run, tmp_path: Path) -> None:
+    """Issue 6: "becomes evidence that contradicts the claim, recorded and visible in `show`"."""
+    with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
+        told = "rejected: gpt-4o does not support tools"
+        record(
+            ledger, Learned("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", told)
+        )
+    (line,) = [
+        one for one in run("show", "openai/gpt-4o").stdout.splitlines() if " tool-calling " in one
+    ]
+    assert "use on 20" in line
+    assert told in line
+    assert "contradicts litellm models-dev: native" in line
+
+
+def test_check_uses_the_evidence(run: Run, liar: FakeServer, tmp_path: Path) -> None:
+    workload = '[workloads.w]\nmodel = "local/gpt-4o"\nneeds = ["tools"]'
+    configure(tmp_path, liar, workload)
+    assert run("check").returncode == 0
+    run("probe", "local/gpt-4o", "--yes", "--capability", "tools")
+    assert run("check").returncode == 1
+
+
+def test_nothing_is_spent_unasked(run: Run, liar: FakeServer) -> None:
+    done = run("probe", "local/gpt-4o")
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert "at most $" in done.stdout
+    assert liar.requests == []
+
+
+def test_a_dry_run_prints_the_plan(run: Run, liar: FakeServer) -> None:
+    plan = json.loads(run("probe", "local/gpt-4o", "--dry-run", "--json").stdout)
+    assert plan["mostNanoUsd"] > 0
+    assert plan["budgetNanoUsd"] == 100_000_000
+    assert "streaming" in plan["capabilities"]
+    assert liar.requests == []
+
+
+def test_json_and_the_transcript(run: Run, liar: FakeServer, tmp_path: Path) -> None:
+    kept = tmp_path / "transcript.json"
+    asked = ("--capability", "stop", "--transcript", str(kept))
+    done = run("probe", "local/gpt-4o", "--yes", "--json", *asked)
+    report = json.loads(done.stdout)
+    assert report["contradictions"] == ["stop-sequences"]
+    assert report["spentNanoUsd"] > 0
+    assert report["transcript"] == f"sha256:{hashlib.sha256(kept.read_bytes()).hexdigest()}"
+    shown = run("audit", "show", report["envelope"])
+    assert "capability.completed" in shown.stdout
+
+
+def test_nothing_is_kept_where_that_is_asked_for(
+    run: Run, liar: FakeServer, tmp_path: Path
+) -> None:
+    done = run("probe", "local/gpt-4o", "--yes", "--no-store", "--capability", "stop")
+    assert done.returncode == 1
+    assert "nothing kept" in done.stdout
+    assert not (tmp_path / "data" / "modelpact.db").exists()
+
+
+def test_a_model_that_keeps_its_word_exits_with_0(run: Run, tmp_path: Path) -> None:
+    with FakeOpenAI(mind=obedient).in_thread() as fake:
+        configure(tmp_path, fake)
+        done = run("probe", "local/gpt-4o", "--yes", "--budget", "1")
+    assert done.returncode == 0, done.stdout
+    assert "contradict" not in done.stdout
+
+
+def test_a_budget_is_told_when_it_ends_the_probe(run: Run, liar: FakeServer) -> None:
+    done = run("probe", "local/gpt-4o", "--yes", "--budget", "$0.003")
+    assert "The probe ended early: the next call might exceed the budget" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("local/no-such-model", "--yes"), "could not be probed"),
+        (("local/gpt-4o", "--yes", "--budget", "much"), "not an amount"),
+        (("local/gpt-4o", "--yes", "--capability", "batch-api"), "cannot be probed"),
+        (("nobody/model", "--yes"), "unknown provider"),
+    ],
+)
+def test_what_goes_wrong_exits_with_2(
+    run: Run, liar: FakeServer, args: tuple[str, ...], told: str
+) -> None:
+    done = run("probe", *args)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_no_store_is_opened_where_there_is_none(run: Run, tmp_path: Path) -> None:
+    done = run("show", "openai/gpt-4o")
+    assert done.returncode == 0
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_broken_store_is_told_of_and_does_not_stop_a_look(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "modelpact.db").write_bytes(b"this is no database" * 100)
+    done = run("show", "openai/gpt-4o")
+    assert done.returncode == 0
+    assert "evidence is left out" in done.stderr
+    assert "tool-calling" in done.stdout
+
+
+def test_an_unreachable_postgresql_is_told_of(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "modelpact.toml").write_text(
+        '[store]\nurl = "postgresql://127.0.0.1:9/none?connect_timeout=2"\n'
+    )
+    done = run("show", "openai/gpt-4o")
+    assert done.returncode == 0
+    assert "evidence is left out" in done.stderr
+
+
+def test_the_mock_is_a_liar(run: Run) -> None:
+    done = run("probe", "mock/demo", "--yes")
+    assert done.returncode == 1
+    assert "the price is not known" in done.stdout

@@ -1,0 +1,205 @@
+"""What refusals teach: issue 6, "what the upstream itself rejects … becomes evidence"."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.evidence import Learned, Rejection, what_it_teaches
+from modelpact.evidence.signs import FIELDS, SIGNS, Sign
+from modelpact.providers.adapters.errors import CannotCarry, UpstreamError
+from modelpact.providers.port import ProviderError, UnsupportedByProvider
+from modelpact.vocabulary.capability import CAPABILITIES
+from tests.evidence.requests import PLAIN, using_everything
+
+
+def shown(learned: tuple[Learned, ...]) -> str:
+    """Write what was learned as the signs do."""
+    parts = []
+    for one in learned:
+        value = ",".join(one.value) if isinstance(one.value, tuple) else one.value
+        parts.append(one.capability if value is None else f"{one.capability}={value}")
+    return " ".join(parts)
+
+
+def teaches(message: str, status: int = 400, **more: Any) -> str:
+    rejection = Rejection(message, status, **more)
+    return shown(what_it_teaches(rejection, using_everything(), "local", "m"))
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
+def test_every_sign_teaches_what_its_example_says(sign: Sign) -> None:
+    request = using_everything(schema=sign.shows != "json-object")
+    for status in sign.statuses:
+        learned = what_it_teaches(Rejection(sign.example, status), request, "local", "m")
+        assert shown(learned) == sign.shows
+        assert learned[0].origin == "use"
+        assert learned[0].support == ("native" if "=" in sign.shows else "unsupported")
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
+def test_only_what_was_asked_for_can_be_refused(sign: Sign) -> None:
+    """A message may quote a prompt: what the request did not use is not learned from it."""
+    learned = what_it_teaches(Rejection(sign.example, 400), PLAIN, "local", "m")
+    limits = ("context-window", "max-input", "max-output")
+    assert all(one.capability in limits for one in learned)
+
+
+@pytest.mark.parametrize("status", [None, 200, 401, 402, 403, 408, 409, 429, 500, 502, 503, 529])
+def test_no_other_status_teaches(status: int | None) -> None:
+    for sign in SIGNS:
+        rejection = Rejection(sign.example, status)
+        assert what_it_teaches(rejection, using_everything(), "local", "m") == ()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Rate limit reached for gpt-4o: Limit 30000 tokens per min. Requested 40000.",
+        "You exceeded your current quota, please check your plan and billing details.",
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management "
+        "policy. Your tools is not supported in this model.",
+        "Incorrect API key provided. Streaming is not supported.",
+        "Your organization must be verified to stream this model. 'stream' does not support true",
+        "The model `gpt-9` does not exist or you do not have access to it.",
+        "local cannot be asked this, nothing was sent: top_k: this API does not support tools",
+    ],
+)
+def test_failures_that_say_nothing_of_the_model(message: str) -> None:
+    assert teaches(message) == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "`temperature` may only be set to 1 when thinking is enabled.",
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+        "This model doesn't support tool use in streaming mode.",
+        "'tool_choice' is only allowed when 'tools' are specified.",
+        "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+        "Thinking may not be enabled when tool_choice forces tool use.",
+    ],
+)
+def test_refusals_of_a_combination_refuse_no_part_of_it(message: str) -> None:
+    assert teaches(message) == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid schema for response_format 'answer': 'additionalProperties' is required to be "
+        "supplied and to be false.",
+        "Missing required parameter: 'messages'.",
+        "Invalid type for 'temperature': expected a number, but got a string instead.",
+        "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
+        "Tool choice 'nothing' not found in 'tools' parameter.",
+        "'messages' must contain the word 'json' in some form, to use 'response_format' of type "
+        "'json_object'.",
+        "We could not parse the JSON body of your request.",
+        "Unknown parameter: 'mesages'.",
+    ],
+)
+def test_mistakes_of_our_own_teach_nothing(message: str) -> None:
+    assert teaches(message) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "learned"),
+    [
+        ("No endpoints found that support tool use. Try disabling \"now\".", 404, "tool-calling"),
+        ("codellama:latest does not support tools", 400, "tool-calling"),
+        ("deepseek-reasoner does not support Function Calling", 400, "tool-calling"),
+        ("This model doesn't support tool use.", 400, "tool-calling"),
+        ("messages.0.content.0: this model does not support image input", 400, "image-input"),
+        ("llava is not a multimodal model", 400, "image-input"),
+        ("At most 0 image(s) may be provided in one request.", 400, "image-input"),
+        ("thinking: claude-3-5-haiku does not support thinking", 400, "reasoning"),
+        ("Unsupported value: 'messages[0].role' does not support 'system' with this model.", 400,
+         "system-messages"),
+        ("System role not supported", 400, "system-messages"),
+        ("output_config.format: claude-x does not support output formats", 400,
+         "structured-output"),
+        ("'response_format.type' must be 'json_schema'", 400, ""),
+        ("Model grok-4 does not support parameter presencePenalty.", 400, "presence-penalty"),
+        ("Unrecognized request argument supplied: max_completion_tokens", 400,
+         "token-limit-param=max-tokens"),
+        ("This endpoint's maximum context length is 163,840 tokens. However, you requested about "
+         "200000 tokens.", 400, "context-window=163840"),
+        ("This model's maximum context length has been exceeded.", 400, ""),
+        ("Input is too long for requested model.", 400, ""),
+        ("1 validation error for ChatCompletionRequest\ntool_choice\n  Extra inputs are not "
+         "permitted [type=extra_forbidden]", 400, "tool-choice"),
+    ],
+)  # fmt: skip
+def test_words_of_many_servers(message: str, status: int, learned: str) -> None:
+    assert teaches(message, status) == learned
+
+
+def test_a_blamed_field_is_enough_with_a_code_that_says_unsupported() -> None:
+    said: dict[str, Any] = {"code": "unsupported_parameter", "param": "top_p"}
+    assert teaches("This is not possible here.", **said) == "top-p"
+    assert teaches("This is not possible here.", param="top_p") == ""
+
+
+def test_errors_are_read_as_they_are_raised() -> None:
+    cause = UpstreamError(
+        "local answered 400 (unsupported_value): Unsupported value: 'temperature' does not support "
+        "0.2 with this model. Only the default (1) value is supported.",
+        status=400,
+        code="unsupported_value",
+        param="temperature",
+    )
+    wrapped = ProviderError("the call failed")
+    wrapped.__cause__ = cause
+    for error in (cause, wrapped):
+        (learned,) = what_it_teaches(error, using_everything(), "local", "m")
+        assert learned.capability == "temperature"
+        assert learned.detail.startswith("rejected: Unsupported value: 'temperature'")
+
+
+def test_what_could_not_be_asked_was_not_refused() -> None:
+    error = CannotCarry("local", [])
+    assert what_it_teaches(error, using_everything(), "local", "m") == ()
+
+
+def test_a_provider_may_say_it_in_our_own_words() -> None:
+    error = UnsupportedByProvider("stop-sequences", "stop")
+    (learned,) = what_it_teaches(error, using_everything(), "mock", "m")
+    assert (learned.capability, learned.support) == ("stop-sequences", "unsupported")
+    assert what_it_teaches(error, PLAIN, "mock", "m") == ()
+
+
+def test_fields_lead_to_capabilities() -> None:
+    assert {name for name in FIELDS.values() if name != "output"} <= set(CAPABILITIES)
+
+
+@given(
+    message=st.one_of(st.text(max_size=300), st.sampled_from([one.example for one in SIGNS])),
+    more=st.text(max_size=80),
+    status=st.one_of(st.none(), st.sampled_from([400, 404, 413, 422, 429, 500]), st.integers()),
+    code=st.text(max_size=20),
+    param=st.one_of(st.text(max_size=30), st.sampled_from(sorted(FIELDS))),
+    names=st.tuples(st.text(max_size=10), st.text(max_size=10)),
+    capability=st.text(max_size=20),
+)
+def test_nothing_that_a_server_says_raises(
+    message: str,
+    more: str,
+    status: int | None,
+    code: str,
+    param: str,
+    names: tuple[str, str],
+    capability: str,
+) -> None:
+    """Whatever comes, what is learned is a valid statement of something that was used."""
+    rejection = Rejection(f"{more}{message}{more}", status, code, param, capability)
+    for one in what_it_teaches(rejection, using_everything(), *names):
+        assert one.capability in CAPABILITIES
+        assert status in (400, 404, 413, 415, 422)
+
+
+def test_a_long_message_is_read_in_no_time() -> None:
+    for piece in ("unsupported parameter: ", "a" * 50 + ".", "' is not supported", "model "):
+        assert teaches(piece * 20_000) == ""

@@ -1,0 +1,74 @@
+"""Plans: what a probe will ask, and what that may cost."""
+
+import zlib
+from base64 import b64decode
+
+import pytest
+
+from modelpact.catalog.catalog import default_catalog
+from modelpact.conversation.request import Request
+from modelpact.probing import plan_probe
+from modelpact.probing.picture import COLOURS, picture
+from modelpact.probing.trial import Outcome, Seen, Trial
+from modelpact.vocabulary.errors import InputError, UnknownName
+
+
+def test_the_estimate_covers_every_attempt() -> None:
+    plan = plan_probe(default_catalog().resolve("openai/gpt-4o"))
+    assert plan.calls <= plan.most_calls
+    assert plan.money is not None
+    output = plan.resolution.price.output if plan.resolution.price else 0
+    assert plan.money >= plan.usage.output * (output or 0) // 1_000
+    assert "context-window" not in plan.capabilities
+
+
+def test_the_window_only_where_it_is_asked_for() -> None:
+    found = default_catalog().resolve("openai/gpt-4o")
+    with_window = plan_probe(found, context_window=True)
+    assert "context-window" in with_window.capabilities
+    assert with_window.money is not None
+    plain = plan_probe(found).money
+    assert plain is not None
+    assert with_window.money > 2 * plain
+    assert plan_probe(found, ["context"]).capabilities == ("context-window",)
+
+
+def test_some_capabilities_by_any_of_their_names() -> None:
+    found = default_catalog().resolve("openai/gpt-4o")
+    plan = plan_probe(found, ["tools", "vision"])
+    assert set(plan.capabilities) == {"tool-calling", "image-input"}
+    assert "reasoning" in plan_probe(found, ["reasoning"]).capabilities
+
+
+def test_what_cannot_be_probed_is_told() -> None:
+    with pytest.raises(UnknownName, match="cannot be probed over anthropic"):
+        plan_probe(default_catalog().resolve("anthropic/claude-opus-4-5"), ["seed"])
+    with pytest.raises(UnknownName, match="batch-api"):
+        plan_probe(default_catalog().resolve("openai/gpt-4o"), ["batch-api"])
+
+
+def test_who_cannot_be_called_cannot_be_probed() -> None:
+    with pytest.raises(InputError, match="cannot be called"):
+        plan_probe(default_catalog().resolve("nobody-knows/this"))
+
+
+def test_a_model_of_unknown_price_has_no_estimate_in_money() -> None:
+    assert plan_probe(default_catalog().resolve("mock/demo")).money is None
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_pictures_are_of_one_colour(colour: str) -> None:
+    content = b64decode(picture(colour))
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    start = content.index(b"IDAT") + 4
+    size = int.from_bytes(content[start - 8 : start - 4])
+    lines = zlib.decompress(content[start : start + size])
+    assert lines == (b"\x00" + bytes(COLOURS[colour]) * 32) * 32
+
+
+def test_a_refusal_of_the_model_is_no_verdict() -> None:
+    from modelpact.conversation.response import Response
+
+    trial = Trial("seed", Request("m", ()), lambda _: Outcome("ignored", "nothing came"))
+    assert trial.judged(Seen(Response(stop_reason="refusal"))).verdict == "inconclusive"
+    assert trial.judged(Seen(Response())).verdict == "ignored"
