@@ -47,11 +47,13 @@ from modelpact.vocabulary import (
 if TYPE_CHECKING:
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
+    from modelpact.sessions.session import Session
 
 _LATER = {
     "Emulator": "modelpact.emulation.emulator",
     "emulator_strategies": "modelpact.emulation.emulator",
     "Ledger": "modelpact.ledger.ledger",
+    "Session": "modelpact.sessions.session",
 }
 """What is imported when it is first asked for, so that `import modelpact` stays light."""
 
@@ -87,6 +89,7 @@ __all__ = [
     "Policy",
     "Price",
     "Resolution",
+    "Session",
     "Strategies",
     "UnknownCapability",
     "Verdict",

@@ -30,7 +30,10 @@ DEADLINE: Final = 600.0
 
 
 class CallFailed(ProviderError):
-    """A model was called and gave no answer; the invocation tells what it cost."""
+    """A model was called and gave no answer; the invocation tells what it cost.
+
+    What the port raised is its `__cause__`.
+    """
 
     def __init__(self, message: str, invocation: Invocation) -> None:
         self.invocation = invocation
@@ -68,6 +71,24 @@ class Models:
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
 
+    def knows(self, provider: str) -> bool:
+        """Tell whether a provider is configured, stood in for, or in the catalog."""
+        return provider in self._ports or self.catalog.find_provider(provider) is not None
+
+    def port(self, name: str) -> ModelPort:
+        """Return the port to a provider; nothing is registered and nothing is sent."""
+        found = self._ports.get(name)
+        if found is None:
+            found = self._ports[name] = adapter_for(
+                name,
+                self.configuration.providers.get(name),
+                catalog=self.catalog,
+                client=self._client,
+                plain_http=self.configuration.contract.plain_http,
+                environment=self._environment,
+            )
+        return found
+
     def can_authenticate(self, provider: str) -> bool:
         """Tell whether a provider can be called: it is known, and its credential resolves."""
         if provider in self._ports:
@@ -90,16 +111,7 @@ class Models:
         return found
 
     def _registered(self, name: str) -> ModelProvider:
-        settings = self.configuration.providers.get(name)
-        port = self._ports.get(name) or adapter_for(
-            name,
-            settings,
-            catalog=self.catalog,
-            client=self._client,
-            plain_http=self.configuration.contract.plain_http,
-            environment=self._environment,
-        )
-        made = ModelProvider(name, port, catalog=self.catalog)
+        made = ModelProvider(name, self.port(name), catalog=self.catalog)
         self.runtime.carriers[name] = made
         known = self.runtime.registry.find(name)
         if known is None or known != (made.registration, "active"):
@@ -120,7 +132,7 @@ class Models:
         invocation = await self._invoke(
             provider, request, "sync", envelope, cause, attribution, deadline_s
         )
-        return Called(read_response(_output(invocation)), invocation)
+        return self._called(provider, invocation)
 
     async def stream(
         self,
@@ -138,9 +150,16 @@ class Models:
         )
         async for piece in self.runtime.stream(opened):
             if isinstance(piece, Invocation):
-                yield Called(read_response(_output(piece)), piece)
+                yield self._called(provider, piece)
             else:
                 yield read_event(piece.content)
+
+    def _called(self, provider: str, invocation: Invocation) -> Called:
+        if invocation.state != "completed" or not isinstance(invocation.output, dict):
+            said = invocation.error or f"the invocation was {invocation.state}"
+            refusal = self.provider(provider).refusal(invocation.id)
+            raise CallFailed(said, invocation) from refusal
+        return Called(read_response(invocation.output), invocation)
 
     async def _invoke(
         self,
@@ -165,9 +184,3 @@ class Models:
             attribution=way.attributed(value, attribution),
             estimate=way.estimate(value),
         )
-
-
-def _output(invocation: Invocation) -> dict[str, object]:
-    if invocation.state != "completed" or not isinstance(invocation.output, dict):
-        raise CallFailed(invocation.error or f"the invocation was {invocation.state}", invocation)
-    return invocation.output

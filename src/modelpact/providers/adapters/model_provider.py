@@ -37,6 +37,7 @@ _UNITS: Final[tuple[Unit, ...]] = (
 )
 _WORKED: Final = ("cut_off", "malformed", "timeout")
 """Failures of an upstream that had the request: it may charge for it."""
+_MOST_REFUSALS: Final = 256
 _CHARACTERS_A_TOKEN: Final = 4
 _TOKENS_AN_IMAGE: Final = 1_000
 _USUAL_OUTPUT: Final = 1_024
@@ -72,6 +73,7 @@ class ModelProvider:
         self.port = port
         self._catalog = catalog or default_catalog()
         self._catalog_name = catalog_name or id
+        self._refusals: dict[str, ModelpactError] = {}
         self.registration = Registration(
             id=id,
             category="model",
@@ -111,6 +113,10 @@ class ModelProvider:
         except ModelpactError:
             return ()  # the runtime says what is wrong with it
         return self._lines(request.model, self._expected(request))
+
+    def refusal(self, invocation_id: str) -> ModelpactError | None:
+        """Return what the port raised on an invocation, once, for who wants to know more."""
+        return self._refusals.pop(invocation_id, None)
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:  # noqa: ARG002
         """Answer a chat whole."""
@@ -189,6 +195,9 @@ class ModelProvider:
 
         Where the model may have worked, its tokens are estimated; else only the time was spent.
         """
+        if len(self._refusals) >= _MOST_REFUSALS:
+            self._refusals.clear()
+        self._refusals[invocation.id] = error
         status = error.status if isinstance(error, ProviderError) else None
         code = error.code if isinstance(error, UpstreamError) else ""
         told = f"{code or ('refused' if status is not None else 'failed')}: {error}"
