@@ -245,8 +245,9 @@ class Asking:
                 raised = CapabilityMissing(self._state.target, one.capability, said)
                 break
         event = await self._keep_failure(raised, error.invocation.settled_by or begun)
-        if learned:
-            await record_async(self._ledger, *learned, cause=event)
+        certain = [one for one in learned if one.support != "unknown"]
+        if certain:
+            await record_async(self._ledger, *certain, cause=event)
         return raised
 
     async def _keep_failure(self, error: ModelpactError, cause: str) -> str:
