@@ -3,7 +3,7 @@
 import re
 import secrets
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
@@ -344,9 +344,9 @@ class Session:
         """Ask the model and await its answer."""
         return await await_call(self._whole(_messages(said)))
 
-    async def stream(self, said: Said) -> AsyncIterator[StreamEvent | Turn]:
+    async def stream(self, said: Said) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Ask the model and yield its answer as it comes; the last thing is the turn."""
-        async with aclosing(follow(self._turn(_messages(said), streaming=True))) as pieces:  # type: ignore[type-var]
+        async with aclosing(follow(self._turn(_messages(said), streaming=True))) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -359,13 +359,13 @@ class Session:
 
     async def _turn(
         self, messages: tuple[Message, ...], *, streaming: bool
-    ) -> AsyncIterator[StreamEvent | Turn]:
+    ) -> AsyncGenerator[StreamEvent | Turn, None]:
         self._core.current()
         if not self._talking.acquire(blocking=False):
             raise SessionBusy(self.id)
         asking = Asking(self._core, self._history)
         try:
-            async with aclosing(asking.run(messages, streaming=streaming)) as pieces:  # type: ignore[type-var]
+            async with aclosing(asking.run(messages, streaming=streaming)) as pieces:
                 async for piece in pieces:
                     self._history = asking.history
                     yield piece

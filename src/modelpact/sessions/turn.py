@@ -1,7 +1,7 @@
 """A turn: messages are kept, the model is asked, its answer is kept; each step is on the ledger."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 import msgspec
@@ -100,7 +100,7 @@ class Asking:
 
     async def run(
         self, messages: tuple[Message, ...], *, streaming: bool
-    ) -> AsyncIterator[StreamEvent | Turn]:
+    ) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Yield the events of the answer, if it is streamed, and the turn as the last thing."""
         request, work = self._prepare(messages, streaming)
         begun = await self._keep_question(messages, streaming)
@@ -160,7 +160,8 @@ class Asking:
         request = build_request(
             target.partition("/")[2], (*self.history.messages, *messages), applied.params
         )
-        used = [name for name in lacking if _uses(request, name, streaming)]
+        request = msgspec.structs.replace(request, stream=streaming)
+        used = [name for name in lacking if _uses(request, name)]
         for name in used:
             if name not in emulatable:
                 raise CapabilityMissing(target, name, "it is known not to have it")
@@ -284,10 +285,10 @@ class Asking:
         return tuple(CostLine(unit, amount, money) for (unit, money), amount in sums.items())
 
 
-def _uses(request: Request, name: str, streaming: bool) -> bool:
+def _uses(request: Request, name: str) -> bool:
     blocks = [block for message in request.messages for block in message.content]
     if name == "streaming":
-        return streaming
+        return request.stream
     if name == "tool-calling":
         spoken = any(isinstance(one, (ToolUseBlock, ToolResultBlock)) for one in blocks)
         return bool(request.tools) or spoken
