@@ -65,7 +65,8 @@ class Knowledge:
     def target(self, text: str, provider: str = "") -> str:
         """Read `provider/model`, or a model of the provider in use, as one full name.
 
-        What comes before the first slash is a provider where one is known by that name.
+        What comes before the first slash is a provider, unless nobody knows it and the provider in
+        use lists such a model or passes others' models on.
         """
         if not isinstance(text, str) or not text.strip() or not text.isprintable():
             raise InputError(f"a model is named PROVIDER/MODEL, not {brief(text)}")
@@ -73,13 +74,20 @@ class Knowledge:
         if len(text) > 300:
             raise InputError(f"a model's name of {len(text):,} characters is too long")
         first, slash, rest = text.partition("/")
-        if slash and rest and self._models.knows(first):
-            return f"{self.provider(first)}/{rest}"
-        if provider:
-            return f"{provider}/{text}"
-        if not slash:
+        if not slash and not provider:
             raise InputError(f"{brief(text)}: whose model? Write PROVIDER/MODEL")
-        return f"{self.provider(first)}/{rest}"  # raises: nobody knows it
+        if slash and not (first and rest):
+            raise InputError(f"a model is named PROVIDER/MODEL, not {brief(text)}")
+        if not slash or (not self._models.knows(first) and self._has(provider, text)):
+            return f"{provider}/{text}"
+        return f"{self.provider(first)}/{rest}"
+
+    def _has(self, provider: str, model: str) -> bool:
+        """Tell whether a provider may have a model with a slash in its name."""
+        if not provider:
+            return False
+        found = self._models.catalog.resolve(provider, model)
+        return found.known or found.provider is None or found.provider.serves != "own"
 
     def provider(self, name: str) -> str:
         """Return a provider's own name, or raise where it is not known."""
