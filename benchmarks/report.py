@@ -17,6 +17,7 @@ HEADINGS = {
     "emulation": "Emulation",
     "memory": "Memory",
     "ledger": "The ledger",
+    "sessions": "Sessions",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
 

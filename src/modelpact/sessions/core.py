@@ -24,6 +24,7 @@ from modelpact.sessions.recording import (
     opening_payload,
     record_change,
     record_rejection,
+    required_payload,
 )
 from modelpact.sessions.state import Standing, State
 
@@ -71,7 +72,7 @@ class Core:
                 payload = {"session": self.id, "target": state.target}
                 spawned = Draft(parent.envelope, "session.spawned", payload, parent.standing.event)
                 cause = tx.append(spawned).id
-            opening = opening_payload(self.id, state)
+            opening = opening_payload(self.id, state, decision.needs)
             opened = record_change(tx, self.envelope, decision, cause, "session.opened", opening)
             rows.insert(tx, self.id, self.envelope, state, opened)
             return opened
@@ -92,7 +93,7 @@ class Core:
             params=proposed.layers,
             target=judged.resolution,
             policy=proposed.policy,
-            catalog=self.knowledge.catalog(),
+            catalog=judged.catalog,
         )
         if diagnostic is None and moved:  # parameters are lost in silence nowhere
             affected = params_affected(proposed.layers, judged.resolution)
@@ -108,6 +109,8 @@ class Core:
         decision = self.decide(trigger, proposed, needs)
         if not decision.verdict.ok:
             self.reject(decision, SwitchRejected)
+        if needs != before.needs:
+            payload = {**payload, "required": required_payload(needs)}
 
         def work(tx: Transaction) -> Standing:
             event = record_change(tx, self.envelope, decision, before.event, kind, payload)
@@ -120,6 +123,8 @@ class Core:
         """Put a state in force that asks for nothing more than the one before."""
         before = self.standing
         needs = proposed.required()
+        if needs != before.needs:
+            payload = {**payload, "required": required_payload(needs)}
 
         def work(tx: Transaction) -> Standing:
             event = tx.append(Draft(self.envelope, kind, payload, before.event)).id

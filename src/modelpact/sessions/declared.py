@@ -5,7 +5,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 import msgspec
 
@@ -24,17 +24,6 @@ SECONDS: Final = 2.0
 _LIMITED: Final = ("context-window", "image-input", "audio-input", "video-input")
 """What a declaration may lower, but not raise: the known values are the ceiling."""
 _FIRST_HAND: Final = ("evidence", "overlay")
-
-
-@runtime_checkable
-class Describes(Protocol):
-    """A port that describes its models: the seven capabilities, in the words of seed 000.
-
-    The method may be a coroutine.
-    """
-
-    def describe_capabilities(self, model: str) -> Any:
-        """Return `{"streaming": true, "contextWindow": 128000, "multimodal": {…}, …}`."""
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -56,11 +45,15 @@ SILENT: Final = Declaration()
 
 
 def ask(port: ModelPort, provider: str, model: str, seconds: float | None = None) -> Declaration:
-    """Ask a port to describe a model. One that fails, dawdles or talks nonsense is silent."""
-    if not isinstance(port, Describes):
+    """Ask a port to describe a model, if it has a method `describe_capabilities(model)`.
+
+    That returns `{"streaming": true, "contextWindow": 128000, "multimodal": {"image": true}, …}`,
+    and may be a coroutine. One that fails, dawdles or talks nonsense is silent.
+    """
+    describe = getattr(port, "describe_capabilities", None)
+    if describe is None:
         return SILENT
     allowed = SECONDS if seconds is None else seconds
-    describe = port.describe_capabilities
     try:
         said = _in_time(lambda: describe(model), allowed)
         if inspect.isawaitable(said):

@@ -37,6 +37,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     resolution: Resolution
+    catalog: Catalog
     capped: tuple[Capped, ...] = ()
     problem: str = ""
 
@@ -142,7 +143,7 @@ class Knowledge:
             verdict = negotiate(
                 needs, resolution, policy, strategies=emulator_strategies(), catalog=catalog
             )
-            return Judged(verdict, resolution, problem=declaration.problem)
+            return Judged(verdict, resolution, catalog, problem=declaration.problem)
         source, capped = held_against(_claims(resolution, known), declaration)
         verdict = decide(needs, source, policy, emulator_strategies())
         notes = model_notes(resolution, catalog)
@@ -150,7 +151,7 @@ class Knowledge:
         if hearsay:
             notes = (*notes, f"only its provider says that it has {', '.join(hearsay)}")
         verdict = msgspec.structs.replace(verdict, notes=notes)
-        return Judged(verdict, resolution, capped, declaration.problem)
+        return Judged(verdict, resolution, catalog, capped, declaration.problem)
 
     def claims(self, target: str) -> ClaimSource:
         """Return what is known of a model now, its provider's own words included."""

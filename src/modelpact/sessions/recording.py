@@ -30,7 +30,7 @@ class Decision(msgspec.Struct, frozen=True):
         return self.judged.verdict
 
 
-def opening_payload(session: str, state: State) -> dict[str, Any]:
+def opening_payload(session: str, state: State, needs: Needs) -> dict[str, Any]:
     """Return what a session starts with."""
     return {
         "session": session,
@@ -39,7 +39,13 @@ def opening_payload(session: str, state: State) -> dict[str, Any]:
         "security": state.security.mode,
         "policy": msgspec.to_builtins(state.policy),
         "parent": state.parent,
+        "required": required_payload(needs),
     }
+
+
+def required_payload(needs: Needs) -> dict[str, list[str]]:
+    """Return a required set, and who requires what; it stands in the events that change it."""
+    return {str(one): list(one.required_by) for one in needs}
 
 
 def record_decision(tx: Transaction, envelope: str, decision: Decision, cause: str | None) -> str:
@@ -55,7 +61,7 @@ def record_decision(tx: Transaction, envelope: str, decision: Decision, cause: s
         "trigger": decision.trigger,
         "target": verdict.target,
         "answer": verdict.answer,
-        "needs": {str(one): list(one.required_by) for one in decision.needs},
+        "needs": len(decision.needs),
         "notes": list(verdict.notes),
     }
     return tx.append(Draft(envelope, "negotiation.decided", payload, cause)).id
@@ -102,8 +108,9 @@ def diagnostic_payload(decision: Decision) -> dict[str, Any]:
     plain["warnings"] = [
         {"name": wire(one.capability), "reason": one.outcome} for one in decision.verdict.warnings
     ]
-    made: dict[str, Any] = told(plain)
-    return made
+    for one in plain.get("paramsAffected", ()):
+        one["currentValue"] = _plain(one["currentValue"], 0)  # it is redacted already
+    return plain
 
 
 def told(value: Any) -> Any:
