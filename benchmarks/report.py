@@ -21,6 +21,7 @@ HEADINGS = {
     "ledger": "The ledger",
     "invocations": "Invocations",
     "wire": "The wire",
+    "sessions": "Sessions",
 }
 COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from modelpact.schemas.finding import LintReport, SchemaFinding
     from modelpact.schemas.fix import FixedSchema, fix_schema
     from modelpact.schemas.lint import lint_schema
+    from modelpact.sessions.session import Session
 
 _LATER = {
     "Emulator": "modelpact.emulation.emulator",
@@ -62,6 +63,7 @@ _LATER = {
     "FixedSchema": "modelpact.schemas.fix",
     "fix_schema": "modelpact.schemas.fix",
     "lint_schema": "modelpact.schemas.lint",
+    "Session": "modelpact.sessions.session",
 }
 """What is imported when it is first asked for, so that `import modelpact` stays light."""
 
@@ -101,6 +103,7 @@ __all__ = [
     "Price",
     "Resolution",
     "SchemaFinding",
+    "Session",
     "Strategies",
     "UnknownCapability",
     "Verdict",

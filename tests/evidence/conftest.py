@@ -1,5 +1,13 @@
-"""Both stores, as the ledger's own tests start them."""
+"""A ledger on either store."""
 
-from tests.ledger.conftest import ledger, postgres, postgres_url, url
+from collections.abc import Iterator
 
-__all__ = ["ledger", "postgres", "postgres_url", "url"]
+import pytest
+
+from modelpact.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger.open(url) as opened:
+        yield opened

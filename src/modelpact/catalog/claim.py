@@ -1,6 +1,6 @@
 """Claims: what is said of a model's capability, and how that is known."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, Protocol
 
 import msgspec
@@ -126,7 +126,7 @@ class Claims:
                 return derived
         return Claim(name, self._absent)
 
-    def __iter__(self) -> Iterable[Claim]:
+    def __iter__(self) -> Iterator[Claim]:
         return iter(self._claims.values())
 
     def __len__(self) -> int:

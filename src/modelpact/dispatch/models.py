@@ -99,6 +99,24 @@ class Models:
             return False
         return bool(key)
 
+    def knows(self, provider: str) -> bool:
+        """Tell whether a provider is configured, stood in for, or in the catalog."""
+        return provider in self.ports or self.catalog.find_provider(provider) is not None
+
+    def port(self, name: str) -> ModelPort:
+        """Return the port to a provider; nothing is registered and nothing is sent."""
+        found = self.ports.get(name)
+        if found is None:
+            found = self.ports[name] = adapter_for(
+                name,
+                self.configuration.providers.get(name),
+                catalog=self.catalog,
+                client=self._client,
+                plain_http=self.configuration.contract.plain_http,
+                environment=self._environment,
+            )
+        return found
+
     def can_authenticate(self, provider: str) -> bool:
         """Tell whether a provider can be called: it is known, and its credential resolves."""
         if provider in self.ports:
@@ -121,16 +139,7 @@ class Models:
         return found
 
     def _registered(self, name: str) -> ModelProvider:
-        settings = self.configuration.providers.get(name)
-        port = self.ports.get(name) or adapter_for(
-            name,
-            settings,
-            catalog=self.catalog,
-            client=self._client,
-            plain_http=self.configuration.contract.plain_http,
-            environment=self._environment,
-        )
-        made = ModelProvider(name, port, catalog=self.catalog)
+        made = ModelProvider(name, self.port(name), catalog=self.catalog)
         self.runtime.carriers[name] = made
         known = self.runtime.registry.find(name)
         if known is None or known != (made.registration, "active"):

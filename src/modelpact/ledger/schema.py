@@ -76,11 +76,12 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             PRIMARY KEY (provider, model, capability))""",
         """CREATE TABLE sessions (
             id TEXT PRIMARY KEY, envelope TEXT NOT NULL, state TEXT NOT NULL,
+            event TEXT NOT NULL, revision BIGINT NOT NULL,
             created BIGINT NOT NULL, updated BIGINT NOT NULL)""",
         "CREATE INDEX sessions_newest ON sessions (updated)",
         """CREATE TABLE session_messages (
-            session TEXT NOT NULL, number BIGINT NOT NULL, message TEXT NOT NULL,
-            PRIMARY KEY (session, number))""",
+            session TEXT NOT NULL, number BIGINT NOT NULL, turn BIGINT NOT NULL,
+            answered SMALLINT NOT NULL, message TEXT NOT NULL, PRIMARY KEY (session, number))""",
         """CREATE TABLE runs (
             id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL,
             request TEXT NOT NULL, error TEXT, owner TEXT NOT NULL, tenant TEXT NOT NULL,

@@ -7,6 +7,7 @@ from modelpact.negotiation.diagnose import diagnose
 from modelpact.negotiation.negotiate import NO_STRATEGIES, Strategies, decide, negotiate
 from modelpact.negotiation.parameters import (
     ParamFinding,
+    effective_params,
     negotiate_parameters,
     params_affected,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Verdict",
     "decide",
     "diagnose",
+    "effective_params",
     "find_models",
     "markdown",
     "negotiate",

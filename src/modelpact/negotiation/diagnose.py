@@ -30,13 +30,24 @@ def diagnose(
     plain = verdict.diagnostic
     if plain is None:
         return None
-    catalog = catalog or default_catalog()
     suggestion = None
     if not verdict.ok:
-        needs = Needs(one.need for one in verdict.findings)
-        better = suggest(needs, avoid=verdict.target, policy=policy, catalog=catalog)
-        suggestion = None if better is None else better.target
+        suggestion = _suggestion(verdict, target, policy, catalog or default_catalog())
     affected = () if params is None or target is None else params_affected(params, target)
     return msgspec.structs.replace(
         plain, previous=previous, suggestion=suggestion, params_affected=affected
     )
+
+
+def _suggestion(
+    verdict: Verdict, target: Resolution | None, policy: Policy, catalog: Catalog
+) -> str | None:
+    """Search for a suggestion; asked again of the same model it is answered from memory."""
+    wanted = tuple(one.need for one in verdict.findings)
+    memo = {} if target is None else target.memo
+    key = ("suggestion", wanted, policy, catalog)
+    if key not in memo:
+        better = suggest(Needs(wanted), avoid=verdict.target, policy=policy, catalog=catalog)
+        memo[key] = None if better is None else better.target
+    found: str | None = memo[key]
+    return found

@@ -166,6 +166,21 @@ def check_layers(layers: Any) -> None:
             raise InputError(f"{name}: parameters are an object, not {type(held).__name__}")
 
 
+def effective_params(layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parameters that hold: `/params` over `launch` over `defaultParams`.
+
+    One that is None in a later layer does not hold, whatever an earlier one says.
+    """
+    held: dict[str, Any] = {}
+    for layer in SOURCE_LAYERS:
+        for name, value in layers.get(layer, {}).items():
+            before = held.get(name)
+            if name in _NESTED and isinstance(before, Mapping) and isinstance(value, Mapping):
+                value = {**before, **value}
+            held[name] = value
+    return {name: value for name, value in held.items() if value is not None}
+
+
 def params_affected(
     layers: Mapping[str, Mapping[str, Any]], target: Resolution
 ) -> tuple[ParamAffected, ...]:

@@ -14,6 +14,44 @@ class Code(msgspec.Struct, frozen=True):
     remedy: str
 
 
+_POINT_OF_USE: Final = (
+    (
+        "MissingStreaming",
+        "An answer was to be streamed, and the model does not stream.",
+        "Ask for it whole, or switch.",
+    ),
+    (
+        "MissingToolCalling",
+        "The request has tools, and the model calls none.",
+        "Ask without tools, or switch.",
+    ),
+    (
+        "MissingStructuredOutput",
+        "The request asks for JSON, and the model is not held to it.",
+        "Ask without, turn emulation on, or switch.",
+    ),
+    (
+        "MissingMultimodal",
+        "A message has an image, audio, video or PDF that the model does not take.",
+        "Send text, or switch.",
+    ),
+    (
+        "MissingReasoning",
+        "The request asks for reasoning, and the model has none of its own.",
+        "Ask without, turn emulation on, or switch.",
+    ),
+    (
+        "ContextWindowTooSmall",
+        "The conversation is longer than the model's context window.",
+        "Shorten it, or switch.",
+    ),
+    (
+        "MissingPromptCaching",
+        "The request marks what to cache, and the model caches no prompts.",
+        "Ask without, or switch.",
+    ),
+)
+
 CODES: Final[tuple[Code, ...]] = (
     Code(
         "ProviderCapability/MissingCapability",
@@ -34,6 +72,52 @@ CODES: Final[tuple[Code, ...]] = (
         "`stud`: a warning",
         "Only use will show whether the model can do it.",
         "Probe the model, or state in `modelpact.toml` what you know.",
+    ),
+    Code(
+        "Subagent/ModelCapabilityMismatch",
+        "`stud`: a session that is spawned",
+        "The model chosen for a subagent lacks what its parent requires; nothing was sent.",
+        "Choose another model for it, or let it run on its parent's.",
+    ),
+    *(
+        Code(f"ProviderCapability/{name}", "`stud`: a turn, at the point of use", cause, remedy)
+        for name, cause, remedy in _POINT_OF_USE
+    ),
+    Code(
+        "Load/ContractVersionMismatch",
+        "`stud`: an extension of a session, when it is loaded",
+        "It was written for another version of the session contract. This is not about models.",
+        "Use a version of the extension that was written for this contract.",
+    ),
+    Code(
+        "Session/UnsupportedParams",
+        "a session's turn",
+        "Parameters do not apply on the model, and policy `unsupported_params` is `refuse`.",
+        "Set them to None in `/params`, or open the session with `drop`.",
+    ),
+    Code(
+        "Session/Busy",
+        "a session's turn",
+        "A turn is under way, and a session takes one at a time.",
+        "Wait for it, or spawn another session.",
+    ),
+    Code(
+        "Session/Closed",
+        "a session",
+        "It was closed in this process.",
+        "Resume it.",
+    ),
+    Code(
+        "Session/Moved",
+        "a session",
+        "Another process changed it meanwhile; nothing was written.",
+        "Resume it, and go on from where it is.",
+    ),
+    Code(
+        "Session/Unknown",
+        "a session that is resumed",
+        "No session of that name is in the store.",
+        "Look at which there are, and at whether it is the right store.",
     ),
     Code(
         "CAPABILITY_UNSUPPORTED",

@@ -1,0 +1,14 @@
+"""A session inside an agent: what it needs is negotiated first, and all of it is on the ledger."""
+
+import sys
+
+import modelpact as mp
+from modelpact.dispatch.models import Models
+from modelpact.providers.runtime import Runtime
+
+with mp.Ledger.open(f"sqlite:{sys.argv[1]}") as ledger:
+    models = Models(Runtime(ledger))
+    with mp.Session.open("mock/demo", ledger=ledger, models=models) as session:
+        session.attach({"name": "review", "needs": ["streaming:preferred"]})
+        print(session.send("Hello").text)
+        print(session.needs, "on", session.target)

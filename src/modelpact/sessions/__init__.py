@@ -1,0 +1,56 @@
+"""Sessions: a model in use, its required set, and every change of either negotiated first.
+
+May import everything beneath it; `cli` is built on it.
+"""
+
+from modelpact.sessions.errors import (
+    CapabilityMissing,
+    LoadError,
+    ParamsRefused,
+    SessionBusy,
+    SessionClosed,
+    SessionError,
+    SessionMoved,
+    SpawnRejected,
+    SwitchRejected,
+    UnknownSession,
+)
+from modelpact.sessions.extensions import (
+    ContextProvider,
+    Hook,
+    SecurityMode,
+    Stage,
+    StateMachine,
+)
+from modelpact.sessions.required import required_set
+from modelpact.sessions.session import Session, Switched
+from modelpact.sessions.state import Listed, list_sessions
+from modelpact.sessions.turn import Turn
+from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "CapabilityMissing",
+    "ContextProvider",
+    "ContractVersion",
+    "Hook",
+    "Listed",
+    "LoadError",
+    "ParamsRefused",
+    "SecurityMode",
+    "Session",
+    "SessionBusy",
+    "SessionClosed",
+    "SessionError",
+    "SessionMoved",
+    "SpawnRejected",
+    "Stage",
+    "StateMachine",
+    "SwitchRejected",
+    "Switched",
+    "Turn",
+    "UnknownSession",
+    "VersionRange",
+    "list_sessions",
+    "required_set",
+]

@@ -1,0 +1,161 @@
+"""The core of a session: the state in force, and the only ways in which it changes.
+
+A proposed state is negotiated first. Then it is put in force by one commit, with its events, or
+nothing is changed at all.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from modelpact.dispatch.models import Models
+from modelpact.ledger.event import Draft
+from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.store import LedgerUncertain
+from modelpact.needs.need import Needs
+from modelpact.negotiation.diagnose import diagnose
+from modelpact.negotiation.parameters import params_affected
+from modelpact.negotiation.verdict import Diagnostic
+from modelpact.sessions import state as rows
+from modelpact.sessions.errors import SessionClosed, SpawnRejected, SwitchRejected
+from modelpact.sessions.knowledge import Knowledge
+from modelpact.sessions.recording import (
+    Decision,
+    opening_payload,
+    record_change,
+    record_rejection,
+    required_payload,
+)
+from modelpact.sessions.state import Standing, State
+
+T = TypeVar("T")
+
+
+class Core:
+    """The state in force. `lock` is held by whoever changes it."""
+
+    def __init__(self, id: str, ledger: Ledger, models: Models, standing: Standing) -> None:
+        self.id = id
+        self.envelope = f"session/{id}"
+        self.ledger = ledger
+        self.models = models
+        self.knowledge = Knowledge(ledger, models)
+        self.standing = standing
+        self.lock = threading.RLock()
+        self.closed = False
+        self._unsure = False
+
+    def current(self) -> State:
+        """Return the state in force; raise where the session is closed."""
+        if self.closed:
+            raise SessionClosed(self.id)
+        if self._unsure:
+            self.standing = rows.load(self.ledger, self.id)
+            self._unsure = False
+        return self.standing.state
+
+    def start(self, target: str, parent: "Core | None") -> None:
+        """Put the first state in force, on a model that meets its required set."""
+        before = self.standing.state
+        provider = "" if parent is None else parent.standing.state.target.partition("/")[0]
+        state = before.on(self.knowledge.target(target, provider))
+        trigger = "start" if parent is None else "spawn"
+        decision = self.decide(trigger, state, self.standing.needs)
+        if not decision.verdict.ok:
+            teller, kind = (self, SwitchRejected) if parent is None else (parent, SpawnRejected)
+            teller.reject(decision, kind)
+
+        def work(tx: Transaction) -> str:
+            tx.open_envelope(self.envelope, "session", state.target)
+            cause = None
+            if parent is not None:
+                payload = {"session": self.id, "target": state.target}
+                spawned = Draft(parent.envelope, "session.spawned", payload, parent.standing.event)
+                cause = tx.append(spawned).id
+            opening = opening_payload(self.id, state, decision.needs)
+            opened = record_change(tx, self.envelope, decision, cause, "session.opened", opening)
+            rows.insert(tx, self.id, self.envelope, state, opened)
+            return opened
+
+        opened = self.write(work)
+        self.standing = Standing(state, decision.needs, opened, 1)
+
+    def decide(self, trigger: str, proposed: State, needs: Needs) -> Decision:
+        """Negotiate a proposed state; nothing is changed or recorded by that."""
+        before = self.standing.state
+        previous = before.target or None
+        moved = proposed.target != before.target or trigger in ("/model", "/provider")
+        self.knowledge.describe(proposed.target, anew=moved)
+        judged = self.knowledge.judge(needs, proposed.target, proposed.policy)
+        diagnostic = diagnose(
+            judged.verdict,
+            previous=previous,
+            params=proposed.layers,
+            target=judged.resolution,
+            policy=proposed.policy,
+            catalog=judged.catalog,
+        )
+        if diagnostic is None and moved:  # parameters are lost in silence nowhere
+            affected = params_affected(proposed.layers, judged.resolution)
+            if affected:
+                diagnostic = Diagnostic(proposed.target, (), previous, params_affected=affected)
+        return Decision(trigger, needs, judged, diagnostic, before.target)
+
+    def change(
+        self, trigger: str, proposed: State, needs: Needs, kind: str, payload: dict[str, Any]
+    ) -> Decision:
+        """Negotiate a proposed state; put it in force, or raise and leave all as it was."""
+        before = self.standing
+        decision = self.decide(trigger, proposed, needs)
+        if not decision.verdict.ok:
+            self.reject(decision, SwitchRejected)
+        if needs != before.needs:
+            payload = {**payload, "required": required_payload(needs)}
+
+        def work(tx: Transaction) -> Standing:
+            event = record_change(tx, self.envelope, decision, before.event, kind, payload)
+            return self._replaced(tx, Standing(proposed, needs, event, before.revision + 1))
+
+        self.standing = self.write(work)
+        return decision
+
+    def put(self, proposed: State, kind: str, payload: dict[str, Any]) -> None:
+        """Put a state in force that asks for nothing more than the one before."""
+        before = self.standing
+        needs = proposed.required()
+        if needs != before.needs:
+            payload = {**payload, "required": required_payload(needs)}
+
+        def work(tx: Transaction) -> Standing:
+            event = tx.append(Draft(self.envelope, kind, payload, before.event)).id
+            return self._replaced(tx, Standing(proposed, needs, event, before.revision + 1))
+
+        self.standing = self.write(work)
+
+    def note(self, kind: str, payload: dict[str, Any]) -> None:
+        """Append an event that changes nothing."""
+        self.ledger.append(Draft(self.envelope, kind, payload, self.standing.event))
+
+    def _replaced(self, tx: Transaction, after: Standing) -> Standing:
+        rows.replace(tx, self.id, after)
+        return after
+
+    def reject(self, decision: Decision, kind: type[SwitchRejected]) -> None:
+        """Record a negotiation that ended with a no, and raise it."""
+        assert decision.diagnostic is not None
+        cause = self.standing.event or None
+
+        def work(tx: Transaction) -> str:
+            tx.open_envelope(self.envelope, "session", decision.verdict.target)
+            return record_rejection(tx, self.envelope, decision, cause)
+
+        self.write(work)
+        raise kind(decision.verdict, decision.diagnostic, decision.trigger)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Do work on the ledger; where it is not known whether it was kept, look next time."""
+        try:
+            return self.ledger.write(work)
+        except LedgerUncertain:
+            self._unsure = True
+            raise

@@ -1,0 +1,165 @@
+"""What sessions raise. Each says on which axis it failed: when loading, or at run time."""
+
+from typing import Any, ClassVar, Final
+
+from modelpact.negotiation.parameters import ParamFinding
+from modelpact.negotiation.stud import wire
+from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.redaction import redact_text
+
+MISSING: Final = "ProviderCapability/MissingCapability"
+_POINT_OF_USE: Final = {
+    "streaming": "ProviderCapability/MissingStreaming",
+    "tool-calling": "ProviderCapability/MissingToolCalling",
+    "structured-output": "ProviderCapability/MissingStructuredOutput",
+    "json-object": "ProviderCapability/MissingStructuredOutput",
+    "multimodal": "ProviderCapability/MissingMultimodal",
+    "image-input": "ProviderCapability/MissingMultimodal",
+    "audio-input": "ProviderCapability/MissingMultimodal",
+    "video-input": "ProviderCapability/MissingMultimodal",
+    "pdf-input": "ProviderCapability/MissingMultimodal",
+    "reasoning": "ProviderCapability/MissingReasoning",
+    "context-window": "ProviderCapability/ContextWindowTooSmall",
+    "max-input": "ProviderCapability/ContextWindowTooSmall",
+    "prompt-caching": "ProviderCapability/MissingPromptCaching",
+}
+
+
+class SessionError(ModelpactError):
+    """Something that a session cannot do; `code` says what, `context` holds the particulars."""
+
+    axis: ClassVar[str] = "runtime"
+    """`runtime`: what a model can do; `load`: which contract an extension was written for."""
+
+    def __init__(self, code: str, message: str, context: dict[str, Any]) -> None:
+        self.code = code
+        self.context = context
+        super().__init__(message)
+
+
+class SwitchRejected(SessionError):
+    """A model does not have what the session requires; the session is as it was before."""
+
+    code_of: ClassVar[str] = MISSING
+
+    def __init__(self, verdict: Verdict, diagnostic: Diagnostic, trigger: str) -> None:
+        self.verdict = verdict
+        self.diagnostic = diagnostic
+        self.trigger = trigger
+        missing = [
+            {
+                "capability": wire(one.capability),
+                "requiredBy": list(one.required_by),
+                "reason": one.reason,
+            }
+            for one in diagnostic.missing
+        ]
+        lacks = "; ".join(
+            f"{one.capability} {one.message}, required by {', '.join(one.required_by) or 'you'}"
+            for one in diagnostic.missing
+        )
+        context = {
+            "target": diagnostic.target,
+            "previous": diagnostic.previous,
+            "trigger": trigger,
+            "missing": missing,
+        }
+        message = (
+            f"runtime capability: {trigger} rejected, {diagnostic.target} does not fit: {lacks}"
+        )
+        if diagnostic.previous:
+            message += f"; the session stays on {diagnostic.previous} as it was"
+        if diagnostic.suggestion:
+            message += f"; {diagnostic.suggestion} would do"
+        super().__init__(self.code_of, message, context)
+
+
+class SpawnRejected(SwitchRejected):
+    """The model chosen for a subagent lacks what its parent requires; nothing was sent."""
+
+    code_of = "Subagent/ModelCapabilityMismatch"
+
+
+class CapabilityMissing(SessionError):
+    """A capability was used that the model turned out not to have, or is known not to have."""
+
+    def __init__(self, target: str, capability: str, detail: str) -> None:
+        self.capability = capability
+        context = {"target": target, "capability": wire(capability), "detail": detail}
+        code = _POINT_OF_USE.get(capability, MISSING)
+        message = (
+            f"runtime capability: {target} cannot be asked this: {capability}: {detail}; "
+            "switch to a model that has it, or ask without it"
+        )
+        super().__init__(code, message, context)
+
+
+class ParamsRefused(SessionError):
+    """Parameters that do not apply on the model, where policy says to refuse; nothing was sent."""
+
+    def __init__(self, target: str, findings: tuple[ParamFinding, ...]) -> None:
+        self.findings = findings
+        listed = [
+            {"paramPath": list(one.path), "reason": redact_text(one.reason)} for one in findings
+        ]
+        told = "; ".join(f"{'.'.join(one.path)}: {redact_text(one.reason)}" for one in findings)
+        message = (
+            f"runtime capability: parameters do not apply on {target}, nothing was sent: {told}; "
+            'set them to None, or open the session with the policy unsupported_params = "drop"'
+        )
+        super().__init__("Session/UnsupportedParams", message, {"target": target, "params": listed})
+
+
+class LoadError(SessionError, InputError):
+    """An extension was written for another version of the contract; it was not loaded."""
+
+    axis = "load"
+
+    def __init__(self, extension: str, wanted: str, contract: str) -> None:
+        message = (
+            f"load-time contract version: {extension} is for contract {wanted}, this is "
+            f"{contract}; use a version of it that was written for this contract; "
+            "no other model would change that"
+        )
+        context = {"extension": extension, "wanted": wanted, "contract": contract}
+        super().__init__("Load/ContractVersionMismatch", message, context)
+
+
+class SessionBusy(SessionError):
+    """A turn is under way: a session takes one at a time."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            "Session/Busy", f"session {session}: wait for the turn that is under way", {}
+        )
+
+
+class SessionClosed(SessionError):
+    """The session was closed here; it can be resumed."""
+
+    def __init__(self, session: str) -> None:
+        message = f"session {session} is closed; Session.resume({session!r}, …) takes it up again"
+        super().__init__("Session/Closed", message, {"session": session})
+
+
+class SessionMoved(SessionError):
+    """Somebody else changed the session in the store meanwhile; nothing was written."""
+
+    def __init__(self, session: str) -> None:
+        message = (
+            f"session {session} was changed elsewhere, nothing was written here; "
+            "resume it to go on from where it is"
+        )
+        super().__init__("Session/Moved", message, {"session": session})
+
+
+class UnknownSession(SessionError, InputError):
+    """No session of that name is in the store."""
+
+    def __init__(self, session: object) -> None:
+        super().__init__(
+            "Session/Unknown",
+            f"no session {session!r:.80} in this store",
+            {"session": str(session)},
+        )

@@ -1,0 +1,132 @@
+"""What sessions write into the audit trail: payloads without secrets and without fractions."""
+
+from typing import Any
+
+import msgspec
+
+from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.event import Draft
+from modelpact.ledger.ledger import Transaction
+from modelpact.needs.need import Needs
+from modelpact.negotiation.stud import diagnostic_json, wire
+from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.sessions.knowledge import Judged
+from modelpact.sessions.state import State
+from modelpact.vocabulary.redaction import redact
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """A negotiation: what set it off, what was required of whom, and how it ended."""
+
+    trigger: str
+    needs: Needs
+    judged: Judged
+    diagnostic: Diagnostic | None
+    previous: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """How it ended."""
+        return self.judged.verdict
+
+
+def opening_payload(session: str, state: State, needs: Needs) -> dict[str, Any]:
+    """Return what a session starts with."""
+    return {
+        "session": session,
+        "target": state.target,
+        "params": told(state.layers),
+        "security": state.security.mode,
+        "policy": msgspec.to_builtins(state.policy),
+        "parent": state.parent,
+        "required": required_payload(needs),
+    }
+
+
+def required_payload(needs: Needs) -> dict[str, list[str]]:
+    """Return a required set, and who requires what; it stands in the events that change it."""
+    return {str(one): list(one.required_by) for one in needs}
+
+
+def record_decision(tx: Transaction, envelope: str, decision: Decision, cause: str | None) -> str:
+    """Append a negotiation, and what was wrong with the provider's own words; return its id."""
+    judged, verdict = decision.judged, decision.verdict
+    for one in judged.capped:
+        payload = {"target": verdict.target, **msgspec.structs.asdict(one)}
+        cause = tx.append(Draft(envelope, "capability.capped", told(payload), cause)).id
+    if judged.problem:
+        payload = {"target": verdict.target, "problem": judged.problem}
+        cause = tx.append(Draft(envelope, "capability.undescribed", told(payload), cause)).id
+    payload = {
+        "trigger": decision.trigger,
+        "target": verdict.target,
+        "answer": verdict.answer,
+        "needs": len(decision.needs),
+        "notes": list(verdict.notes),
+    }
+    return tx.append(Draft(envelope, "negotiation.decided", payload, cause)).id
+
+
+def record_rejection(tx: Transaction, envelope: str, decision: Decision, cause: str | None) -> str:
+    """Append a negotiation that ended with a no, and its diagnostic."""
+    decided = record_decision(tx, envelope, decision, cause)
+    payload = {"trigger": decision.trigger, "diagnostic": diagnostic_payload(decision)}
+    return tx.append(Draft(envelope, "session.rejected", payload, decided)).id
+
+
+def record_change(
+    tx: Transaction,
+    envelope: str,
+    decision: Decision,
+    cause: str | None,
+    kind: str,
+    payload: dict[str, Any],
+) -> str:
+    """Append a negotiation that ended with a yes, the change, and what was given up for it."""
+    decided = record_decision(tx, envelope, decision, cause)
+    if decision.diagnostic is not None:
+        payload = {**payload, "diagnostic": diagnostic_payload(decision)}
+    changed = tx.append(Draft(envelope, kind, payload, decided)).id
+    lost = [one for one in decision.verdict.warnings if one.outcome == "preferred-unmet"]
+    if lost:
+        downgrade = {
+            "target": decision.verdict.target,
+            "previous": decision.previous,
+            "lost": [
+                {"capability": wire(one.capability), "requiredBy": list(one.need.required_by)}
+                for one in lost
+            ],
+        }
+        tx.append(Draft(envelope, "session.downgraded", downgrade, changed))
+    return changed
+
+
+def diagnostic_payload(decision: Decision) -> dict[str, Any]:
+    """Return a diagnostic with the seed's fields, and the warnings of its verdict."""
+    assert decision.diagnostic is not None
+    plain = diagnostic_json(decision.diagnostic)
+    plain["warnings"] = [
+        {"name": wire(one.capability), "reason": one.outcome} for one in decision.verdict.warnings
+    ]
+    for one in plain.get("paramsAffected", ()):
+        one["currentValue"] = _plain(one["currentValue"], 0)  # it is redacted already
+    return plain
+
+
+def told(value: Any) -> Any:
+    """Return a value as an event may hold it: redacted, and fractions as text."""
+    return _plain(redact(value), 0)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > LARGEST):
+        return repr(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if depth > 32:
+        return "…"
+    if isinstance(value, dict):
+        return {str(name): _plain(one, depth + 1) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, depth + 1) for one in value]
+    return value

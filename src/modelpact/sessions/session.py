@@ -1,0 +1,412 @@
+"""Sessions: a model in use, what is required of it, and every change of either negotiated first."""
+
+import re
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from modelpact.conversation.message import Message, TextBlock
+from modelpact.conversation.response import StreamEvent
+from modelpact.dispatch.models import Models
+from modelpact.ledger.ledger import Ledger
+from modelpact.needs.need import Needs
+from modelpact.negotiation.parameters import effective_params, params_affected
+from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
+from modelpact.sessions import state as rows
+from modelpact.sessions.core import Core
+from modelpact.sessions.errors import (
+    SessionBusy,
+)
+from modelpact.sessions.extensions import (
+    ContextProvider,
+    Hook,
+    SecurityMode,
+    StateMachine,
+    load,
+    load_all,
+    read,
+)
+from modelpact.sessions.loop import await_call, call, follow
+from modelpact.sessions.params import check_params
+from modelpact.sessions.recording import told
+from modelpact.sessions.state import History, Standing, State
+from modelpact.sessions.turn import Asking, Turn
+from modelpact.vocabulary.errors import InputError, brief
+
+Said = str | Message | Iterable[str | Message]
+T = TypeVar("T")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """A change that was accepted; the diagnostic says what is to know of it, if anything is."""
+
+    target: str
+    previous: str
+    verdict: Verdict
+    diagnostic: Diagnostic | None = None
+
+
+class Session:
+    """A session. Make one with `Session.open`, take one up again with `Session.resume`.
+
+    Safe to use from many threads; one turn at a time.
+    """
+
+    def __init__(self, core: Core, history: History) -> None:
+        self._core = core
+        self._history = history
+        self._talking = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        target: str,
+        *,
+        ledger: Ledger,
+        models: Models,
+        default_params: Mapping[str, Any] | None = None,
+        launch: Mapping[str, Any] | None = None,
+        machine: StateMachine | Mapping[str, Any] | None = None,
+        context_providers: Iterable[ContextProvider] = (),
+        hooks: Iterable[Hook] = (),
+        security: SecurityMode = SecurityMode(),  # noqa: B008
+        policy: Policy = Policy(),  # noqa: B008
+        id: str | None = None,
+    ) -> "Session":
+        """Start a session on a model that meets its required set, or raise `SwitchRejected`."""
+        if not isinstance(policy, Policy):
+            raise InputError(f"policy is a Policy, not {brief(policy)}")
+        state = State(
+            "",
+            {
+                "defaultParams": check_params(default_params, "defaultParams"),
+                "launch": check_params(launch, "launch"),
+            },
+            None if machine is None else load(StateMachine, machine),
+            load_all(ContextProvider, context_providers),
+            load_all(Hook, hooks),
+            read(SecurityMode, security),
+            policy,
+        )
+        return cls._begin(target, state, ledger, models, id)
+
+    @classmethod
+    def _begin(
+        cls,
+        target: str,
+        state: State,
+        ledger: Ledger,
+        models: Models,
+        id: str | None,
+        parent: Core | None = None,
+    ) -> "Session":
+        name = secrets.token_hex(8) if id is None else id
+        if not isinstance(name, str) or not _ID.fullmatch(name):
+            raise InputError(f"id: 1 to 64 letters, digits, . _ and -, not {brief(id)}")
+        core = Core(name, ledger, models, Standing(state, state.required(), "", 1))
+        core.start(target, parent)
+        return cls(core, History())
+
+    @classmethod
+    def resume(cls, id: str, *, ledger: Ledger, models: Models) -> "Session":
+        """Take a session up as it was last committed; extensions come from the store with it."""
+        standing = rows.load(ledger, id)
+        state = standing.state
+        if state.machine is not None:
+            load(StateMachine, state.machine)
+        load_all(ContextProvider, state.context_providers)
+        load_all(Hook, state.hooks)
+        session = cls(Core(id, ledger, models, standing), rows.load_history(ledger, id))
+        payload = {"target": state.target, "unanswered": len(session.unanswered)}
+        session._core.note("session.resumed", payload)
+        return session
+
+    @property
+    def id(self) -> str:
+        """The session's name."""
+        return self._core.id
+
+    @property
+    def envelope(self) -> str:
+        """The envelope of its events: `session/ID`."""
+        return self._core.envelope
+
+    @property
+    def target(self) -> str:
+        """The `provider/model` in use."""
+        return self._core.standing.state.target
+
+    @property
+    def needs(self) -> Needs:
+        """The required set; each need says who requires it."""
+        return self._core.standing.needs
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that hold: `/params` over `launch` over `defaultParams`."""
+        return effective_params(self._core.standing.state.layers)
+
+    @property
+    def layers(self) -> dict[str, dict[str, Any]]:
+        """The parameters by layer."""
+        return {name: dict(held) for name, held in self._core.standing.state.layers.items()}
+
+    @property
+    def machine(self) -> StateMachine | None:
+        """The attached state machine."""
+        return self._core.standing.state.machine
+
+    @property
+    def context_providers(self) -> tuple[ContextProvider, ...]:
+        """The active context providers."""
+        return self._core.standing.state.context_providers
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The active hooks."""
+        return self._core.standing.state.hooks
+
+    @property
+    def security(self) -> SecurityMode:
+        """The security mode."""
+        return self._core.standing.state.security
+
+    @property
+    def policy(self) -> Policy:
+        """What to do about what is not known or not there."""
+        return self._core.standing.state.policy
+
+    @property
+    def parent(self) -> str:
+        """The session that spawned this one, or nothing."""
+        return self._core.standing.state.parent
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What was said and answered; this is what a model is sent with the next question."""
+        return self._history.messages
+
+    @property
+    def unanswered(self) -> tuple[Message, ...]:
+        """Messages that got no answer: the call failed, or the process ended. Kept, not sent."""
+        return self._history.unanswered
+
+    def switch_model(self, target: str) -> Switched:
+        """Switch to `provider/model`, or to a model of the provider in use (`/model`)."""
+        with self._core.lock:
+            provider = self._core.current().target.partition("/")[0]
+            return self._switch("/model", self._core.knowledge.target(target, provider))
+
+    def switch_provider(self, name: str) -> Switched:
+        """Switch to a provider's current choice model (`/provider`).
+
+        That is the model this session last used there; else what the configuration names there
+        first; else the cheapest well-known model that meets the needs.
+        """
+        with self._core.lock:
+            state, knowledge = self._core.current(), self._core.knowledge
+            provider = knowledge.provider(name)
+            used = state.choices.get(provider)
+            wanted = f"{provider}/{used}" if used else ""
+            return self._switch(
+                "/provider", wanted or knowledge.choice(provider, self.needs, state.policy)
+            )
+
+    def _switch(self, trigger: str, target: str) -> Switched:
+        payload = {"target": target, "previous": self.target, "trigger": trigger}
+        proposed = self._core.standing.state.on(target)
+        return self._change(trigger, proposed, self.needs, "session.switched", payload)
+
+    def attach(self, machine: StateMachine | Mapping[str, Any]) -> Switched:
+        """Attach a state machine, in place of one that is; the model in use must fit it."""
+        loaded = load(StateMachine, machine)
+        payload = {"machine": loaded.name, "contract": loaded.contract}
+        with self._core.lock:
+            proposed = msgspec.structs.replace(self._core.current(), machine=loaded)
+            needs = proposed.required()
+            return self._change("/sm attach", proposed, needs, "session.attached", payload)
+
+    def detach(self) -> None:
+        """Detach the state machine; what it required is required no longer."""
+        with self._core.lock:
+            state = self._core.current()
+            if state.machine is None:
+                raise InputError("no state machine is attached")
+            proposed = msgspec.structs.replace(state, machine=None)
+            self._core.put(proposed, "session.detached", {"machine": state.machine.name})
+
+    def reload(
+        self,
+        *,
+        context_providers: Iterable[ContextProvider] | None = None,
+        hooks: Iterable[Hook] | None = None,
+    ) -> Switched:
+        """Replace the context providers or the hooks; the model in use must fit them."""
+        changes: dict[str, Any] = {}
+        if context_providers is not None:
+            changes["context_providers"] = load_all(ContextProvider, context_providers)
+        if hooks is not None:
+            changes["hooks"] = load_all(Hook, hooks)
+        with self._core.lock:
+            proposed = msgspec.structs.replace(self._core.current(), **changes)
+            payload = {
+                "contextProviders": [one.name for one in proposed.context_providers],
+                "hooks": [one.name for one in proposed.hooks],
+            }
+            needs = proposed.required()
+            return self._change("reload", proposed, needs, "session.reloaded", payload)
+
+    def _change(
+        self, trigger: str, proposed: State, needs: Needs, kind: str, payload: dict[str, Any]
+    ) -> Switched:
+        done = self._core.change(trigger, proposed, needs, kind, payload)
+        return Switched(proposed.target, done.previous, done.verdict, done.diagnostic)
+
+    def set_params(self, params: Mapping[str, Any]) -> tuple[ParamAffected, ...]:
+        """Set parameters in the layer `/params`; return those that do not apply on the model."""
+        given = check_params(params, "/params")
+        with self._core.lock:
+            state = self._core.current()
+            held = {**state.layers.get("/params", {}), **check_params(given, "/params")}
+            return self._put_params(state, held, {"set": told(given)})
+
+    def unset_params(self, names: Iterable[str]) -> tuple[ParamAffected, ...]:
+        """Take parameters out of the layer `/params`; those of the layers beneath hold again."""
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        with self._core.lock:
+            state = self._core.current()
+            held = state.layers.get("/params", {})
+            for name in wanted:
+                if name not in held:
+                    known = ", ".join(held) or "nothing"
+                    raise InputError(f"/params: {brief(name)} is not set; set is {known}")
+            left = {name: one for name, one in held.items() if name not in wanted}
+            return self._put_params(state, left, {"unset": list(wanted)})
+
+    def _put_params(
+        self, state: State, held: dict[str, Any], payload: dict[str, Any]
+    ) -> tuple[ParamAffected, ...]:
+        layers = {**state.layers, "/params": held}
+        self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
+        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
+        return params_affected(layers, resolution)
+
+    def fit(self, target: str) -> Verdict:
+        """Say how a model would fit; nothing is asked, changed or recorded."""
+        wanted = self._core.knowledge.target(target, self.target.partition("/")[0])
+        return self._core.knowledge.judge(self.needs, wanted, self.policy).verdict
+
+    def spawn(
+        self,
+        target: str | None = None,
+        *,
+        launch: Mapping[str, Any] | None = None,
+        machine: StateMachine | Mapping[str, Any] | None = None,
+        context_providers: Iterable[ContextProvider] = (),
+        hooks: Iterable[Hook] = (),
+        id: str | None = None,
+    ) -> "Session":
+        """Start a subagent: it inherits the required set, the parameters, security and policy.
+
+        What is handed in adds to that. A model that does not fit is `SpawnRejected`.
+        """
+        with self._core.lock:
+            state = self._core.current()
+            layers = dict(state.layers)
+            if launch is not None:
+                layers["launch"] = check_params(launch, "launch")
+            child = State(
+                "",
+                layers,
+                None if machine is None else load(StateMachine, machine),
+                load_all(ContextProvider, context_providers),
+                load_all(Hook, hooks),
+                state.security,
+                state.policy,
+                tuple(self.needs),
+                self.id,
+            )
+            wanted = state.target if target is None else target
+            return Session._begin(
+                wanted, child, self._core.ledger, self._core.models, id, self._core
+            )
+
+    def send(self, said: Said) -> Turn:
+        """Ask the model and wait for its answer, with or without a running loop in this thread."""
+        return call(self._whole(_messages(said)))
+
+    async def asend(self, said: Said) -> Turn:
+        """Ask the model and await its answer."""
+        return await await_call(self._whole(_messages(said)))
+
+    async def stream(self, said: Said) -> AsyncGenerator[StreamEvent | Turn, None]:
+        """Ask the model and yield its answer as it comes; the last thing is the turn."""
+        async with aclosing(follow(self._turn(_messages(said), streaming=True))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _whole(self, messages: tuple[Message, ...]) -> Turn:
+        turn: StreamEvent | Turn | None = None
+        async for piece in self._turn(messages, streaming=False):
+            turn = piece
+        assert isinstance(turn, Turn)
+        return turn
+
+    async def _turn(
+        self, messages: tuple[Message, ...], *, streaming: bool
+    ) -> AsyncGenerator[StreamEvent | Turn, None]:
+        self._core.current()
+        if not self._talking.acquire(blocking=False):
+            raise SessionBusy(self.id)
+        asking = Asking(self._core, self._history)
+        try:
+            async with aclosing(asking.run(messages, streaming=streaming)) as pieces:
+                async for piece in pieces:
+                    self._history = asking.history
+                    yield piece
+        finally:
+            self._history = asking.history
+            self._talking.release()
+
+    def close(self) -> None:
+        """Close the session here; it stays in the store and can be resumed."""
+        with self._core.lock:
+            if not self._core.closed:
+                self._core.closed = True
+                self._core.note("session.closed", {"target": self.target})
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+def _messages(said: Said) -> tuple[Message, ...]:
+    """Return messages, checked: the last one is the user's or a tool's."""
+    listed = [said] if isinstance(said, (str, Message)) else said
+    if isinstance(listed, (bytes, Mapping)) or not isinstance(listed, Iterable):
+        raise InputError(f"expected a text, a Message or several, not {brief(said)}")
+    found: list[Message] = []
+    for one in listed:
+        if isinstance(one, str):
+            if not one.strip():
+                raise InputError("there is nothing to send: the text is empty")
+            one = Message("user", (TextBlock(one),))
+        if not isinstance(one, Message):
+            raise InputError(f"a message is a text or a Message, not {brief(one)}")
+        found.append(one)
+    if not found or found[-1].role not in ("user", "tool"):
+        raise InputError("the last message must be the user's or a tool's: a model answers it")
+    return tuple(found)

@@ -1,0 +1,178 @@
+"""What a session is, and its rows in the store."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.conversation.message import Message
+from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.reader import Reader
+from modelpact.needs.need import Need, Needs
+from modelpact.negotiation.verdict import Policy
+from modelpact.sessions.errors import SessionMoved, UnknownSession
+from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
+from modelpact.sessions.required import required_set
+from modelpact.vocabulary.errors import InputError
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything of a session that a trigger may change; it is replaced whole or not at all."""
+
+    target: str
+    layers: dict[str, dict[str, Any]] = {}
+    machine: StateMachine | None = None
+    context_providers: tuple[ContextProvider, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    security: SecurityMode = SecurityMode()
+    policy: Policy = Policy()
+    inherited: tuple[Need, ...] = ()
+    """What the parent of a subagent required when it was spawned."""
+    parent: str = ""
+    choices: dict[str, str] = {}
+    """The model that was last used at each provider."""
+
+    def required(self) -> Needs:
+        """Compute the required set."""
+        return required_set(
+            self.machine, self.context_providers, self.hooks, self.security, self.inherited
+        )
+
+    def on(self, target: str) -> "State":
+        """Return the state with another model in use."""
+        provider, _, model = target.partition("/")
+        return msgspec.structs.replace(
+            self, target=target, choices={**self.choices, provider: model}
+        )
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The state in force, its required set, and the event that put it in force."""
+
+    state: State
+    needs: Needs
+    event: str
+    revision: int
+
+
+class History(msgspec.Struct, frozen=True):
+    """What was said: the turns that were answered, and the messages that were not."""
+
+    messages: tuple[Message, ...] = ()
+    unanswered: tuple[Message, ...] = ()
+    rows: int = 0
+    turns: int = 0
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A session in the store: times are in nanoseconds since 1970."""
+
+    id: str
+    target: str
+    parent: str
+    messages: int
+    created: int
+    updated: int
+
+
+_STATE: Final = msgspec.json.Decoder(State)
+_MESSAGE: Final = msgspec.json.Decoder(Message)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def insert(tx: Transaction, session: str, envelope: str, state: State, event: str) -> None:
+    """Put a new session in; it must not be there yet."""
+    if tx.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)):
+        raise InputError(f"there is a session {session} already: resume it, or choose another id")
+    tx.execute(
+        "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (session, envelope, _encode(state).decode(), event, 1, tx.now, tx.now),
+    )
+
+
+def replace(tx: Transaction, session: str, standing: Standing) -> None:
+    """Put another state in force, unless somebody else has done so meanwhile."""
+    changed = tx.changed(
+        "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? "
+        "WHERE id = ? AND revision = ?",
+        (
+            _encode(standing.state).decode(),
+            standing.event,
+            standing.revision,
+            tx.now,
+            session,
+            standing.revision - 1,
+        ),
+    )
+    if not changed:
+        raise SessionMoved(session)
+
+
+def load(reader: Reader, session: str) -> Standing:
+    """Return the state of a session as it was last committed."""
+    rows = reader.read("SELECT state, event, revision FROM sessions WHERE id = ?", (session,))
+    if not rows:
+        raise UnknownSession(session)
+    state = _STATE.decode(rows[0][0])
+    return Standing(state, state.required(), rows[0][1], rows[0][2])
+
+
+def load_history(reader: Reader, session: str) -> History:
+    """Return what was said in a session."""
+    rows = reader.read(
+        "SELECT turn, answered, message FROM session_messages WHERE session = ? ORDER BY number",
+        (session,),
+    )
+    said = [(answered, _MESSAGE.decode(message)) for _, answered, message in rows]
+    return History(
+        tuple(message for answered, message in said if answered),
+        tuple(message for answered, message in said if not answered),
+        len(rows),
+        max((row[0] for row in rows), default=0),
+    )
+
+
+def ask(tx: Transaction, session: str, history: History, messages: tuple[Message, ...]) -> None:
+    """Keep messages before they are sent; they stand as unanswered until they are answered."""
+    count = tx.execute("SELECT COUNT(*) FROM session_messages WHERE session = ?", (session,))
+    if count[0][0] != history.rows:
+        raise SessionMoved(session)
+    _add(tx, session, history.rows, history.turns + 1, 0, messages)
+
+
+def answer(tx: Transaction, session: str, history: History, message: Message) -> None:
+    """Keep an answer; its turn is answered. `history` is the one with the question."""
+    tx.execute(
+        "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
+        (session, history.turns),
+    )
+    _add(tx, session, history.rows, history.turns, 1, (message,))
+
+
+def _add(
+    tx: Transaction,
+    session: str,
+    after: int,
+    turn: int,
+    answered: int,
+    messages: tuple[Message, ...],
+) -> None:
+    for number, message in enumerate(messages, after + 1):
+        tx.execute(
+            "INSERT INTO session_messages VALUES (?, ?, ?, ?, ?)",
+            (session, number, turn, answered, _encode(message).decode()),
+        )
+    tx.execute("UPDATE sessions SET updated = ? WHERE id = ?", (tx.now, session))
+
+
+def list_sessions(reader: Reader, limit: int = 20) -> list[Listed]:
+    """Return the sessions of a store, those that were used last first."""
+    rows = reader.read(
+        "SELECT id, state, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id), "
+        "created, updated FROM sessions s ORDER BY updated DESC, id LIMIT ?",
+        (limit,),
+    )
+    found = []
+    for name, text, messages, created, updated in rows:
+        state = _STATE.decode(text)
+        found.append(Listed(name, state.target, state.parent, messages, created, updated))
+    return found

@@ -1,0 +1,143 @@
+"""What the tests of sessions share: models of which everything is known, and how to open one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from modelpact.catalog.catalog import Catalog, Overlay
+from modelpact.catalog.facts import Price
+from modelpact.dispatch.models import Models
+from modelpact.ledger import Event, Ledger, export_lines, verify_export
+from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import ModelPort
+from modelpact.providers.runtime import Runtime
+from modelpact.sessions import Session
+from tests.conftest import catalog, fact, lineage
+
+FULL: dict[str, Any] = {
+    "streaming": True,
+    "tool_calling": True,
+    "structured_output": True,
+    "json_object": True,
+    "reasoning": True,
+    "prompt_caching": True,
+    "image_input": True,
+    "audio_input": True,
+    "video_input": True,
+    "context_window": 200_000,
+    "max_output": 8_000,
+    "temperature": True,
+    "top_k": True,
+    "stop_sequences": True,
+}
+LACKING: dict[str, dict[str, Any]] = {
+    "streaming": {"streaming": False},
+    "toolCalling": {"tool_calling": False},
+    "structuredOutput": {"structured_output": False},
+    "multimodal": {"image_input": False, "audio_input": False, "video_input": False},
+    "reasoning": {"reasoning": False},
+    "contextWindow": {"context_window": 7_999},
+    "promptCaching": {"prompt_caching": False},
+}
+"""The seven capabilities of seed 000, and a model that lacks each."""
+NEED = {
+    "streaming": "streaming",
+    "toolCalling": "tool-calling",
+    "structuredOutput": "structured-output",
+    "multimodal": "multimodal",
+    "reasoning": "reasoning",
+    "contextWindow": "context-window>=8000",
+    "promptCaching": "prompt-caching",
+}
+PROVIDERS = ("openai", "anthropic", "vllm")
+
+
+def small_catalog(**models: Mapping[str, Any]) -> Catalog:
+    """`openai/gpt-full` has everything; others are named with what differs: `no_tools={…}`."""
+    price = Price(input=1, output=1)
+    facts = [fact("openai/gpt-suggested", price, seed=True)]
+    listed = {"gpt-full": {}, **{f"gpt-{name}": said for name, said in models.items()}}
+    overlay = {
+        (provider, model): Overlay({**FULL, **said}, "test.toml")
+        for provider in ("openai", "anthropic")
+        for model, said in listed.items()
+    }
+    rules = """
+[[rules]]
+match = { kind = "exact", model = "gpt-suggested" }
+caps.tool_calling = true
+caps.streaming = true
+caps.structured_output = true
+caps.reasoning = true
+caps.prompt_caching = true
+caps.context_window = 400000
+caps.input_modalities = ["text", "image"]
+caps.output_modalities = ["text"]
+"""
+    return catalog(rules, lineage("one", *facts), lineage("two", *facts), overlay=overlay)
+
+
+def models_of(ledger: Ledger, known: Catalog | None = None, **ports: ModelPort) -> Models:
+    """Models that are called through mocks, unless a port is given."""
+    all_ports: dict[str, ModelPort] = {name: MockProvider() for name in PROVIDERS}
+    return Models(
+        Runtime(ledger),
+        catalog=known or small_catalog(),
+        ports={**all_ports, **ports},
+        environment={},
+    )
+
+
+def opened(
+    ledger: Ledger,
+    target: str = "openai/gpt-full",
+    *,
+    known: Catalog | None = None,
+    ports: Mapping[str, ModelPort] | None = None,
+    **how: Any,
+) -> Session:
+    """Open a session among the small catalog's models."""
+    return Session.open(
+        target, ledger=ledger, models=models_of(ledger, known, **(ports or {})), **how
+    )
+
+
+def seen(session: Session) -> tuple[Any, ...]:
+    """Everything of a session that a trigger may change."""
+    return (
+        session.target,
+        session.needs,
+        session.params,
+        session.layers,
+        session.machine,
+        session.context_providers,
+        session.hooks,
+        session.security,
+        session.policy,
+        session.messages,
+        session.unanswered,
+    )
+
+
+def stored(ledger: Ledger, session: Session) -> list[tuple[Any, ...]]:
+    """The session's rows in the store, but for the times."""
+    sql = "SELECT state, event, revision FROM sessions WHERE id = ?"
+    said = "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
+    return [*ledger.read(sql, (session.id,)), *ledger.read(said, (session.id,))]
+
+
+def trail(ledger: Ledger, session: Session) -> list[Event]:
+    """The session's events; they must hold together, and every cause must be there."""
+    assert verify_export(export_lines(ledger, session.envelope)).ok
+    events = ledger.events(session.envelope)
+    for event in events[1:]:
+        assert event.cause is not None, event.type
+        assert ledger.event(event.cause) is not None
+    return events
+
+
+def types(ledger: Ledger, session: Session) -> list[str]:
+    return [one.type for one in trail(ledger, session)]
+
+
+def last(ledger: Ledger, session: Session, kind: str) -> Event:
+    return next(one for one in reversed(trail(ledger, session)) if one.type == kind)

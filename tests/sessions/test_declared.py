@@ -1,0 +1,166 @@
+"""What providers declare of themselves is untrusted: verified, capped, audited, or ignored."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from modelpact.conversation.request import Request
+from modelpact.conversation.response import Response
+from modelpact.ledger import Ledger
+from modelpact.providers.mock import MockProvider
+from modelpact.sessions import ContextProvider, Session, SwitchRejected, declared
+from tests.conftest import catalog, fact, lineage
+from tests.sessions.support import NEED, last, opened, small_catalog, types
+
+UNLISTED = "openai/nobody-lists-this"
+
+
+class Describing(MockProvider):
+    """A provider that says something of its models: a value, or what a function gives."""
+
+    def __init__(self, said: Any) -> None:
+        super().__init__()
+        self.said = said
+        self.asked: list[str] = []
+
+    def describe_capabilities(self, model: str) -> Any:
+        self.asked.append(model)
+        return self.said(model) if callable(self.said) else self.said
+
+
+def needing(*needs: str) -> list[ContextProvider]:
+    return [ContextProvider("x", needs=needs)]
+
+
+def at(ledger: Ledger, said: Any, **how: Any) -> tuple[Session, Describing]:
+    port = Describing(said)
+    return opened(ledger, "anthropic/gpt-full", ports={"openai": port}, **how), port
+
+
+def test_it_is_asked_on_every_switch(ledger: Ledger) -> None:
+    """Flow: "describeCapabilities(small-gpt)"."""
+    session, port = at(ledger, {})
+    for _ in range(2):
+        session.switch_model("openai/gpt-full")
+    session.fit("openai/gpt-full")
+    session.attach({"name": "sm"})
+    assert port.asked == ["gpt-full", "gpt-full"]
+
+
+def test_a_declaration_fills_what_nobody_knows_and_is_labelled(ledger: Ledger) -> None:
+    """ "Core treats declarations as hints"."""
+    session, _ = at(ledger, {"toolCalling": True, "contextWindow": 64_000})
+    session.reload(context_providers=needing("tools", "context>=60k"))
+    verdict = session.switch_model(UNLISTED).verdict
+    assert [one.outcome for one in verdict.findings] == ["met", "met"]
+    assert verdict.answer == "labelled"
+    assert "only its provider says that it has context-window, tool-calling" in verdict.notes[-1]
+    with pytest.raises(SwitchRejected):
+        session.reload(context_providers=needing("context>=65k"))
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "beyond"),
+    [
+        ({"contextWindow": 2_000_000}, "contextWindow", "context>=300k"),
+        ({"multimodal": {"video": True}}, "video-input", "video-input"),
+    ],
+)
+def test_overstatement_is_capped_and_audited(
+    ledger: Ledger, said: Any, name: str, beyond: str
+) -> None:
+    """Security: "verifies them against known values where possible (contextWindow, multimodal)"."""
+    known = small_catalog(still={"video_input": False})
+    port = Describing(said)
+    session = opened(ledger, "anthropic/gpt-full", known=known, ports={"openai": port})
+    session.switch_model("openai/gpt-still")
+    capped = last(ledger, session, "capability.capped").payload
+    assert capped["target"] == "openai/gpt-still"
+    expected = (2_000_000, 200_000) if name == "contextWindow" else ("native", "unsupported")
+    assert (capped["declared"], capped["known"]) == expected
+    with pytest.raises(SwitchRejected):
+        session.reload(context_providers=needing(beyond))
+
+
+@pytest.mark.parametrize("name", ["streaming", "toolCalling", "structuredOutput", "reasoning"])
+def test_what_is_known_to_be_missing_is_not_talked_into_being(ledger: Ledger, name: str) -> None:
+    known = small_catalog(
+        weak=dict.fromkeys(("streaming", "tool_calling", "structured_output", "reasoning"), False)
+    )
+    session = opened(
+        ledger,
+        "anthropic/gpt-full",
+        known=known,
+        ports={"openai": Describing({name: True})},
+        context_providers=needing(NEED[name]),
+    )
+    with pytest.raises(SwitchRejected):
+        session.switch_model("openai/gpt-weak")
+    assert last(ledger, session, "capability.capped").payload["known"] == "unsupported"
+
+
+def test_a_lower_window_holds_unless_the_operator_says_otherwise(ledger: Ledger) -> None:
+    facts = [fact("openai/gpt-public", context_window=200_000, tool_calling=True)]
+    known = catalog("", lineage("one", *facts), lineage("two", *facts))
+    port = Describing({"contextWindow": 16_000})
+    session = opened(ledger, "openai/gpt-public", known=known, ports={"openai": port})
+    with pytest.raises(SwitchRejected):
+        session.reload(context_providers=needing("context>=100k"))
+    stated = opened(ledger, "openai/gpt-full", ports={"openai": port})
+    stated.reload(context_providers=needing("context>=100k"))
+
+
+def raises(_: str) -> Any:
+    raise RuntimeError("boom " + "-".join(("sk", "proj", "0123456789abcdefghij")))
+
+
+async def crashes_later(_: str) -> Any:
+    await asyncio.sleep(0)
+    raise ValueError("later")
+
+
+async def hangs(_: str) -> Any:
+    await asyncio.sleep(60)
+
+
+NONSENSE = [
+    *("text", 17, [1], {"contextWindow": -1}, {"contextWindow": True}, {"streaming": "maybe"}),
+    *({"warpDrive": True}, {"multimodal": {"smell": True}}, {"contextWindow": 10**40}),
+    *({1: True}, raises, crashes_later, hangs, lambda _: time.sleep(30)),
+]
+
+
+@pytest.mark.parametrize("said", NONSENSE, ids=[str(number) for number in range(len(NONSENSE))])
+def test_a_provider_that_lies_or_crashes_while_describing_itself_is_silent(
+    ledger: Ledger, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declared, "SECONDS", 0.1)
+    session, _ = at(ledger, said)
+    session.switch_model("openai/gpt-full")
+    told = last(ledger, session, "capability.undescribed").payload
+    assert told["target"] == "openai/gpt-full"
+    assert told["problem"]
+    assert "0123456789abcdefghij" not in told["problem"]
+    assert session.send("Hello").text == "You said: Hello"
+
+
+async def describes(_: str) -> Any:
+    return {"reasoning": True}
+
+
+@pytest.mark.parametrize("said", [None, {}, {"streaming": "probed"}, describes])
+def test_saying_nothing_is_no_problem(ledger: Ledger, said: Any) -> None:
+    session, _ = at(ledger, said)
+    session.switch_model("openai/gpt-full")
+    assert "capability.undescribed" not in types(ledger, session)
+
+
+def test_a_declaration_does_not_stop_a_call(ledger: Ledger) -> None:
+    class Both(Describing):
+        async def complete(self, request: Request) -> Response:
+            return await super().complete(request)
+
+    session = opened(ledger, UNLISTED, ports={"openai": Both({"toolCalling": True})})
+    assert session.send("Hello").text == "You said: Hello"

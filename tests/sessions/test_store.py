@@ -1,0 +1,234 @@
+"""Sessions in either store: resumed as they were last committed, also after kill -9."""
+
+from typing import Any
+
+import pytest
+
+from modelpact import Policy
+from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.response import Response
+from modelpact.ledger import Event, Ledger, LedgerUncertain, Transaction
+from modelpact.providers.mock import MockProvider
+from modelpact.sessions import (
+    ContextProvider,
+    Hook,
+    LoadError,
+    SecurityMode,
+    Session,
+    SessionClosed,
+    SessionMoved,
+    Stage,
+    StateMachine,
+    UnknownSession,
+    list_sessions,
+)
+from tests.ledger.support import KILLED, finished, process
+from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, trail
+
+MACHINE = StateMachine("review", (Stage("draft", ("streaming:preferred",)),))
+
+
+def test_everything_comes_back(either: Ledger) -> None:
+    call = Response((ToolUseBlock("1", "look", {"at": 1.5}),), stop_reason="tool_use")
+    session = opened(
+        either,
+        ports={"openai": MockProvider(["hi", call, "done"])},
+        default_params={"temperature": 0.25},
+        machine=MACHINE,
+        context_providers=[ContextProvider("docs", ("tool-hint",), 9_000)],
+        hooks=[Hook("mask", "guard", "tokens", "preferred", ("reasoning:probed",))],
+        security=SecurityMode("allowlist", True),
+        policy=Policy(unknown="probe"),
+    )
+    session.set_params({"stop": ["END"]})
+    session.send([Message("system", (TextBlock("Be brief"),)), "Hello"])
+    session.send(Message("user", (TextBlock("What is"), ImageBlock(url="https://x.example/1"))))
+    session.send(Message("tool", (ToolResultBlock("1", (TextBlock("a cat"),)),)))
+    session.switch_model("anthropic/gpt-full")
+    again = Session.resume(session.id, ledger=either, models=models_of(either))
+    assert seen(again) == seen(session)
+    assert again.switch_provider("openai").target == "openai/gpt-full"
+    assert len(again.messages) == 7
+    trail(either, session)
+
+
+def test_the_newest_session_is_listed_first(either: Ledger) -> None:
+    for name in ("one", "two", "three"):
+        opened(either, id=name)
+    Session.resume("one", ledger=either, models=models_of(either)).send("Hello")
+    listed = list_sessions(either)
+    assert [(one.id, one.messages) for one in listed] == [("one", 2), ("three", 0), ("two", 0)]
+    assert list_sessions(either, 1)[0].target == "openai/gpt-full"
+
+
+def test_closed_here_open_to_be_resumed(either: Ledger) -> None:
+    with opened(either, id="a") as session:
+        pass
+    with pytest.raises(SessionClosed):
+        session.switch_model("anthropic/gpt-full")
+    with pytest.raises(SessionClosed):
+        session.send("Hello")
+    session.close()
+    again = Session.resume("a", ledger=either, models=models_of(either))
+    assert again.send("Hello").text == "You said: Hello"
+    kinds = [one.type for one in either.events("session/a")]
+    assert kinds[2:4] == ["session.closed", "session.resumed"]
+    with pytest.raises(UnknownSession):
+        Session.resume("nobody", ledger=either, models=models_of(either))
+
+
+def test_two_that_hold_the_same_session_do_not_overwrite_each_other(either: Ledger) -> None:
+    first = opened(either, id="a")
+    second = Session.resume("a", ledger=either, models=models_of(either))
+    first.switch_model("anthropic/gpt-full")
+    before = stored(either, first)
+    with pytest.raises(SessionMoved):
+        second.attach(MACHINE)
+    assert second.machine is None
+    first.send("Hello")
+    with pytest.raises(SessionMoved):
+        second.send("Hello")
+    assert stored(either, first)[0] == before[0]
+
+
+def test_an_extension_of_another_contract_is_not_resumed(ledger: Ledger) -> None:
+    """Versioning: "the SM's contract version may be incompatible with core — a load-time fail"."""
+    opened(ledger, id="a", machine=MACHINE)
+    newer = '"name":"review","contract":"^2.0"'
+    sql = 'UPDATE sessions SET state = REPLACE(state, \'"name":"review"\', ?)'
+    ledger.write(lambda tx: tx.execute(sql, (newer,)))
+    with pytest.raises(LoadError, match=r"load-time contract version: state-machine:review"):
+        Session.resume("a", ledger=ledger, models=models_of(ledger))
+
+
+def test_a_switch_is_one_commit(ledger: Ledger) -> None:
+    session = opened(ledger, context_providers=[ContextProvider("x", needs=("seed:preferred",))])
+    commits: list[int] = []
+    write = ledger.write
+
+    def counting(work: Any) -> Any:
+        commits.append(1)
+        return write(work)
+
+    ledger.write = counting  # type: ignore[method-assign]
+    session.switch_model("anthropic/gpt-full")
+    assert len(commits) == 1
+    times = [one.time for one in ledger.events(session.envelope)[-2:]]
+    assert len(set(times)) == 1
+
+
+def test_a_commit_that_may_have_been_kept_is_looked_up(ledger: Ledger) -> None:
+    session = opened(ledger)
+    write = ledger.write
+
+    def kept_but_not_heard_of(work: Any) -> Any:
+        write(work)
+        raise LedgerUncertain("the connection broke at the commit")
+
+    ledger.write = kept_but_not_heard_of  # type: ignore[method-assign]
+    with pytest.raises(LedgerUncertain):
+        session.switch_model("anthropic/gpt-full")
+    ledger.write = write  # type: ignore[method-assign]
+    session.set_params({"temperature": 0.5})
+    assert session.target == "anthropic/gpt-full"
+
+
+def test_a_store_that_fails_loses_nothing(ledger: Ledger) -> None:
+    session = opened(ledger)
+    before = seen(session), stored(ledger, session)
+    write = ledger.write
+
+    def failing(work: Any) -> Any:
+        def half(tx: Transaction) -> Any:
+            work(tx)
+            raise OSError("disk full")
+
+        return write(half)
+
+    ledger.write = failing  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="disk full"):
+        session.switch_model("anthropic/gpt-full")
+    assert (seen(session), stored(ledger, session)) == before
+
+
+# A listener that throws.
+
+
+def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger) -> None:
+    """The diagnostic emits on the event bus; a listener that throws changes nothing."""
+    heard: list[Event] = []
+
+    def broken(_: Event) -> None:
+        raise RuntimeError("no")
+
+    ledger.bus.subscribe(broken)
+    ledger.bus.subscribe(heard.append, "session.")
+    session = opened(ledger, known=small_catalog(weak={"seed": False}))
+    session.reload(context_providers=[ContextProvider("x", needs=("seed:preferred",))])
+    session.switch_model("gpt-weak")
+    session.send("Hello")
+    assert session.target == "openai/gpt-weak"
+    assert [one.type for one in heard] == [
+        *("session.opened", "session.reloaded", "session.switched", "session.downgraded"),
+        *("session.turn", "session.answered"),
+    ]
+    assert [one.sequence for one in heard] == sorted(one.sequence for one in heard)
+    assert ledger.bus.failures == len(trail(ledger, session)) + len(ledger.events("registry"))
+    told = next(one for one in heard if one.type == "session.switched")
+    assert (
+        told.payload["diagnostic"]
+        == last(ledger, session, "session.switched").payload["diagnostic"]
+    )
+
+
+# Kill -9.
+
+CRASHING = """
+import sys
+from modelpact.ledger import Ledger
+from tests.sessions.support import models_of, opened
+from modelpact.providers.mock import MockProvider
+from modelpact.sessions import Session
+
+class Deadly(MockProvider):
+    describing = False
+    async def complete(self, request):
+        if request.messages[-1].text == "die":
+            die()
+        return await super().complete(request)
+    def describe_capabilities(self, model):
+        if self.describing:
+            die()
+
+url, where = sys.argv[1:]
+ledger = Ledger.open(url)
+port = Deadly()
+session = opened(ledger, ports={"openai": port, "anthropic": port}, id="a")
+session.send("Hello")
+session.set_params({"temperature": 0.5})
+told("ready")
+if where == "in a turn":
+    session.send("die")
+elif where == "before the commit":
+    port.describing = True
+    session.switch_model("anthropic/gpt-full")
+else:
+    ledger.bus.subscribe(lambda event: die(), "session.switched")
+    session.switch_model("anthropic/gpt-full")
+"""
+
+
+@pytest.mark.parametrize("where", ["in a turn", "before the commit", "after the commit"])
+def test_after_kill_9_the_session_is_as_last_committed(url: str, where: str) -> None:
+    with process(CRASHING, url, where) as started:
+        assert finished(started, KILLED) == ["ready"]
+    with Ledger.open(url) as ledger:
+        session = Session.resume("a", ledger=ledger, models=models_of(ledger))
+        target = "anthropic/gpt-full" if where == "after the commit" else "openai/gpt-full"
+        assert session.target == target
+        assert session.params == {"temperature": 0.5}
+        assert [one.text for one in session.messages] == ["Hello", "You said: Hello"]
+        unanswered = ["die"] if where == "in a turn" else []
+        assert [one.text for one in session.unanswered] == unanswered
+        assert session.send("again").text == "You said: again"
+        trail(ledger, session)
