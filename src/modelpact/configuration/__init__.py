@@ -6,6 +6,7 @@ May import everything beneath it: `negotiation`, `needs`, `catalog`, `vocabulary
 from modelpact.configuration.config import (
     Configuration,
     ContractSettings,
+    GatewaySettings,
     HostSettings,
     ProfileSettings,
     ProviderSettings,
@@ -18,6 +19,7 @@ from modelpact.configuration.load import find_configuration, load_configuration,
 __all__ = [
     "Configuration",
     "ContractSettings",
+    "GatewaySettings",
     "HostSettings",
     "ProfileSettings",
     "ProviderSettings",

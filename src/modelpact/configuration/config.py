@@ -32,6 +32,12 @@ class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str = ""
     base_url: str = ""
     api_key: SecretRef | None = None
+    timeout: float = 600.0
+    """Seconds that an answer may take to begin."""
+    connections: int = 1_000
+    """Connections to it at most; as many requests again may wait for one."""
+    stream_usage: bool = True
+    """Whether streams are asked for their usage; few servers refuse that."""
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +69,26 @@ class HostSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What clients show; without it one is made up at every start."""
 
 
+class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The gateway: what names mean there, and what is kept of what passes through."""
+
+    name: str = "gateway"
+    """Gateways that share a store have names of their own."""
+    aliases: dict[str, str] = {}
+    """Names that clients use for a PROVIDER/MODEL."""
+    provider: str = ""
+    """Where a name without a provider is looked for; by default at its vendor."""
+    lossy: bool = False
+    """Whether what an API cannot say may be left out, with a label."""
+    keep_content: bool = False
+    """Whether prompts and answers are kept in the ledger."""
+    telemetry: str = ""
+    """Where OpenTelemetry data goes: the address of an OTLP collector."""
+
+
+FallbackOn = Literal["capability", "outage", "429", "5xx"]
+
+
 class Workload(msgspec.Struct, frozen=True):
     """A named piece of work: what it needs, the model it runs on, the declared fallback."""
 
@@ -72,6 +98,10 @@ class Workload(msgspec.Struct, frozen=True):
     fallback: str | None = None
     line: int | None = None
     """Where it stands in the file."""
+    fallback_on: tuple[FallbackOn, ...] = ("capability",)
+    """On what the fallback is used; it is negotiated anew every time."""
+    policy: Policy | None = None
+    """Its own policy, where it has one."""
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -86,6 +116,7 @@ class Configuration(msgspec.Struct, frozen=True):
     profiles: dict[str, ProfileSettings] = {}
     contract: ContractSettings = ContractSettings()
     host: HostSettings = HostSettings()
+    gateway: GatewaySettings = GatewaySettings()
 
     def catalog(self, base: Catalog | None = None) -> Catalog:
         """Return the catalog with this configuration's providers and models over it."""

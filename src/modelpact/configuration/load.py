@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -14,6 +14,8 @@ from modelpact.configuration.config import (
     STANDARD_PROFILE,
     Configuration,
     ContractSettings,
+    FallbackOn,
+    GatewaySettings,
     HostSettings,
     ProfileSettings,
     ProviderSettings,
@@ -37,10 +39,12 @@ SECTIONS: Final = (
     "profiles",
     "contract",
     "host",
+    "gateway",
 )
-WORKLOAD_FIELDS: Final = ("model", "needs", "fallback")
+WORKLOAD_FIELDS: Final = ("model", "needs", "fallback", "fallback_on", "policy")
 NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
 
+_PROVIDER_NUMBERS: Final = ("timeout", "connections", "stream_usage")
 _ENV: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 T = TypeVar("T")
@@ -129,8 +133,24 @@ class _Reader:
         if contract.profile not in named:
             self.wrong(["contract", "profile"], _no_such("profile", contract.profile, named))
         host = self.host(content)
+        gateway = self.section(content, "gateway", GatewaySettings, GatewaySettings())
+        for name, target in gateway.aliases.items():
+            self.target(["gateway", "aliases", name], target)
+        if gateway.provider and self.catalog.find_provider(gateway.provider) is None:
+            names = (*self.providers, *self.catalog.providers.names)
+            if gateway.provider not in self.providers:
+                self.wrong(["gateway", "provider"], _no_such("provider", gateway.provider, names))
         return Configuration(
-            path, store, policy, self.providers, models, workloads, profiles, contract, host
+            path,
+            store,
+            policy,
+            self.providers,
+            models,
+            workloads,
+            profiles,
+            contract,
+            host,
+            gateway,
         )
 
     def host(self, content: Mapping[str, Any]) -> HostSettings:
@@ -186,15 +206,21 @@ class _Reader:
         for key, value in entry.items():
             if key not in known:
                 self.wrong([*place, key], _no_such("key", key, known))
-            elif key != "api_key" and not isinstance(value, str):
+            elif key in ("kind", "base_url") and not isinstance(value, str):
                 self.wrong([*place, key], "expected a string")
         kind = entry.get("kind", "")
         if isinstance(kind, str):
             self.check_kind(place, name, kind)
         secret = self.secret([*place, "api_key"], entry["api_key"]) if "api_key" in entry else None
+        rest = {key: entry[key] for key in _PROVIDER_NUMBERS if key in entry}
+        settings = self.fields(place, rest, ProviderSettings)
+        if settings.timeout <= 0 or settings.connections < 1:
+            self.wrong(place, "timeout and connections are numbers above zero")
         if len(self.problems) > before:
             return None
-        return ProviderSettings(kind, entry.get("base_url", ""), secret)
+        return msgspec.structs.replace(
+            settings, kind=kind, base_url=entry.get("base_url", ""), api_key=secret
+        )
 
     def check_kind(self, place: list[str], name: str, kind: str) -> None:
         names = self.catalog.providers.names
@@ -260,6 +286,10 @@ class _Reader:
         if "fallback" in entry:
             fallback = self.target([*place, "fallback"], entry["fallback"])
         needs = self.needs([*place, "needs"], entry.get("needs", []), name)
+        on = self.fallback_on(place, entry)
+        policy = None
+        if "policy" in entry:
+            policy = self.fields([*place, "policy"], self.object([*place, "policy"], entry), Policy)
         if len(self.problems) > before or model is None or needs is None:
             return None
         return Workload(
@@ -268,7 +298,28 @@ class _Reader:
             needs,
             None if fallback is None else "/".join(fallback),
             self.lines.of(place),
+            on,
+            policy,
         )
+
+    def object(self, place: list[str], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = entry[place[-1]]
+        if isinstance(given, dict):
+            return given
+        self.wrong(place, "expected a table of keys and values")
+        return {}
+
+    def fallback_on(self, place: list[str], entry: Mapping[str, Any]) -> tuple[FallbackOn, ...]:
+        if "fallback_on" not in entry:
+            return ("capability",)
+        if "fallback" not in entry:
+            self.wrong([*place, "fallback_on"], "there is no fallback that it could be about")
+        try:
+            return msgspec.convert(entry["fallback_on"], tuple[FallbackOn, ...])
+        except msgspec.ValidationError:
+            known = ", ".join(get_args(FallbackOn))
+            self.wrong([*place, "fallback_on"], f"expected a list of some of {known}")
+            return ("capability",)
 
     def needs(self, place: list[str], listed: Any, name: str) -> Needs | None:
         if not isinstance(listed, list):

@@ -1,9 +1,10 @@
 """The JSON Schema of `modelpact.toml`, for editors; the same rules as the loader's."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from modelpact.catalog.statement import FIELDS, LIST_FIELDS
+from modelpact.configuration.config import FallbackOn
 from modelpact.configuration.load import NEED_FIELDS
 from modelpact.needs.need import LEVELS
 from modelpact.vocabulary.capability import CAPABILITIES
@@ -24,13 +25,7 @@ def configuration_schema() -> dict[str, Any]:
         **_closed(
             {
                 "store": _closed({"url": _TEXT}),
-                "policy": _closed(
-                    {
-                        "unknown": {"enum": ["refuse", "probe"]},
-                        "emulate": {"type": "boolean"},
-                        "unsupported_params": {"enum": ["refuse", "drop"]},
-                    }
-                ),
+                "policy": _policy(),
                 "providers": {"type": "object", "additionalProperties": _provider()},
                 "models": {"type": "object", "additionalProperties": _model()},
                 "workloads": {"type": "object", "additionalProperties": _workload()},
@@ -39,6 +34,7 @@ def configuration_schema() -> dict[str, Any]:
                     {"profile": _TEXT, "plain_http": {"type": "array", "items": _TEXT}}
                 ),
                 "host": _host(),
+                "gateway": _gateway(),
             }
         ),
     }
@@ -55,12 +51,38 @@ def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return schema
 
 
+def _policy() -> dict[str, Any]:
+    return _closed(
+        {
+            "unknown": {"enum": ["refuse", "probe"]},
+            "emulate": {"type": "boolean"},
+            "unsupported_params": {"enum": ["refuse", "drop"]},
+        }
+    )
+
+
+def _gateway() -> dict[str, Any]:
+    flags = {key: {"type": "boolean"} for key in ("lossy", "keep_content")}
+    aliases = {"type": "object", "additionalProperties": _TARGET}
+    texts = dict.fromkeys(("name", "provider", "telemetry"), _TEXT)
+    return _closed({**texts, "aliases": aliases, **flags})
+
+
 def _secret() -> dict[str, Any]:
     return {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
 
 
 def _provider() -> dict[str, Any]:
-    return _closed({"kind": _TEXT, "base_url": _TEXT, "api_key": _secret()})
+    return _closed(
+        {
+            "kind": _TEXT,
+            "base_url": _TEXT,
+            "api_key": _secret(),
+            "timeout": {"type": "number", "exclusiveMinimum": 0},
+            "connections": {"type": "integer", "minimum": 1},
+            "stream_usage": {"type": "boolean"},
+        }
+    )
 
 
 def _host() -> dict[str, Any]:
@@ -123,4 +145,14 @@ def _workload() -> dict[str, Any]:
         "minimum": {"type": ["integer", "string"]},
     }
     needs = {"type": "array", "items": {"anyOf": [_TEXT, _closed(fields, "capability")]}}
-    return _closed({"model": _TARGET, "needs": needs, "fallback": _TARGET}, "model")
+    on = {"type": "array", "items": {"enum": list(get_args(FallbackOn))}}
+    return _closed(
+        {
+            "model": _TARGET,
+            "needs": needs,
+            "fallback": _TARGET,
+            "fallback_on": on,
+            "policy": _policy(),
+        },
+        "model",
+    )

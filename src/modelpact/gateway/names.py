@@ -1,0 +1,83 @@
+"""Names: which provider and model a client means, or which workload."""
+
+from typing import Final
+
+import msgspec
+
+from modelpact.configuration.config import Configuration, Workload
+from modelpact.dispatch.models import Models
+from modelpact.vocabulary.errors import InputError, UnknownName, brief
+
+WORKLOAD: Final = "workload/"
+
+
+class UnknownModel(InputError):
+    """A model that cannot be called here; the message says what to do."""
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """What a client's name means."""
+
+    provider: str
+    model: str
+    workload: Workload | None = None
+
+    @property
+    def target(self) -> str:
+        """The provider and the model in one."""
+        return f"{self.provider}/{self.model}"
+
+
+class Names:
+    """Finds out what names mean. Aliases come first, then providers, then vendors."""
+
+    def __init__(self, configuration: Configuration, models: Models) -> None:
+        self._configuration = configuration
+        self._settings = configuration.gateway
+        self._models = models
+
+    def meant(self, name: str, workload: str = "") -> Meant:
+        """Return what a model's name means, under the workload that a header names."""
+        if name.startswith(WORKLOAD):
+            return self._of_workload(name.removeprefix(WORKLOAD))
+        found = self._of_name(name)
+        if not workload:
+            return found
+        return Meant(found.provider, found.model, self._workload(workload))
+
+    def _workload(self, name: str) -> Workload:
+        found = self._configuration.workloads.get(name)
+        if found is None:
+            raise UnknownName("workload", name, self._configuration.workloads)
+        return found
+
+    def _of_workload(self, name: str) -> Meant:
+        workload = self._workload(name)
+        return Meant(*self._models.catalog.split(workload.model), workload)
+
+    def _of_name(self, name: str) -> Meant:
+        catalog = self._models.catalog
+        name = self._settings.aliases.get(name, name)
+        provider, slash, model = name.partition("/")
+        if slash and model and self._models.knows(provider):
+            return self._callable(Meant(provider, model))
+        if self._settings.provider:
+            return self._callable(Meant(self._settings.provider, name))
+        vendor = catalog.spelling.family(name).vendor
+        if vendor is None:
+            raise UnknownModel(
+                f"{brief(name)}: nobody here is known to have it; write PROVIDER/MODEL, or give it "
+                "a meaning under [gateway.aliases]"
+            )
+        return self._callable(Meant(vendor, name))
+
+    def _callable(self, meant: Meant) -> Meant:
+        if not self._models.can_authenticate(meant.provider):
+            known = self._models.catalog.find_provider(meant.provider)
+            variables = "" if known is None else " or ".join(known.key_env)
+            what = f"set {variables}, or " if variables else ""
+            raise UnknownModel(
+                f"{meant.target}: there is no key for {meant.provider} here; {what}"
+                "choose a model of another provider"
+            )
+        return meant

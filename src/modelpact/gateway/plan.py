@@ -1,0 +1,105 @@
+"""Plans: what is done with requests that ask the same question."""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from modelpact.catalog.facts import Price
+from modelpact.catalog.provider import Api
+from modelpact.configuration.config import Workload
+from modelpact.gateway.policy import RequestPolicy
+from modelpact.needs.requests import Asked
+
+How = Literal["forward", "carry", "refuse"]
+HeaderPairs = tuple[tuple[str, str], ...]
+_LONGEST: Final = 1_000
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a plan depends on: many requests ask the same."""
+
+    name: str
+    """The model as the client named it."""
+    workload: str
+    asked: Asked
+    policy: RequestPolicy
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is done: forwarded as it is, carried through the conversation model, or refused."""
+
+    how: How
+    answer: Literal["yes", "labelled", "no"]
+    requested: str
+    provider: str = ""
+    model: str = ""
+    api: Api | Literal[""] = ""
+    """The API that is spoken to the provider."""
+    emulate: tuple[tuple[str, str], ...] = ()
+    """Capabilities that are made up for, and how."""
+    substituted_for: str = ""
+    """The model that was asked for, where the declared fallback is called instead."""
+    because: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
+    drops: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    diagnostic: dict[str, Any] | None = None
+    """Why it is refused."""
+    window: int | None = None
+    longest_output: int | None = None
+    price: Price | None = None
+    policy: RequestPolicy = RequestPolicy()
+    workload: Workload | None = None
+
+    @property
+    def target(self) -> str:
+        """The provider and model that are called."""
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def headers(self) -> HeaderPairs:
+        """What every answer under this plan says in its head."""
+        found = [("modelpact-verdict", self.answer), ("modelpact-requested-model", self.requested)]
+        if self.how != "refuse":
+            found.append(("modelpact-served-model", self.target))
+        if self.emulate:
+            found.append(
+                ("modelpact-emulated", "; ".join(f"{n}: {how}" for n, how in self.emulate))
+            )
+        if self.substituted_for:
+            told = f"{self.substituted_for} -> {self.target}: {self.because}"
+            found.append(("modelpact-substituted", told))
+        if self.drops:
+            found.append(("modelpact-dropped", ", ".join(self.drops)))
+        if self.renames:
+            found.append(
+                ("modelpact-renamed", ", ".join(f"{old}={new}" for old, new in self.renames))
+            )
+        if self.warnings:
+            found.append(("modelpact-warnings", "; ".join(self.warnings)))
+        return tuple((name, header_safe(value)) for name, value in found)
+
+    def data(self) -> dict[str, Any]:
+        """Return the plan for programs and records."""
+        found: dict[str, Any] = {
+            "verdict": self.answer,
+            "plan": self.how,
+            "requestedModel": self.requested,
+            "servedModel": self.target if self.how != "refuse" else None,
+            "emulated": [{"capability": name, "how": how} for name, how in self.emulate],
+            "substituted": None,
+            "dropped": list(self.drops),
+            "renamed": dict(self.renames),
+            "warnings": list(self.warnings),
+        }
+        if self.substituted_for:
+            found["substituted"] = {"from": self.substituted_for, "because": self.because}
+        if self.diagnostic is not None:
+            found["diagnostic"] = self.diagnostic
+        return found
+
+
+def header_safe(text: str) -> str:
+    """Return a text as a header may have it: visible ASCII on one line, not endless."""
+    plain = "".join(one if " " <= one <= "~" else "?" for one in text)
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 3]}..."
