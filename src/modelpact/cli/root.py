@@ -30,7 +30,8 @@ COMMANDS: Final = {
     "providers": "Registered providers: list, show, register, deregister.",
     "invocations": "Invocations and the human inbox: list, show, answer, cancel.",
     "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
-    "serve": "Serve the OpenWOP host.",
+    "serve": "Serve the gateway (OpenAI and Anthropic APIs) and the OpenWOP host.",
+    "keys": "Client keys of the gateway: create, list, revoke.",
     "completion": "Print the shell completion script.",
 }
 

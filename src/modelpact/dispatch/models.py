@@ -16,7 +16,7 @@ from modelpact.evidence import Learned, record_async, what_it_teaches, what_use_
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.store import LedgerError
 from modelpact.providers.adapters.choice import adapter_for
-from modelpact.providers.adapters.keys import resolve_key
+from modelpact.providers.adapters.keys import Key, resolve_key
 from modelpact.providers.adapters.model_provider import ModelProvider
 from modelpact.providers.adapters.values import (
     CHAT,
@@ -87,17 +87,21 @@ class Models:
         self._providers: dict[str, ModelProvider] = {}
         self._learned: set[Learned] = set()
 
+    def key(self, name: str) -> Key:
+        """Return the key of a provider, an empty one where none is needed, or raise."""
+        return resolve_key(
+            self.configuration.providers.get(name),
+            self.catalog.find_provider(name),
+            name=name,
+            environment=self._environment,
+        )
+
     def has_key(self, provider: Provider) -> bool:
         """Tell whether a key for a provider is at hand, with or without settings for it."""
         try:
-            key = resolve_key(
-                self.configuration.providers.get(provider.id),
-                provider,
-                environment=self._environment,
-            )
+            return bool(self.key(provider.id))
         except ModelpactError:
             return False
-        return bool(key)
 
     def knows(self, provider: str) -> bool:
         """Tell whether a provider is configured, stood in for, or in the catalog."""
@@ -121,12 +125,10 @@ class Models:
         """Tell whether a provider can be called: it is known, and its credential resolves."""
         if provider in self.ports:
             return True
-        settings = self.configuration.providers.get(provider)
-        known = self.catalog.find_provider(provider)
-        if known is None:
+        if self.catalog.find_provider(provider) is None:
             return False
         try:
-            resolve_key(settings, known, name=provider, environment=self._environment)
+            self.key(provider)
         except ModelpactError:
             return False
         return True

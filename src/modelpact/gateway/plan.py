@@ -9,9 +9,11 @@ from modelpact.catalog.provider import Api
 from modelpact.configuration.config import Workload
 from modelpact.gateway.policy import RequestPolicy
 from modelpact.needs.requests import Asked
+from modelpact.wire import Lines
 
 How = Literal["forward", "carry", "refuse"]
 HeaderPairs = tuple[tuple[str, str], ...]
+NO_LINES: Final = Lines()
 _LONGEST: Final = 1_000
 
 
@@ -37,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The API that is spoken to the provider."""
     emulate: tuple[tuple[str, str], ...] = ()
     """Capabilities that are made up for, and how."""
+    carried: str = ""
+    """From which API to which, where they differ."""
     substituted_for: str = ""
     """The model that was asked for, where the declared fallback is called instead."""
     because: str = ""
@@ -50,15 +54,16 @@ class Plan(msgspec.Struct, frozen=True):
     price: Price | None = None
     policy: RequestPolicy = RequestPolicy()
     workload: Workload | None = None
+    head: Lines = NO_LINES
+    """What every answer under this plan says in its head, as it is sent."""
 
     @property
     def target(self) -> str:
         """The provider and model that are called."""
         return f"{self.provider}/{self.model}"
 
-    @property
     def headers(self) -> HeaderPairs:
-        """What every answer under this plan says in its head."""
+        """Return what every answer under this plan says in its head."""
         found = [("modelpact-verdict", self.answer), ("modelpact-requested-model", self.requested)]
         if self.how != "refuse":
             found.append(("modelpact-served-model", self.target))
@@ -66,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True):
             found.append(
                 ("modelpact-emulated", "; ".join(f"{n}: {how}" for n, how in self.emulate))
             )
+        if self.carried:
+            found.append(("modelpact-carried", self.carried))
         if self.substituted_for:
             told = f"{self.substituted_for} -> {self.target}: {self.because}"
             found.append(("modelpact-substituted", told))
@@ -79,6 +86,10 @@ class Plan(msgspec.Struct, frozen=True):
             found.append(("modelpact-warnings", "; ".join(self.warnings)))
         return tuple((name, header_safe(value)) for name, value in found)
 
+    def with_head(self) -> "Plan":
+        """Return the plan with its headers written."""
+        return msgspec.structs.replace(self, head=Lines.of(self.headers()))
+
     def data(self) -> dict[str, Any]:
         """Return the plan for programs and records."""
         found: dict[str, Any] = {
@@ -87,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
             "requestedModel": self.requested,
             "servedModel": self.target if self.how != "refuse" else None,
             "emulated": [{"capability": name, "how": how} for name, how in self.emulate],
+            "carried": self.carried or None,
             "substituted": None,
             "dropped": list(self.drops),
             "renamed": dict(self.renames),

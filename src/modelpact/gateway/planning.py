@@ -43,7 +43,7 @@ class Planner:
         if found is None:
             if len(self._plans) >= MOST_REMEMBERED:
                 self._plans.clear()
-            found = self._plans[question] = self._made(question)
+            found = self._plans[question] = self._made(question).with_head()
         return found
 
     def _made(self, question: Question) -> Plan:
@@ -73,7 +73,7 @@ class Planner:
             requested=meant.target,
             substituted_for=meant.target,
             because=because,
-        )
+        ).with_head()
 
     def _on(self, meant: Meant, question: Question) -> Plan:
         """Negotiate a question on one model."""
@@ -98,7 +98,8 @@ class Planner:
         same = asked.api == api or (asked.api == "embeddings" and api == "openai-chat")
         forward = same and not emulate
         renames = tuple((one.path[0], one.rename_to) for one in params if one.action == "rename")
-        labelled = warnings or emulate or drops or not forward or verdict.answer == "labelled"
+        carried = "" if same or api == "mock" else f"{asked.api} -> {api}"
+        labelled = warnings or emulate or drops or carried or verdict.answer == "labelled"
         return Plan(
             "forward" if forward else "carry",
             "labelled" if labelled else "yes",
@@ -107,6 +108,7 @@ class Planner:
             meant.model,
             api,
             emulate,
+            carried=carried,
             renames=renames if forward else (),
             drops=tuple(".".join(one.path) for one in drops),
             warnings=tuple(warnings),

@@ -56,6 +56,8 @@ STANDARD: Final = frozenset(
         "evidence.recorded",
         "evidence.forgotten",
         "key.rotated",
+        "key.created",
+        "key.revoked",
         "envelope.archived",
     }
 )

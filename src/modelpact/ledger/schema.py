@@ -86,6 +86,10 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL,
             request TEXT NOT NULL, error TEXT, owner TEXT NOT NULL, tenant TEXT NOT NULL,
             created BIGINT NOT NULL, updated BIGINT NOT NULL)""",
+        """CREATE TABLE client_keys (
+            id TEXT PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL, settings TEXT NOT NULL,
+            created BIGINT NOT NULL, revoked BIGINT)""",
+        "CREATE UNIQUE INDEX client_keys_digest ON client_keys (digest)",
         "CREATE INDEX runs_unfinished ON runs (owner) WHERE status IN ('pending', 'running')",
     ),
 )

@@ -304,7 +304,8 @@ def measure(body: Mapping[str, Any]) -> Sizes:
     while stack:
         part = stack.pop()
         if type(part) is str:
-            characters += len(part)
+            # Scripts that take more bytes for a character take more tokens for it as well.
+            characters += len(part) if part.isascii() else len(part.encode("utf-8", "replace"))
         elif type(part) is list:
             stack.extend(part)
         elif type(part) is dict:

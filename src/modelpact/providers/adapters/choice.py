@@ -15,7 +15,7 @@ from modelpact.vocabulary.errors import InputError, UnknownName
 from modelpact.wire import Client, Timeouts
 
 _SPOKEN: Final = ("openai-chat", "anthropic", "mock")
-_KEY_HEADERS: Final[Mapping[str, str]] = {
+KEY_HEADERS: Final[Mapping[str, str]] = {
     "azure": "api-key",
     "azure-cognitive-services": "api-key",
 }
@@ -56,7 +56,7 @@ def adapter_for(
         base_url,
         key,
         name=name,
-        key_header=_KEY_HEADERS.get(provider.id, "authorization"),
+        key_header=KEY_HEADERS.get(provider.id, "authorization"),
         limit_for=limit_for,
         client=client,
         timeouts=timeouts,

@@ -1,0 +1,243 @@
+"""Carrying: requests through the conversation model, to another API or with emulation."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from modelpact.conversation.fidelity import Loss
+from modelpact.conversation.request import Request
+from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
+from modelpact.dispatch import emulated
+from modelpact.emulation.emulator import Emulator
+from modelpact.emulation.report import EmulationFailed
+from modelpact.emulation.work import Work
+from modelpact.gateway.answers import JSON, GatewayError, error_body
+from modelpact.gateway.bodies import wants_usage
+from modelpact.gateway.exchange import Exchange
+from modelpact.gateway.forwarding import Failed, dollars
+from modelpact.gateway.plan import HeaderPairs, header_safe
+from modelpact.gateway.recording import Recorder, attributed, cost_of, money_of
+from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
+from modelpact.ledger.costs import CostLine
+from modelpact.providers.adapters.errors import UpstreamError
+from modelpact.providers.adapters.model_provider import TellsLosses
+from modelpact.providers.contract import Invocation
+from modelpact.providers.port import ModelPort, ProviderError
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.wire import Outgoing, write_event
+
+_SECONDS = 660.0
+
+
+class Carrier:
+    """Carries requests to model ports."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._emulator = Emulator()
+
+    async def carry(self, exchange: Exchange, port: ModelPort) -> Outgoing:
+        """Answer through a port; raise `Failed` where no good answer came, once recorded."""
+        plan = exchange.plan
+        request = _request(exchange)
+        losses = _losses(exchange, port, request)
+        work = None
+        if plan.emulate:
+            names = [name for name, _ in plan.emulate]
+            work = self._emulator.prepare(request, names)
+        stream = exchange.asked.stream
+        invocation = await self._recorder.open(
+            plan,
+            exchange.raw,
+            "streaming" if stream else "sync",
+            attributed(plan, exchange.key.id),
+            exchange.estimate,
+            _SECONDS,
+        )
+        head = _head(exchange, invocation, losses)
+        if stream:
+            return await self._streamed(exchange, port, request, work, invocation, head)
+        try:
+            response = await _complete(port, request, work)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            raise
+        except ModelpactError as error:
+            raise await self._refused(exchange, invocation, error) from error
+        return await self._whole(exchange, invocation, response, head)
+
+    async def _whole(
+        self, exchange: Exchange, invocation: Invocation, response: Response, head: HeaderPairs
+    ) -> Outgoing:
+        named = msgspec.structs.replace(
+            response,
+            id=response.id or new_id(exchange.api),
+            model=response.model or exchange.plan.model,
+        )
+        content = msgspec.json.encode(write_answer(exchange.api, named).body)
+        counted = response.usage != Usage()
+        lines = cost_of(exchange.plan.price, response.usage if counted else exchange.expected)
+        await self._recorder.settle(invocation, lines, answer=content, estimate=not counted)
+        money = money_of(lines)
+        cost = () if money is None else (("modelpact-cost-usd", dollars(money)),)
+        return Outgoing(200, (JSON, *head, *cost), content)
+
+    async def _streamed(
+        self,
+        exchange: Exchange,
+        port: ModelPort,
+        request: Request,
+        work: Work | None,
+        invocation: Invocation,
+        head: HeaderPairs,
+    ) -> Outgoing:
+        """Begin a stream: what fails before the first event is answered as an error, not in it."""
+        events = port.stream(request) if work is None else emulated.stream(port, work)
+        try:
+            first = await anext(aiter(events))
+        except StopAsyncIteration:
+            cut = UpstreamError("the stream was empty", code="cut_off")
+            raise await self._refused(exchange, invocation, cut) from None
+        except asyncio.CancelledError:
+            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            raise
+        except ModelpactError as error:
+            raise await self._refused(exchange, invocation, error) from error
+        kind = ("content-type", "text/event-stream")
+        body = self._events(exchange, invocation, first, events)
+        return Outgoing(200, (kind, ("cache-control", "no-cache"), *head), body)
+
+    async def _events(
+        self,
+        exchange: Exchange,
+        invocation: Invocation,
+        first: StreamEvent,
+        events: AsyncIterator[StreamEvent],
+    ) -> AsyncIterator[bytes]:
+        """Write a stream as it comes, and settle it when it ends, however it does."""
+        speller = StreamSpeller(
+            exchange.api,
+            new_id(exchange.api),
+            exchange.plan.model,
+            usage=wants_usage(exchange.body),
+        )
+        usage, made, settled, problem = Usage(), 0, False, ""
+        try:
+            event: StreamEvent | None = first
+            try:
+                while event is not None:
+                    if isinstance(event, Finish):
+                        usage = event.usage
+                    said = speller.feed(event)
+                    made += len(said)
+                    if isinstance(event, Finish):
+                        settled = True
+                        await self._settle(exchange, invocation, usage, made)
+                    if said:
+                        yield said
+                    if isinstance(event, Finish):
+                        return
+                    event = await anext(events, None)
+                problem = "cut_off: the stream ended before the answer did"
+            except ModelpactError as error:
+                problem = f"{getattr(error, 'code', '') or 'failed'}: {error}"
+                usage = error.usage if isinstance(error, EmulationFailed) else usage
+            settled = True
+            await self._settle(exchange, invocation, usage, made, problem)
+            yield _error_event(exchange, problem)
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                with contextlib.suppress(ModelpactError):
+                    await close()
+            if not settled:
+                left = "cancelled: the client left"
+                await asyncio.shield(self._settle(exchange, invocation, usage, made, left))
+
+    async def _settle(
+        self, exchange: Exchange, invocation: Invocation, usage: Usage, made: int, error: str = ""
+    ) -> None:
+        counted = usage != Usage()
+        if not counted:
+            usage = Usage(exchange.expected.input, max(1, made // 40))
+        lines = cost_of(exchange.plan.price, usage)
+        await self._recorder.settle(invocation, lines, error=error, estimate=not counted)
+
+    async def _refused(
+        self, exchange: Exchange, invocation: Invocation, error: ModelpactError
+    ) -> Failed:
+        """Record that no answer came."""
+        code = getattr(error, "code", "") or "failed"
+        lines: tuple[CostLine, ...] = ()
+        if isinstance(error, EmulationFailed):
+            code = "emulation_failed"
+            lines = cost_of(exchange.plan.price, error.usage)
+        await self._recorder.settle(invocation, lines, error=f"{code}: {error}")
+        status = error.status if isinstance(error, ProviderError) else None
+        wait = error.retry_after if isinstance(error, UpstreamError) else None
+        told = UpstreamError(str(error), status=status, code=code, retry_after=wait)
+        kind = "outage" if status is None else "refused"
+        if status is not None and status >= 500:
+            kind = "5xx"
+        elif status == 429:
+            kind = "429"
+        if isinstance(error, EmulationFailed):
+            kind = "refused"
+        return Failed(kind, told)
+
+
+async def _complete(port: ModelPort, request: Request, work: Work | None) -> Response:
+    if work is None:
+        return await port.complete(request)
+    return (await emulated.complete(port, work)).response
+
+
+def _request(exchange: Exchange) -> Request:
+    plan = exchange.plan
+    read = READ.get(exchange.api)
+    if read is None:
+        raise GatewayError(
+            422, "cannot_carry", f"{plan.target} does not speak the {exchange.api} API"
+        )
+    body = {name: value for name, value in exchange.body.items() if name not in plan.drops}
+    try:
+        request = read(body)
+    except InputError as error:
+        raise GatewayError(400, "invalid_request_error", str(error)) from None
+    return msgspec.structs.replace(request, model=plan.model)
+
+
+def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss, ...]:
+    """Return what the provider's API cannot be told; refuse where policy does not allow that."""
+    if not isinstance(port, TellsLosses):
+        return ()
+    losses = port.losses(request)
+    fatal = [
+        one for one in losses if one.fidelity == "unsupported" or not exchange.plan.policy.lossy
+    ]
+    if fatal:
+        told = "; ".join(f"{one.path}: {one.what}" for one in fatal)
+        raise GatewayError(
+            422,
+            "cannot_carry",
+            f"{exchange.plan.target} cannot be told: {told}. Nothing was sent.",
+            headers=exchange.plan.headers(),
+        )
+    return losses
+
+
+def _head(exchange: Exchange, invocation: Invocation, losses: tuple[Loss, ...]) -> HeaderPairs:
+    head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id)]
+    if losses:
+        told = "; ".join(f"{one.path}: {one.what}" for one in losses)
+        head.append(("modelpact-lossy", header_safe(told)))
+    return tuple(head)
+
+
+def _error_event(exchange: Exchange, problem: str) -> bytes:
+    code, _, message = problem.partition(": ")
+    body = error_body(exchange.api, GatewayError(502, code, f"the upstream failed: {message}"))
+    kind = "error" if exchange.api != "openai-chat" else ""
+    return write_event(msgspec.json.encode(body).decode(), kind)

@@ -1,0 +1,32 @@
+"""One request on its way through the gateway: what it asks, for whom, under which plan."""
+
+from typing import Any
+
+import msgspec
+
+from modelpact.conversation.response import Usage
+from modelpact.gateway.keys import ClientKey
+from modelpact.gateway.plan import Plan, Question
+from modelpact.ledger.costs import CostLine
+from modelpact.needs.requests import Asked, RequestApi
+from modelpact.wire import Incoming
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A request that was read and planned."""
+
+    request: Incoming
+    api: RequestApi
+    key: ClientKey
+    raw: bytes
+    body: dict[str, Any]
+    question: Question
+    plan: Plan
+    expected: Usage
+    """What it is expected to use."""
+    estimate: tuple[CostLine, ...]
+
+    @property
+    def asked(self) -> Asked:
+        """What the request asks for."""
+        return self.question.asked

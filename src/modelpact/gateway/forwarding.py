@@ -1,0 +1,248 @@
+"""Forwarding: where client and upstream speak the same API, the body passes as it is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from modelpact.conversation.answers import ErrorSaid, read_error
+from modelpact.conversation.response import Usage
+from modelpact.gateway.answers import GatewayError, error_body
+from modelpact.gateway.bodies import changed_body, wants_usage
+from modelpact.gateway.exchange import Exchange
+from modelpact.gateway.recording import Recorder, attributed, cost_of, money_of
+from modelpact.gateway.upstreams import Upstream
+from modelpact.gateway.usage import StreamWatch, usage_of
+from modelpact.ledger.costs import CostLine
+from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
+from modelpact.providers.contract import Invocation
+from modelpact.wire import (
+    Answer,
+    ConnectionLost,
+    Lines,
+    Outgoing,
+    PoolFull,
+    WireError,
+    WireTimeout,
+    write_event,
+)
+
+_KEPT_BACK: Final = frozenset(
+    {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
+    | {b"modelpact-verdict", b"modelpact-served-model", b"modelpact-invocation"}
+)
+"""Headers of upstreams that are not for the gateway's clients."""
+_MOST_ERROR: Final = 256 * 1024
+_ENDS: Final = {
+    "openai-chat": b"[DONE]",
+    "anthropic": b"message_stop",
+    "openai-responses": b"response.completed",
+    "embeddings": b"",
+}
+_OTHER_ENDS: Final = (b"response.incomplete", b"response.failed", b'"error"')
+
+
+class Failed(Exception):
+    """An upstream gave no answer, or none that can be used; it may be worth asking another."""
+
+    def __init__(self, kind: str, error: UpstreamError, outgoing: Outgoing | None = None) -> None:
+        self.kind = kind
+        """`outage`, `429` or `5xx`, on which a workload may have a fallback; else `refused`."""
+        self.error = error
+        self.outgoing = outgoing
+        """The upstream's own answer, where it gave one."""
+        super().__init__(str(error))
+
+
+class Forwarder:
+    """Sends requests on and answers back."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def forward(self, exchange: Exchange, upstream: Upstream) -> Outgoing:
+        """Send a request on; raise `Failed` where no good answer came, after it was recorded."""
+        plan, stream = exchange.plan, exchange.asked.stream
+        ask_usage = (
+            stream
+            and exchange.api == "openai-chat"
+            and upstream.stream_usage
+            and not wants_usage(exchange.body)
+        )
+        sent = changed_body(exchange.raw, exchange.body, plan, ask_usage=ask_usage)
+        invocation = await self._recorder.open(
+            plan,
+            exchange.raw,
+            "streaming" if stream else "sync",
+            attributed(plan, exchange.key.id),
+            exchange.estimate,
+            upstream.seconds + 60,
+        )
+        try:
+            answer = await self._sent(exchange, upstream, sent)
+            if not 200 <= answer.status < 300:
+                raise await self._refusal(exchange, invocation, answer)
+            if stream and _is_stream(answer):
+                watch = StreamWatch(exchange.api, hide_usage=ask_usage)
+                return Outgoing(
+                    answer.status,
+                    _head(exchange, answer, invocation),
+                    self._stream(exchange, invocation, answer, watch),
+                )
+            return await self._whole(exchange, invocation, answer)
+        except WireError as error:
+            await self._end(invocation, f"{_code(error)}: {error}")
+            raise _failed(exchange, error) from error
+        except asyncio.CancelledError:
+            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            raise
+
+    async def _sent(self, exchange: Exchange, upstream: Upstream, sent: bytes) -> Answer:
+        """Send, and once more where no connection came about: nothing had been sent then."""
+        url = upstream.urls[exchange.api]
+        headers = upstream.shown(exchange.request.headers)
+        try:
+            return await upstream.client.request(
+                "POST", url, headers, sent, timeouts=upstream.timeouts
+            )
+        except WireError as error:
+            if error.phase != "connect" or isinstance(error, WireTimeout):
+                raise
+        return await upstream.client.request("POST", url, headers, sent, timeouts=upstream.timeouts)
+
+    async def _whole(self, exchange: Exchange, invocation: Invocation, answer: Answer) -> Outgoing:
+        content = await answer.read()
+        usage = usage_of(exchange.api, content)
+        lines = cost_of(exchange.plan.price, usage or exchange.expected)
+        await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
+        head = _head(exchange, answer, invocation, lines)
+        return Outgoing(answer.status, head, content)
+
+    async def _stream(
+        self, exchange: Exchange, invocation: Invocation, answer: Answer, watch: StreamWatch
+    ) -> AsyncIterator[bytes]:
+        """Pass a stream on, event by event, and settle it when it ends, however it does."""
+        end, settled, complete = _ENDS[exchange.api], False, False
+        problem = ""
+        try:
+            try:
+                async for chunk in answer:
+                    events = watch.feed(chunk)
+                    if events:
+                        complete = (
+                            complete or end in events or any(one in events for one in _OTHER_ENDS)
+                        )
+                        yield events
+                    if watch.broken:
+                        problem = "malformed: an event has no end"
+                        break
+            except WireError as error:
+                problem = f"{_code(error)}: {error}"
+            if not problem and watch.rest().strip():
+                yield watch.rest() + b"\n\n"
+                complete = complete or end in watch.rest()
+            if not problem and not complete:
+                problem = "cut_off: the stream ended before the answer did"
+            settled = True
+            await self._settle_stream(exchange, invocation, watch, problem)
+            if problem:
+                yield _error_event(exchange, problem)
+        finally:
+            await answer.aclose()
+            if not settled:
+                await asyncio.shield(self._left(exchange, invocation, watch))
+
+    async def _settle_stream(
+        self, exchange: Exchange, invocation: Invocation, watch: StreamWatch, problem: str
+    ) -> None:
+        usage = watch.usage
+        told = usage or _so_far(exchange, watch)
+        await self._recorder.settle(
+            invocation,
+            cost_of(exchange.plan.price, told),
+            error=problem,
+            estimate=usage is None,
+        )
+
+    async def _left(self, exchange: Exchange, invocation: Invocation, watch: StreamWatch) -> None:
+        """Record a stream whose client left: what was made until then is paid for."""
+        lines = cost_of(exchange.plan.price, watch.usage or _so_far(exchange, watch))
+        await self._recorder.settle(
+            invocation, lines, error="cancelled: the client left", estimate=True
+        )
+
+    async def _end(self, invocation: Invocation, error: str) -> None:
+        await self._recorder.settle(invocation, (), error=error)
+
+    async def _refusal(self, exchange: Exchange, invocation: Invocation, answer: Answer) -> Failed:
+        """Record an upstream's refusal; its own answer is passed on as it is."""
+        content = await answer.read(_MOST_ERROR)
+        said = _said(content)
+        error = refused(exchange.plan.provider, answer.status, answer.headers, said, "")
+        await self._end(invocation, f"{error.code or answer.status}: {error}")
+        kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
+        head = _head(exchange, answer, invocation)
+        return Failed(kind, error, Outgoing(answer.status, head, content))
+
+
+def _head(
+    exchange: Exchange,
+    answer: Answer,
+    invocation: Invocation,
+    lines: tuple[CostLine, ...] = (),
+) -> Lines:
+    """Return the head of an answer: the upstream's, the plan's, and this request's own."""
+    money = money_of(lines)
+    cost = b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode()
+    own = b"modelpact-invocation: %b\r\n%b" % (invocation.id.encode(), cost)
+    return Lines(answer.headers.passed_on(_KEPT_BACK) + exchange.plan.head + own)
+
+
+def dollars(nano: int) -> str:
+    """Write nano-dollars as dollars, without a fraction that is not there."""
+    whole, rest = divmod(nano, 1_000_000_000)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)
+
+
+def _is_stream(answer: Answer) -> bool:
+    kind = answer.headers.get("content-type") or ""
+    return kind.partition(";")[0].strip().lower() == "text/event-stream"
+
+
+def _so_far(exchange: Exchange, watch: StreamWatch) -> Usage:
+    """Estimate what an answer without usage took: most of a stream is not text."""
+    return Usage(exchange.expected.input, max(1, watch.characters // 40))
+
+
+def _said(content: bytes) -> ErrorSaid | None:
+    try:
+        said = read_error(msgspec.json.decode(content))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        said = None
+    if said is None and content.strip():
+        return ErrorSaid(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
+    return said
+
+
+def _code(error: WireError) -> str:
+    if isinstance(error, WireTimeout):
+        return "timeout"
+    if error.phase in ("pool", "connect", "tls"):
+        return "unreachable"
+    return "cut_off" if isinstance(error, ConnectionLost) else "malformed"
+
+
+def _failed(exchange: Exchange, error: WireError) -> Failed:
+    code = _code(error)
+    wait = error.retry_after if isinstance(error, PoolFull) else None
+    told = UpstreamError(f"{exchange.plan.provider}: {error}", code=code, retry_after=wait)
+    return Failed("429" if wait is not None else "outage", told)
+
+
+def _error_event(exchange: Exchange, problem: str) -> bytes:
+    """Write the event that ends a stream which broke, as the client's API has it."""
+    code, _, message = problem.partition(": ")
+    body = error_body(exchange.api, GatewayError(502, code, f"the upstream failed: {message}"))
+    kind = "error" if exchange.api != "openai-chat" else ""
+    return write_event(msgspec.json.encode(body).decode(), kind)

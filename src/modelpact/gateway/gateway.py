@@ -1,0 +1,315 @@
+"""The gateway: a request is read, planned, recorded, served; or refused, and told why."""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog
+from modelpact.configuration.config import Configuration
+from modelpact.conversation.response import Usage
+from modelpact.dispatch.models import Models
+from modelpact.evidence import read_evidence, record_async, what_it_teaches
+from modelpact.gateway.answers import GatewayError, error_answer, refusal
+from modelpact.gateway.bodies import USUAL_OUTPUT, estimated, prompt_tokens
+from modelpact.gateway.budgets import Budgets
+from modelpact.gateway.carrying import Carrier
+from modelpact.gateway.exchange import Exchange
+from modelpact.gateway.forwarding import Failed, Forwarder
+from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
+from modelpact.gateway.names import UnknownModel
+from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.planning import Planner
+from modelpact.gateway.policy import HEADER, RequestPolicy, base_policy, with_header
+from modelpact.gateway.recording import Recorder, cost_of, money_of
+from modelpact.gateway.spelling import READ
+from modelpact.gateway.upstreams import Upstreams
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.store import LedgerError
+from modelpact.needs.requests import RequestApi, Sizes, measure, read_asked
+from modelpact.providers.runtime import Runtime
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.strict_json import parse_json
+from modelpact.wire import Client, Incoming, Outgoing, Refused
+
+OPERATOR: Final = "operator"
+WORKLOAD_HEADER: Final = "modelpact-workload"
+_BYTES_A_TOKEN: Final = 4
+_FEWEST_BYTES_A_TOKEN: Final = 2
+"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """What follows from a configuration; replaced as a whole when that changes."""
+
+    configuration: Configuration
+    models: Models
+    planner: Planner
+    upstreams: Upstreams
+    policy: RequestPolicy
+
+
+class Gateway:
+    """Serves chats. One for a process; it is used on one event loop."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        configuration: Configuration,
+        *,
+        models: Models | None = None,
+        environment: dict[str, str] | None = None,
+        operator: str = "",
+    ) -> None:
+        """`operator` is a secret that stands for a key without limits."""
+        self.ledger = ledger
+        self._operator = operator
+        name = configuration.gateway.name
+        plain = frozenset(configuration.contract.plain_http)
+        self.runtime = models.runtime if models else Runtime(ledger, name=name, plain_http=plain)
+        self._environment = environment
+        self._client = Client()
+        self._ports = dict(models.ports) if models else {}
+        self.recorder = Recorder(
+            ledger,
+            self.runtime.registry,
+            name,
+            keep_content=configuration.gateway.keep_content,
+        )
+        self._forwarder = Forwarder(self.recorder)
+        self._carrier = Carrier(self.recorder)
+        self.keys = Keys({})
+        self.rates = Rates()
+        self.budgets = Budgets(ledger)
+        self.state = self._state(configuration)
+
+    def _state(self, configuration: Configuration) -> State:
+        catalog: Catalog = configuration.catalog().extended(evidence=read_evidence(self.ledger))
+        models = Models(
+            self.runtime,
+            configuration=configuration,
+            catalog=catalog,
+            ports=self._ports,
+            environment=self._environment,
+            client=self._client,
+        )
+        return State(
+            configuration,
+            models,
+            Planner(configuration, models),
+            Upstreams(models),
+            base_policy(configuration.policy, configuration.gateway.lossy),
+        )
+
+    def load_keys(self) -> None:
+        """Take the keys that are in force now."""
+        keys = Keys.load(self.ledger)
+        if self._operator:
+            keys.add(digest(self._operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
+        self.keys = keys
+
+    def reload(self, configuration: Configuration | None = None) -> None:
+        """Take a new configuration, keys and evidence; requests under way end under the old one."""
+        self.state = self._state(configuration or self.state.configuration)
+        self.load_keys()
+
+    async def aclose(self) -> None:
+        """Close the connections to upstreams."""
+        await self.state.upstreams.aclose()
+        await self._client.aclose()
+
+    def key_of(self, request: Incoming) -> ClientKey:
+        """Return whose request this is, or refuse it."""
+        shown = request.headers.get("x-api-key")
+        if shown is None:
+            scheme, _, shown = (request.headers.get("authorization") or "").partition(" ")
+            if scheme.lower() != "bearer":
+                shown = ""
+        found = self.keys.find(shown.strip()) if shown else None
+        if found is None:
+            raise GatewayError(
+                401,
+                "invalid_api_key",
+                "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
+                "`modelpact keys create` makes one",
+            )
+        return found
+
+    async def serve(self, request: Incoming, api: RequestApi) -> Outgoing:
+        """Answer a chat, or any other request that goes to a model."""
+        try:
+            key = self.key_of(request)
+            wait = self.rates.wait(key)
+            if wait:
+                told = f"the key {key.name} may ask {key.settings.rate} times a minute"
+                raise GatewayError(429, "rate_limit_exceeded", told, retry_after=wait)
+            exchange = await self.read(request, api, key)
+            if exchange.plan.how == "refuse":
+                envelope = self.recorder.envelope(exchange.plan)
+                event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
+                return refusal(api, exchange.plan, event.id)
+            if not await self.budgets.left(key):
+                told = f"the key {key.name} has spent its budget of this {key.settings.period}"
+                raise GatewayError(429, "insufficient_quota", told)
+            return await self._served(exchange)
+        except GatewayError as error:
+            return error_answer(api, error)
+        except Refused:
+            raise
+        except UnknownModel as error:
+            return error_answer(api, GatewayError(404, "model_not_found", str(error)))
+        except InputError as error:
+            return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
+        except LedgerError as error:
+            told = f"the record could not be written, so nothing was sent: {error}"
+            return error_answer(api, GatewayError(503, "ledger_unavailable", told))
+
+    async def read(self, request: Incoming, api: RequestApi, key: ClientKey) -> Exchange:
+        """Read a request and make its plan; nothing is sent and nothing recorded."""
+        raw = await request.body()
+        body = parse_json(raw, "the body")
+        asked = read_asked(api, body)
+        state, headers = self.state, request.headers
+        workload = headers.get(WORKLOAD_HEADER) or ""
+        policy = self._policy(state, body["model"], workload)
+        overridden = headers.get(HEADER)
+        if overridden:
+            policy = with_header(policy, overridden, key.settings.loosen)
+        question = Question(body["model"], workload, asked, policy)
+        self._check_allowed(key, question)
+        plan = state.planner.plan(question)
+        expected = self._expected(plan, raw, body)
+        estimate = cost_of(plan.price, expected)
+        return Exchange(request, api, key, raw, body, question, plan, expected, estimate)
+
+    def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
+        named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
+        found = state.configuration.workloads.get(named) if named else None
+        if found is None or found.policy is None:
+            return state.policy
+        return base_policy(found.policy, state.configuration.gateway.lossy)
+
+    def _check_allowed(self, key: ClientKey, question: Question) -> None:
+        names = [question.name]
+        if question.workload:
+            names.append(f"workload/{question.workload}")
+        for name in names:
+            if not key.allows(name):
+                allowed = ", ".join(key.settings.models)
+                told = f"the key {key.name} is not for {name}; it is for {allowed}"
+                raise GatewayError(403, "model_not_allowed", told)
+
+    def _expected(self, plan: Plan, raw: bytes, body: dict[str, Any]) -> Usage:
+        """Estimate what a request uses, and refuse what cannot fit the model's window."""
+        if plan.how == "refuse":
+            return Usage()
+        window = plan.window
+        asked = _output(body)
+        if asked is not None and plan.longest_output is not None and asked > plan.longest_output:
+            told = (
+                f"{plan.target} answers with at most {plan.longest_output:,} tokens, not {asked:,}"
+            )
+            raise GatewayError(422, "capability_not_provided", told, param="max_tokens")
+        room = None if window is None else window - (asked or 0)
+        if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
+            output = (
+                asked
+                if asked is not None
+                else min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
+            )
+            return Usage(-(-len(raw) // _BYTES_A_TOKEN), output)
+        sizes: Sizes = measure(body)
+        if prompt_tokens(sizes) > room:
+            told = (
+                f"the prompt has about {prompt_tokens(sizes):,} tokens (estimated) and "
+                f"{asked or 0:,} are asked for; {plan.target} has room for {window:,} in all"
+            )
+            raise GatewayError(
+                422, "capability_not_provided", told, headers=plan.headers(), param="messages"
+            )
+        return estimated(sizes, plan)
+
+    async def _served(self, exchange: Exchange) -> Outgoing:
+        """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
+        key, estimate = exchange.key, money_of(exchange.estimate) or 0
+        self.budgets.opened(key, estimate)
+        try:
+            return await self._attempt(exchange)
+        except Failed as failed:
+            other = self._other(exchange, failed)
+            if other is not None:
+                try:
+                    return await self._attempt(other)
+                except Failed as again:
+                    failed = again
+            await self._learn(exchange, failed)
+            return _answer(exchange, failed)
+        finally:
+            self.budgets.settled(key, estimate, estimate)
+
+    async def _attempt(self, exchange: Exchange) -> Outgoing:
+        plan, state = exchange.plan, self.state
+        if self.runtime.registry.remembered(plan.provider) is None:
+            await asyncio.to_thread(state.models.provider, plan.provider)
+        if plan.how == "forward":
+            upstream = state.upstreams.find(plan.provider, plan.api)
+            return await self._forwarder.forward(exchange, upstream)
+        return await self._carrier.carry(exchange, state.models.port(plan.provider))
+
+    def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:
+        """Return the exchange on the declared fallback, negotiated anew, or None."""
+        plan, planner = exchange.plan, self.state.planner
+        workload = plan.workload
+        if workload is None or plan.substituted_for or not plan.policy.fallback:
+            return None
+        if failed.kind not in workload.fallback_on:
+            return None
+        meant = planner.names.meant(exchange.question.name, exchange.question.workload)
+        because = f"{failed.kind}: {failed.error}"
+        made = planner.fallback(exchange.question, meant, because)
+        return None if made is None else msgspec.structs.replace(exchange, plan=made)
+
+    async def _learn(self, exchange: Exchange, failed: Failed) -> None:
+        """Keep what a refusal teaches of the model; the next plan is made with it."""
+        read = READ.get(exchange.api)
+        if failed.kind != "refused" or read is None:
+            return
+        try:
+            request = read(exchange.body)
+        except InputError:
+            return
+        plan = exchange.plan
+        learned = what_it_teaches(failed.error, request, plan.provider, plan.model)
+        if learned:
+            try:
+                await record_async(self.ledger, *learned)
+            except (LedgerError, ModelpactError):
+                return
+            self.state = await asyncio.to_thread(self._state, self.state.configuration)
+
+
+def _output(body: dict[str, Any]) -> int | None:
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
+        value = body.get(name)
+        if type(value) is int and value > 0:
+            return value
+    return None
+
+
+def _answer(exchange: Exchange, failed: Failed) -> Outgoing:
+    """Answer with an upstream's failure: its own words where it had some."""
+    if failed.outgoing is not None:
+        return failed.outgoing
+    error = failed.error
+    status = error.status or (504 if error.code == "timeout" else 502)
+    if failed.kind == "429":
+        status = 429
+    told = GatewayError(
+        status,
+        error.code or "upstream_failed",
+        str(error),
+        param=error.param,
+        retry_after=error.retry_after,
+        headers=exchange.plan.headers(),
+    )
+    return error_answer(exchange.api, told)

@@ -1,0 +1,161 @@
+"""The surface: the gateway over HTTP, and the OpenWOP host beside it."""
+
+import asyncio
+import time
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from modelpact._version import __version__
+from modelpact.gateway.answers import JSON, GatewayError, error_answer
+from modelpact.gateway.gateway import Gateway
+from modelpact.gateway.listing import (
+    anthropic_list,
+    describe,
+    list_capabilities,
+    list_models,
+)
+from modelpact.gateway.metrics import Metrics
+from modelpact.ledger.store import LedgerError
+from modelpact.needs.need import Needs
+from modelpact.needs.requests import RequestApi
+from modelpact.openwop.surface import HostSurface
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import Handler, Incoming, Outgoing, Refused
+from modelpact.wire.routes import Routes
+
+_CHATS: Final[dict[str, RequestApi]] = {
+    "/v1/chat/completions": "openai-chat",
+    "/v1/responses": "openai-responses",
+    "/v1/messages": "anthropic",
+    "/v1/embeddings": "embeddings",
+}
+_MODELS: Final = "/v1/models/"
+
+
+class GatewaySurface:
+    """A handler for `modelpact.wire`."""
+
+    def __init__(self, gateway: Gateway, host: HostSurface | None = None) -> None:
+        self._gateway = gateway
+        self._host: Handler | None = host
+        self.metrics = Metrics()
+        self._routes = Routes(
+            ("GET", "/healthz", self._health),
+            ("GET", "/readyz", self._ready),
+            ("GET", "/metrics", self._metrics),
+            ("GET", "/v1/models", self._models),
+            ("GET", "/v1/capabilities", self._capabilities),
+            ("POST", "/v1/negotiate", self._negotiate),
+            *((("POST", path, self._misdirected)) for path in _CHATS),
+        )
+        self.connections = 0
+        self.draining = False
+
+    async def __call__(self, request: Incoming) -> Outgoing:
+        """Answer a request."""
+        api = _CHATS.get(request.path)
+        if api is not None and request.method == "POST":
+            return await self._chat(request, api)
+        try:
+            if request.path.startswith(_MODELS) and request.method == "GET":
+                return await self._model(request)
+            try:
+                answering, given = self._routes.find(request.method, request.path)
+            except Refused as refused:
+                if refused.status == 404 and self._host is not None:
+                    return await self._host(request)
+                raise
+            return await answering(request, *given)
+        except Refused as refused:
+            code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "refused")
+            return error_answer("openai-chat", GatewayError(refused.status, code, refused.reason))
+        except GatewayError as error:
+            return error_answer("openai-chat", error)
+        except InputError as error:
+            told = GatewayError(400, "invalid_request_error", str(error))
+            return error_answer("openai-chat", told)
+        except LedgerError as error:
+            told = GatewayError(503, "ledger_unavailable", str(error))
+            return error_answer("openai-chat", told)
+
+    async def _chat(self, request: Incoming, api: RequestApi) -> Outgoing:
+        started = time.perf_counter()
+        self.metrics.under_way += 1
+        try:
+            answer = await self._gateway.serve(request, api)
+        finally:
+            self.metrics.under_way -= 1
+        verdict = _verdict(answer)
+        self.metrics.count(api, answer.status, verdict, time.perf_counter() - started)
+        return answer
+
+    async def _misdirected(self, request: Incoming) -> Outgoing:
+        raise AssertionError(f"{request.path} is answered before the routes are looked at")
+
+    async def _health(self, _: Incoming) -> Outgoing:
+        return _json({"status": "ok", "version": __version__})
+
+    async def _ready(self, _: Incoming) -> Outgoing:
+        if self.draining:
+            raise GatewayError(503, "draining", "the gateway is about to stop")
+        await asyncio.to_thread(self._gateway.ledger.read, "SELECT 1")
+        return _json({"status": "ready"})
+
+    async def _metrics(self, request: Incoming) -> Outgoing:
+        self._gateway.key_of(request)
+        text = self.metrics.text(self.connections)
+        kind = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+        return Outgoing(200, (kind,), text.encode())
+
+    async def _models(self, request: Incoming) -> Outgoing:
+        key = self._gateway.key_of(request)
+        asked = parse_qs(request.query)
+        needs = Needs([one for text in asked.get("need", []) for one in Needs(text)])
+        found = [one for one in list_models(self._gateway.state, needs) if key.allows(one["id"])]
+        if request.headers.get("anthropic-version"):
+            return _json(anthropic_list(found))
+        return _json({"object": "list", "data": found})
+
+    async def _model(self, request: Incoming) -> Outgoing:
+        key = self._gateway.key_of(request)
+        name = request.decoded_path.removeprefix(_MODELS)
+        meant = self._gateway.state.planner.names.meant(name)
+        if not key.allows(name):
+            raise GatewayError(404, "model_not_found", f"{name!r:.80}: no such model for this key")
+        return _json(describe(self._gateway.state.models, meant.target))
+
+    async def _capabilities(self, request: Incoming) -> Outgoing:
+        self._gateway.key_of(request)
+        models = parse_qs(request.query).get("model")
+        if models:
+            meant = self._gateway.state.planner.names.meant(models[0])
+            return _json(describe(self._gateway.state.models, meant.target))
+        return _json({"object": "list", "data": list_capabilities()})
+
+    async def _negotiate(self, request: Incoming) -> Outgoing:
+        """Answer what would be done with a body; nothing is sent."""
+        key = self._gateway.key_of(request)
+        named = parse_qs(request.query).get("api", ["openai-chat"])[0]
+        api = next((one for one in _CHATS.values() if one == named), None)
+        if api is None:
+            raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
+        exchange = await self._gateway.read(request, api, key)
+        return _json(exchange.plan.data())
+
+
+def _verdict(answer: Outgoing) -> str:
+    """Return the verdict that an answer's head tells, for counting."""
+    head: Any = answer.headers
+    if isinstance(head, bytes):
+        start = head.find(b"modelpact-verdict: ")
+        return "none" if start < 0 else head[start + 19 :].partition(b"\r\n")[0].decode("ascii")
+    for name, value in head.items() if isinstance(head, dict) else head:
+        if name == "modelpact-verdict":
+            return str(value)
+    return "none"
+
+
+def _json(data: Any) -> Outgoing:
+    return Outgoing(200, (JSON,), msgspec.json.encode(data))

@@ -1,0 +1,98 @@
+"""Upstreams: where requests are forwarded to, with the provider's own key and nobody else's."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from modelpact.catalog.provider import Api
+from modelpact.configuration.config import ProviderSettings
+from modelpact.dispatch.models import Models
+from modelpact.needs.requests import RequestApi
+from modelpact.providers.adapters.choice import KEY_HEADERS
+from modelpact.providers.adapters.places import checked_base
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import Client, PoolLimits, Timeouts
+from modelpact.wire.headers import Headers
+
+_PATHS: Final[Mapping[RequestApi, str]] = {
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic": "/v1/messages",
+    "embeddings": "/embeddings",
+}
+_PASSED: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
+"""Headers of clients that upstreams are told."""
+_ANTHROPIC_VERSION: Final = "2023-06-01"
+
+
+class Upstream(msgspec.Struct, frozen=True):
+    """A provider's server: its addresses, what it is shown, and how long it may take."""
+
+    urls: dict[RequestApi, str]
+    headers: tuple[tuple[str, str], ...]
+    client: Client
+    timeouts: Timeouts
+    stream_usage: bool
+    seconds: float
+
+    def shown(self, given: Headers) -> tuple[tuple[str, str], ...]:
+        """Return the headers to send: ours, and the few of the client's that mean something."""
+        more = [(name, value) for name in _PASSED if (value := given.get(name))]
+        if not more:
+            return self.headers
+        named = {name for name, _ in more}
+        return (*(pair for pair in self.headers if pair[0] not in named), *more)
+
+
+class Upstreams:
+    """The upstreams of a configuration, each with connections of its own."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._found: dict[str, Upstream] = {}
+
+    def find(self, name: str, api: Api | str) -> Upstream:
+        """Return the way to a provider."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._made(name, api)
+        return found
+
+    def _made(self, name: str, api: Api | str) -> Upstream:
+        configuration = self._models.configuration
+        settings = configuration.providers.get(name) or ProviderSettings()
+        provider = self._models.catalog.find_provider(name)
+        if provider is None:
+            raise InputError(f"{name}: no such provider")
+        key = self._models.key(name)
+        base = checked_base(
+            settings.base_url or provider.base_url, name, configuration.contract.plain_http
+        )
+        headers = [("content-type", "application/json"), ("user-agent", "modelpact")]
+        if api == "anthropic":
+            headers.append(("anthropic-version", _ANTHROPIC_VERSION))
+        if key:
+            header = "x-api-key" if api == "anthropic" else KEY_HEADERS.get(provider.id)
+            shown = key.reveal()
+            headers.append((header, shown) if header else ("authorization", f"Bearer {shown}"))
+        base = base.removesuffix("/v1") if api == "anthropic" else base
+        limits = PoolLimits(connections=settings.connections, waiting=settings.connections)
+        return Upstream(
+            {one: f"{base}{path}" for one, path in _PATHS.items()},
+            tuple(headers),
+            Client(limits=limits),
+            Timeouts(
+                connect=10.0,
+                write=60.0,
+                first_byte=settings.timeout,
+                between_bytes=settings.timeout,
+            ),
+            settings.stream_usage,
+            settings.timeout,
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for one in self._found.values():
+            await one.client.aclose()

@@ -1,0 +1,125 @@
+"""Usage, read off what passes by: whole answers, and streams without holding them up."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.conversation.answers.usage import read_anthropic_usage, read_openai_usage
+from modelpact.conversation.response import Usage
+from modelpact.needs.requests import RequestApi
+from modelpact.vocabulary.errors import InputError
+
+
+class _Answer(msgspec.Struct):
+    usage: Any = None
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
+def usage_of(api: RequestApi, answer: bytes) -> Usage | None:
+    """Return the usage that a whole answer states, or None."""
+    try:
+        told = _ANSWER.decode(answer).usage
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return _read(api, told)
+
+
+def _read(api: RequestApi, told: Any) -> Usage | None:
+    if not isinstance(told, dict):
+        return None
+    if api == "openai-responses" or ("input_tokens" in told and api != "anthropic"):
+        told = _as_chat(told)
+    try:
+        return read_anthropic_usage(told) if api == "anthropic" else read_openai_usage(told)
+    except InputError:
+        return None
+
+
+def _as_chat(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "prompt_tokens": told.get("input_tokens", 0),
+        "completion_tokens": told.get("output_tokens", 0),
+        "prompt_tokens_details": told.get("input_tokens_details"),
+        "completion_tokens_details": told.get("output_tokens_details"),
+    }
+
+
+_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
+_LIMIT: Final = 1024 * 1024
+
+
+class StreamWatch:
+    """Looks at a stream's events as they pass: whole ones go on, their usage is noted.
+
+    `hide_usage` keeps back the chunk that has nothing but a usage which the client did not ask for.
+    """
+
+    def __init__(self, api: RequestApi, *, hide_usage: bool = False) -> None:
+        self._api = api
+        self._hide = hide_usage
+        self._rest = b""
+        self.usage: Usage | None = None
+        self.characters = 0
+        self.broken = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the whole events that a chunk completes; what is left waits for the rest."""
+        data = self._rest + chunk if self._rest else chunk
+        end = data.rfind(b"\n\n") + 2
+        if end == 1:
+            end = data.rfind(b"\r\n\r\n") + 4
+            if end == 3:
+                if len(data) > _LIMIT:
+                    self.broken = True
+                    return b""
+                self._rest = data
+                return b""
+        self._rest = data[end:]
+        events = data[:end] if end < len(data) else data
+        self.characters += len(events)
+        if b'"usage"' in events and _USAGE.search(events) is not None:
+            events = self._look(events)
+        return events
+
+    def rest(self) -> bytes:
+        """Return what came after the last whole event."""
+        return self._rest
+
+    def _look(self, events: bytes) -> bytes:
+        kept = []
+        for event in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", events):
+            if b'"usage"' not in event or not self._note(event):
+                kept.append(event)
+        return b"".join(kept)
+
+    def _note(self, event: bytes) -> bool:
+        """Note the usage in an event; tell whether it is one to keep back."""
+        data = b"\n".join(
+            line[5:].strip() for line in event.splitlines() if line.startswith(b"data:")
+        )
+        try:
+            said = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        if not isinstance(said, dict):
+            return False
+        told = said.get("usage")
+        for inner in ("message", "response"):
+            if isinstance(said.get(inner), dict) and told is None:
+                told = said[inner].get("usage")
+        found = _read(self._api, told)
+        if found is not None:
+            before = self.usage or Usage()
+            if self._api == "anthropic":
+                found = msgspec.structs.replace(
+                    found,
+                    input=max(found.input, before.input),
+                    output=max(found.output, before.output),
+                    cache_read=max(found.cache_read, before.cache_read),
+                    cache_write=max(found.cache_write, before.cache_write),
+                )
+            self.usage = found
+        return self._hide and said.get("choices") == []
