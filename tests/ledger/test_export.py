@@ -108,6 +108,19 @@ def test_any_insertion_into_a_line_is_named(
     assert not check(edited, keyring).ok
 
 
+def test_a_checkpoint_has_one_spelling(exported: list[bytes], keyring: Keyring) -> None:
+    place, line = next((at, one) for at, one in enumerate(exported) if b'{"checkpoint":' in one)
+    start = line.index(b'"signature":"') + len(b'"signature":"')
+    for edited in (
+        line.replace(b'":', b'": ', 2),
+        line.replace(b",", b" ,", 1),
+        line[: start + 2] + b" " + line[start + 2 :],
+        line[:start] + line[start:].upper().replace(b'"TIME"', b'"time"'),
+    ):
+        assert edited != line
+        assert not check([*exported[:place], edited, *exported[place + 1 :]], keyring).ok
+
+
 @given(data=st.data())
 def test_any_drop_is_named(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(exported) - 1))

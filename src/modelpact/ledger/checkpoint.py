@@ -7,6 +7,7 @@ import msgspec
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import read_time
 from modelpact.ledger.store import Row
+from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
     from modelpact.identity import PublicKeys, Signer
@@ -41,10 +42,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         from modelpact.identity import Signature, verify
 
         try:
-            signature = Signature(self.key_id, bytes.fromhex(self.signature))
+            value = bytes.fromhex(self.signature)
         except ValueError:
             return False
-        return verify(keys, self.statement(), signature)
+        if value.hex() != self.signature:  # capitals and blanks would be read as well
+            return False
+        return verify(keys, self.statement(), Signature(self.key_id, value))
 
 
 class _OnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,10 +67,16 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 
 
 def read_checkpoint(line: bytes) -> Checkpoint:
-    """Read a line of an export; raises `msgspec.DecodeError` or `InputError`."""
+    """Read a line of an export; raises `msgspec.DecodeError` or `InputError`.
+
+    Only the canonical form is read: a signature covers what a line says, not how it is spelled.
+    """
     wire = _LINE.decode(line).checkpoint
     when = read_time(wire.time)
-    return Checkpoint(wire.envelope, wire.sequence, wire.hash, when, wire.key_id, wire.signature)
+    made = Checkpoint(wire.envelope, wire.sequence, wire.hash, when, wire.key_id, wire.signature)
+    if made.line().rstrip(b"\n") != line.rstrip(b"\n"):
+        raise InputError("a checkpoint is not in its canonical form")
+    return made
 
 
 def statement(envelope: str, sequence: int, digest: str, time: int) -> bytes:
