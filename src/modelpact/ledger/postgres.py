@@ -1,5 +1,6 @@
 """PostgreSQL: the same interface as SQLite, for many machines on one database."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -15,12 +16,17 @@ from modelpact.ledger.store import (
     Refused,
     Row,
 )
+from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
     import psycopg
 
 _LOCK: Final = 0x6D6F64656C706163
 """The name of the advisory lock: writers share it, one that must be alone holds it."""
+
+
+_URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
+_SHOWN: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"})
 
 
 class PostgresStore:
@@ -39,9 +45,19 @@ class PostgresStore:
                 "PostgreSQL needs the package psycopg: pip install 'modelpact[postgresql]'"
             ) from None
         try:
+            parts = psycopg.conninfo.conninfo_to_dict(self._dsn)
+        except psycopg.Error:  # its message quotes the whole URL
+            raise InputError(
+                f"store.url: {self.url} cannot be read: "
+                "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %-escapes"
+            ) from None
+        try:
             raw = psycopg.connect(self._dsn, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
-            raise LedgerUnavailable(f"{self.url} cannot be reached: {_line(error)}") from None
+            reason = _line(error)
+            for name in set(parts) - _SHOWN:
+                reason = reason.replace(str(parts[name]) or "\0", "…")
+            raise LedgerUnavailable(f"{self.url} cannot be reached: {reason}") from None
         return PostgresConnection(raw)
 
 
@@ -144,6 +160,11 @@ def _line(error: BaseException) -> str:
 
 
 def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    return f"{scheme}://{login.partition(':')[0]}@{place}" if at else url
+    """Return a URL as it may be shown: only what is known to be no secret is kept of it."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return "postgresql://…"
+    login, place, query = found.groups()
+    user = "" if login is None else f"{login.partition(':')[0]}@"
+    pairs = [pair for pair in (query or "").split("&") if pair.partition("=")[0] in _SHOWN]
+    return f"postgresql://{user}{place}{'?' if pairs else ''}{'&'.join(pairs)}"

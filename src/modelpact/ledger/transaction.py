@@ -4,10 +4,10 @@ from typing import Final, NamedTuple
 
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint
-from modelpact.ledger.cost_rows import CostRow, record_rows, standing_cost, write_costs
+from modelpact.ledger.cost_rows import CostRow, checked_rows, write_costs
 from modelpact.ledger.costs import Attribution, CostRecord
 from modelpact.ledger.event import GENESIS, Draft, Event, check_name, check_type, event_hash
-from modelpact.ledger.store import Conflict, Connection, LedgerError, Params, Row
+from modelpact.ledger.store import Conflict, Connection, LedgerError, Params, Refused, Row
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"
@@ -112,19 +112,19 @@ class Batch:
         self.known = known
         self.rows = Rows()
         self.events: list[Event] = []
-        self.stale: Conflict | None = None
+        self.stale: LedgerError | None = None
 
     def flush(self) -> None:
         """Write the rows that wait."""
         self.write(self.rows)
 
     def write(self, rows: Rows) -> None:
-        """Write rows; where another was first, the whole batch is stale."""
+        """Write rows; where another was first, or one is refused, the whole batch is stale."""
         try:
             rows.write(self.connection, self.known)
-        except Conflict as error:
+        except (Conflict, Refused) as error:
             self.stale = error
-            raise Stale(f"another writer was first: {error}") from None
+            raise Stale(str(error)) from None
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""
@@ -221,12 +221,10 @@ class Transaction:
         place = (event.envelope, event.sequence)
         if place in self._costed:
             raise InputError(f"{event.id} has its cost record already")
-        standing: tuple[dict[tuple[str, int], list[int]], int | None] = ({}, None)
         if record.corrects:
             self._touch()
-            standing = standing_cost(self.batch.connection, record.corrects)
+        self._rows.costs += checked_rows(self.batch.connection, place, event.time, record)
         self._costed.add(place)
-        self._rows.costs += record_rows(place, event.time, record, standing)
 
     def add_checkpoint(self, checkpoint: Checkpoint, keys: tuple[str, str] | None) -> None:
         """Keep a checkpoint, and the public keys of its signer: the oldest one's name, and all."""
