@@ -11,7 +11,7 @@ from modelpact.catalog.user import user_folder
 from modelpact.configuration import load_configuration
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.reader import Reader
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 if TYPE_CHECKING:
     from modelpact.identity import Keyring, PublicKeys
@@ -42,6 +42,13 @@ def store_url(store: str | None, config_path: Path | None) -> str:
     if url.startswith("sqlite:") and not url.startswith("sqlite:/"):
         return f"sqlite:{path.resolve().parent / url.removeprefix('sqlite:')}"
     return url
+
+
+def check_argument(name: str) -> str:
+    """Return the name of an event or an envelope, or raise: no store has others."""
+    if not name.isprintable():
+        raise InputError(f"{brief(name)} has characters that a name cannot have")
+    return name
 
 
 def open_reader(store: str | None, config_path: Path | None) -> Reader:

@@ -26,6 +26,8 @@ _LOCK: Final = 0x6D6F64656C706163
 
 
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
+_HIDDEN: Final = "postgresql://…"
+"""A URL of which no part is known to be no secret."""
 _SHOWN: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"})
 
 
@@ -54,7 +56,9 @@ class PostgresStore:
         try:
             raw = psycopg.connect(self._dsn, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
-            reason = _line(error)
+            reason = (
+                _line(error) if self.url != _HIDDEN else "its special characters need %-escapes"
+            )
             for name in set(parts) - _SHOWN:
                 reason = reason.replace(str(parts[name]) or "\0", "…")
             raise LedgerUnavailable(f"{self.url} cannot be reached: {reason}") from None
@@ -163,7 +167,7 @@ def _without_password(url: str) -> str:
     """Return a URL as it may be shown: only what is known to be no secret is kept of it."""
     found = _URL.fullmatch(url)
     if found is None:
-        return "postgresql://…"
+        return _HIDDEN
     login, place, query = found.groups()
     user = "" if login is None else f"{login.partition(':')[0]}@"
     pairs = [pair for pair in (query or "").split("&") if pair.partition("=")[0] in _SHOWN]
