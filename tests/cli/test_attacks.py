@@ -136,7 +136,7 @@ DEEP = '{"a":' + "[" * 20_000 + "]" * 20_000 + "}"
         (b'{"checkpoints":' + b"[" * 200_000, 1),
         (export_of('{"a":1}'), 0),
     ],
-    ids=str,
+    ids=["utf-8", "text", "cause", "field", "digits", "half", "space", "deep", "keys", "fine"],
 )
 def test_a_hostile_export_is_refused_in_words(
     run: Run, tmp_path: Path, data: bytes, code: int

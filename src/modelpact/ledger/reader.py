@@ -20,6 +20,9 @@ from modelpact.ledger.store import (
 from modelpact.vocabulary.errors import brief
 
 COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
+_EVENT_TYPES: Final = frozenset(
+    (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
+)
 _PAYLOAD: Final = msgspec.json.Decoder(dict[str, Any])
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
@@ -185,13 +188,7 @@ def read_event(row: Row) -> Event:
 
 def is_event_row(row: Row) -> bool:
     """Tell whether the values of a row have the types that an event's have: SQLite takes any."""
-    envelope, sequence, kind, when, cause, payload, previous, digest = row
-    return (
-        type(sequence) is int
-        and type(when) is int
-        and type(payload) is type(kind) is type(envelope) is type(previous) is type(digest) is str
-        and (cause is None or type(cause) is str)
-    )
+    return tuple(map(type, row)) in _EVENT_TYPES
 
 
 def read_envelope(row: Row) -> Envelope:
