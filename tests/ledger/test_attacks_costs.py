@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,8 +10,8 @@ from modelpact.ledger import CostLine, CostRecord, Draft, Ledger, Transaction
 from modelpact.ledger.canonical import LARGEST
 from modelpact.ledger.check_costs import check_sums
 from modelpact.ledger.totals import cost_totals
-from modelpact.providers.carrier import Reply
-from modelpact.providers.contract import Invocation, Offer, Registration
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
@@ -52,6 +53,11 @@ class Charging:
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:
         return Reply(invocation.id, {}, "", self.cost)
+
+    def stream(
+        self, registration: Registration, invocation: Invocation
+    ) -> AsyncIterator[Partial | Reply]:
+        raise NotImplementedError
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         pass

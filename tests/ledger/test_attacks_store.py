@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from modelpact.ledger import (
 )
 from modelpact.ledger.audit import verify_envelope, verify_tables
 from modelpact.ledger.report import VerifyReport
-from modelpact.providers.carrier import Reply
-from modelpact.providers.contract import Invocation, Offer, Registration
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime import Runtime
 from tests.ledger.support import draft, fill
 from tests.ledger.test_costs import spend, usd
@@ -106,6 +107,11 @@ class Answering:
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:
         cost = ({"unit": "currency", "amount": 10**9, "currency": "USD"},)
         return Reply(invocation.id, {"answer": "no"}, "", cost)  # type: ignore[arg-type]
+
+    def stream(
+        self, registration: Registration, invocation: Invocation
+    ) -> AsyncIterator[Partial | Reply]:
+        raise NotImplementedError
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         pass

@@ -21,7 +21,7 @@ import msgspec
 from modelpact.ledger.canonical import LARGEST, NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.event import GENESIS, event_body
-from modelpact.ledger.reader import Reader, is_event_row
+from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import LedgerError, Row
 from modelpact.vocabulary.errors import InputError
 
@@ -67,11 +67,14 @@ def hashed_line(body: bytes, digest: str) -> bytes:
 
 def event_line(row: Row) -> bytes:
     """Return the line of an event, as its row stands in the store; no line if it is no event."""
-    if not is_event_row(row):
-        return _DAMAGED
     envelope, sequence, kind, when, cause, payload, previous, digest = row
-    body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
-    return hashed_line(body, digest)
+    if type(sequence) is not int or type(when) is not int:
+        return _DAMAGED
+    try:
+        body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
+        return hashed_line(body, digest)
+    except AttributeError:  # bytes or a number where a text should be
+        return _DAMAGED
 
 
 def export_lines(reader: Reader, envelope: str) -> Iterator[bytes]:

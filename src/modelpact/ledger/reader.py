@@ -23,6 +23,7 @@ COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash
 _EVENT_TYPES: Final = frozenset(
     (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
 )
+"""What the values of a row are: SQLite takes any type in any column."""
 _PAYLOAD: Final = msgspec.json.Decoder(dict[str, Any])
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
@@ -174,7 +175,7 @@ def read_event(row: Row) -> Event:
     """Make an event of its row; raises where it was edited to something that is no event."""
     envelope, sequence, kind, when, cause, payload, previous, digest = row
     try:
-        if is_event_row(row):
+        if tuple(map(type, row)) in _EVENT_TYPES:
             decoded = _PAYLOAD.decode(payload)
             return Event(envelope, sequence, kind, when, cause, decoded, previous, digest)
         said = "a value is of another type than events have"
@@ -184,11 +185,6 @@ def read_event(row: Row) -> Event:
         f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {said}; "
         "`modelpact audit verify` tells more"
     )
-
-
-def is_event_row(row: Row) -> bool:
-    """Tell whether the values of a row have the types that an event's have: SQLite takes any."""
-    return tuple(map(type, row)) in _EVENT_TYPES
 
 
 def read_envelope(row: Row) -> Envelope:
