@@ -136,7 +136,7 @@ def test_import_is_idempotent(run: Run, store: Path, tmp_path: Path) -> None:
     other = ("--store", f"sqlite:{tmp_path / 'other.db'}")
     assert "2 events taken, 0 were here" in ok(run("audit", "import", "run.jsonl.gz", *other))
     again = json.loads(ok(run("audit", "import", "run.jsonl.gz", "--json", *other)))
-    assert again == {"envelope": "run-1", "events": 0, "known": 2}
+    assert again == {"envelope": "run-1", "events": 0, "known": 2, "left": 0}
     piped = run("audit", "import", "-", *other, stdin=ok(run("audit", "export", "run-1")))
     assert "0 events taken" in ok(piped)
 
@@ -150,7 +150,10 @@ def test_an_archive_can_leave_the_store(run: Run, store: Path) -> None:
     assert "3 events, archived, signed to event 3" in done
     assert "archived" in ok(run("audit", "show"))
     ok(run("audit", "verify", "run.jsonl.gz"))
-    ok(run("audit", "verify"))
+    assert "run-1: 3 events, archived, not here, signed to event 3" in ok(run("audit", "verify"))
+    again = run("audit", "archive", "session-1", "--to", "run.jsonl.gz", "--drop")
+    assert again.returncode == 2
+    assert "not the archive of session-1" in again.stderr
 
 
 def test_the_store_is_the_options_then_the_configurations_then_the_users(

@@ -86,9 +86,12 @@ def test_a_correction_counts_once(ledger: Ledger) -> None:
         assert only(cost_totals(ledger, "provider")).money == 1_000 + nano
 
 
-def test_a_correction_of_what_is_elsewhere_takes_back_what_it_says(ledger: Ledger) -> None:
-    spend(ledger, CostRecord((usd(130),), corrects="gone:1", replaced=(usd(100),)))
-    assert only(cost_totals(ledger, "provider")).money == 30
+def test_a_correction_is_of_a_cost_in_its_envelope(ledger: Ledger) -> None:
+    other = spend(ledger, CostRecord((usd(100),)), "run-2")
+    for name, said in ((other.id, "not an event of run-1"), ("run-1:9", "no cost"), ("x", "event")):
+        with pytest.raises(InputError, match=said):
+            spend(ledger, CostRecord((usd(1),), corrects=name, replaced=(usd(100),)))
+    assert only(cost_totals(ledger, "provider")).money == 100
 
 
 def test_a_correction_belongs_to_the_time_of_the_work(url: str) -> None:
@@ -164,6 +167,10 @@ def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
         ([{"unit": "discrete", "amount": 2**53}], "out of range"),
         ([{"unit": "currency", "amount": 1}], "currency"),
         ([{"unit": "discrete", "amount": 1, "currency": "USD"}], "currency"),
+        ([{"unit": "currency", "amount": 1, "currency": "usd"}], "three capital letters"),
+        ([{"unit": "currency", "amount": 1, "currency": "\x1b[3"}], "three capital letters"),
+        ([{"unit": "discrete", "amount": 1}] * 2, "stands twice"),
+        ([{"unit": "discrete", "amount": 1}] * 33, "too many"),
     ],
 )
 def test_wrong_lines_are_named(lines: Any, said: str) -> None:

@@ -3,7 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from modelpact.cli.audit_views import (
     event_json,
     event_row,
     event_rows,
+    one_line,
     print_envelopes,
     print_event,
     print_why,
@@ -29,11 +31,11 @@ from modelpact.cli.audit_views import (
 )
 from modelpact.cli.common import config_option, json_option, print_json
 from modelpact.cli.progress import Progress
-from modelpact.cli.stores import open_reader, store_option, trusted_keys
+from modelpact.cli.stores import check_argument, open_reader, store_option, trusted_keys
+from modelpact.ledger.audit import verify_envelope, verify_tables
 from modelpact.ledger.event import Event
-from modelpact.ledger.export import export_lines
 from modelpact.ledger.reader import Reader
-from modelpact.ledger.report import ExpectedHead, VerifyReport
+from modelpact.ledger.report import ExpectedHead, TableReport, VerifyReport
 from modelpact.ledger.verify import verify_export
 from modelpact.vocabulary.errors import InputError, nearest
 
@@ -70,7 +72,7 @@ def show_command(
             found = reader.envelopes()
             print_json(msgspec.to_builtins(found)) if as_json else print_envelopes(found)
             return
-        event = reader.event(name)
+        event = reader.event(check_argument(name))
         if event is not None:
             events = reader.why(name) if why else [event]
             if as_json:
@@ -130,7 +132,7 @@ def tail_command(
 
 def _tail(reader: Reader, envelope: str | None, count: int, follow: bool) -> Iterator[Event]:
     if envelope is not None:
-        found = reader.envelope(envelope)
+        found = reader.envelope(check_argument(envelope))
         if found is None:
             raise InputError(_unknown(reader, envelope))
         first = reader.events(envelope, after=found.events - count, limit=max(count, 1))
@@ -171,29 +173,30 @@ def verify_command(
 ) -> None:
     """Prove that exports, envelopes or the whole ledger are as they were written.
 
-    Exit 1 names the first broken link: edited, dropped, reordered, duplicated, truncated, a forged
-    checkpoint or an unknown key.
+    In a ledger also what other commands show is held against the events: costs, invocations,
+    providers. Exit 1 names the first broken link: edited, dropped, reordered, duplicated,
+    truncated, a forged checkpoint or an unknown key.
     """
     keys, expected = trusted_keys(key_files), _head(head)
     files = [name for name in names if name == "-" or Path(name).is_file()]
-    inside = [name for name in names if name not in files]
+    inside = [check_argument(name) for name in names if name not in files]
     if expected and len(names) != 1:
         raise click.UsageError("--head is for one FILE or ENVELOPE.")
-    reports: list[tuple[str, VerifyReport]] = []
+    told: list[tuple[str, VerifyReport | TableReport]] = []
     for name in files:
         lines = watched_lines(Path(name))
-        reports.append((name, verify_export(lines, keys, expected=expected)))
+        told.append((name, _excused(verify_export(lines, keys, expected=expected), key_files)))
     if inside or not names:
         with open_reader(store, config_path) as reader:
-            for one in reader.envelopes() if not names else []:
-                if one.archived is None or reader.events(one.id, limit=1)[0].sequence == 1:
-                    inside.append(one.id)
-            for name in inside:
-                found = reader.envelope(name)
-                bar = Progress(name, found.events if found else 0)
-                lines = bar.over(export_lines(reader, name), lambda _: 1)
-                reports.append((name, verify_export(lines, keys, expected=expected)))
-    told = [(name, _excused(report, bool(key_files))) for name, report in reports]
+            found = {
+                name: verify_envelope(
+                    reader, name, keys, expected=expected, watch=partial(_watched, reader, name)
+                )
+                for name in (inside if names else reader.names())
+            }
+            tables = verify_tables(reader, found, whole=not names)
+        told += [(str(name), _excused(report, key_files)) for name, report in found.items()]
+        told += [(f"table {report.table}", report) for report in tables]
     if as_json:
         print_json([report_json(report, name) for name, report in told])
     else:
@@ -201,9 +204,14 @@ def verify_command(
     raise SystemExit(0 if all(report.ok for _, report in told) else 1)
 
 
-def _excused(report: VerifyReport, keys_given: bool) -> VerifyReport:
+def _watched(reader: Reader, name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+    rows = reader.read("SELECT COUNT(*) FROM events WHERE envelope = ?", (name,))
+    return Progress(one_line(name), int(rows[0][0])).over(lines, lambda _: 1)
+
+
+def _excused(report: VerifyReport, key_files: tuple[Path, ...]) -> VerifyReport:
     """Let what nobody signed pass, unless somebody asked whose it is."""
-    if report.broken is not None and report.broken.kind == "unsigned" and not keys_given:
+    if report.unsigned and not key_files:
         return msgspec.structs.replace(report, broken=None)
     return report
 
@@ -212,7 +220,7 @@ def _head(text: str | None) -> ExpectedHead | None:
     if text is None:
         return None
     number, _, digest = text.partition(":")
-    if not number.isdecimal() or len(digest) != 64:
+    if not (number.isascii() and number.isdecimal()) or len(number) > 18 or len(digest) != 64:
         raise InputError(f"--head {text!r:.80}: expected NUMBER:HASH, with 64 hex digits")
     return ExpectedHead(int(number), digest.lower())
 

@@ -8,10 +8,17 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from modelpact.cli.audit_views import report_json, report_line
+from modelpact.cli.audit_views import one_line, report_json, report_line
 from modelpact.cli.common import config_option, json_option, print_json
 from modelpact.cli.progress import Progress
-from modelpact.cli.stores import open_ledger, open_reader, store_option, trusted_keys, user_keyring
+from modelpact.cli.stores import (
+    check_argument,
+    open_ledger,
+    open_reader,
+    store_option,
+    trusted_keys,
+    user_keyring,
+)
 from modelpact.ledger.export import export_lines, read_export, write_export
 from modelpact.ledger.store import LedgerError
 
@@ -53,6 +60,7 @@ def export_command(
     envelope: str, out: Path | None, sign: bool, store: str | None, config_path: Path | None
 ) -> None:
     """Write an envelope as JSON lines that anyone can verify."""
+    check_argument(envelope)
     if sign:
         with open_ledger(store, config_path) as ledger:
             ledger.checkpoint(envelope, user_keyring())
@@ -66,17 +74,20 @@ def export_command(
             sys.stdout.buffer.flush()
         else:
             write_export(out, lines)
-            click.echo(f"{out}: {found.events if found else 0:,} events of {envelope}", err=True)
+            said = f"{out}: {found.events if found else 0:,} events of {envelope}"
+            click.echo(one_line(said), err=True)
 
 
 @click.command("import")
 @click.argument("file", type=_FILE)
+@click.option("--unsigned", is_flag=True, help="With --keys: also events that nobody has signed.")
 @keys_option
 @json_option
 @store_option
 @config_option
 def import_command(
     file: Path,
+    unsigned: bool,
     key_files: tuple[Path, ...],
     as_json: bool,
     store: str | None,
@@ -93,7 +104,7 @@ def import_command(
         try:
             with open_ledger(store, config_path) as ledger:
                 done = import_export(
-                    ledger, lambda: watched_lines(file), keys, anyone=not key_files
+                    ledger, lambda: watched_lines(file), keys, anyone=unsigned or not key_files
                 )
         except NotVerified as error:
             if as_json:
@@ -102,9 +113,12 @@ def import_command(
                 click.echo(report_line(error.report, str(file)))
             raise SystemExit(1) from None
     if as_json:
-        print_json({"envelope": done.envelope, "events": done.events, "known": done.known})
+        counts = {"events": done.events, "known": done.known, "left": done.left}
+        print_json({"envelope": done.envelope, **counts})
     else:
-        click.echo(f"{done.envelope}: {done.events:,} events taken, {done.known:,} were here")
+        left = f"; {done.left:,} that nobody has signed were left, --unsigned takes them"
+        said = f"{done.envelope}: {done.events:,} events taken, {done.known:,} were here"
+        click.echo(one_line(said + (left if done.left else "")))
 
 
 @click.command("archive")
@@ -127,6 +141,7 @@ def archive_command(
     """Close an envelope for good and write it to a packed file that keeps verifying."""
     from modelpact.ledger.archive import archive
 
+    check_argument(envelope)
     signer = user_keyring()
     if drop and signer is None:
         raise LedgerError(

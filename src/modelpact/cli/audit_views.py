@@ -10,7 +10,7 @@ from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import Envelope
-from modelpact.ledger.report import VerifyReport
+from modelpact.ledger.report import TableReport, VerifyReport
 
 _COLOURS = {"failed": "red", "flagged": "red", "cancelled": "yellow", "rejected": "yellow"}
 
@@ -21,6 +21,11 @@ def visible(text: str) -> str:
         one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
         for one in text
     )
+
+
+def one_line(text: str) -> str:
+    """Return a text as it may stand in a line of ours: it makes none of its own."""
+    return visible(text).replace("\n", "\\n")
 
 
 def event_json(event: Event) -> dict[str, Any]:
@@ -40,8 +45,8 @@ def event_row(event: Event) -> tuple[str, ...]:
     payload = json.dumps(event.payload, ensure_ascii=False)
     return (
         paint(show_time(event.time), "dim"),
-        event.id,
-        paint(event.type, colour),
+        one_line(event.id),
+        paint(one_line(event.type), colour),
         visible(clip(payload, 60)),
     )
 
@@ -49,12 +54,12 @@ def event_row(event: Event) -> tuple[str, ...]:
 def print_event(event: Event) -> None:
     """Print everything of an event."""
     pairs = [
-        ("event", paint(event.id, "bold")),
-        ("type", event.type),
+        ("event", paint(one_line(event.id), "bold")),
+        ("type", one_line(event.type)),
         ("time", f"{show_time(event.time)} UTC"),
-        ("caused by", event.cause or "nothing: it is an origin"),
-        ("hash", event.hash),
-        ("previous", event.previous),
+        ("caused by", one_line(event.cause or "nothing: it is an origin")),
+        ("hash", one_line(event.hash)),
+        ("previous", one_line(event.previous)),
     ]
     click.echo(table(pairs))
     click.echo(visible(json.dumps(event.payload, indent=2, ensure_ascii=False)))
@@ -70,16 +75,16 @@ def print_why(events: list[Event]) -> None:
         said = (
             "is not in this ledger" if all(missing != one.id for one in events) else "comes again"
         )
-        click.echo(paint(f"{missing}, which caused that, {said}.", "yellow"))
+        click.echo(paint(f"{one_line(missing)}, which caused that, {said}.", "yellow"))
 
 
 def print_envelopes(envelopes: list[Envelope]) -> None:
     """Print envelopes, a line each."""
     rows = [
         (
-            one.id,
-            one.kind or "–",
-            visible(one.subject) or "–",
+            one_line(one.id),
+            one_line(one.kind) or "–",
+            one_line(one.subject) or "–",
             f"{one.events:,}",
             paint(show_time(one.latest), "dim"),
             "archived" if one.archived is not None else "",
@@ -89,28 +94,44 @@ def print_envelopes(envelopes: list[Envelope]) -> None:
     click.echo(table(rows, ("envelope", "kind", "subject", "events", "latest", ""), right=[3]))
 
 
-def report_json(report: VerifyReport, source: str) -> dict[str, Any]:
+def report_json(report: VerifyReport | TableReport, source: str) -> dict[str, Any]:
     """Return a report for programs."""
     fields: dict[str, Any] = msgspec.to_builtins(report)
     return {"source": source, "ok": report.ok, **fields}
 
 
-def report_line(report: VerifyReport, source: str) -> str:
+def report_line(report: VerifyReport | TableReport, source: str) -> str:
     """Return a report for people, in a line or two."""
-    if report.broken is not None:
-        where = f"{report.broken.event}: " if report.broken.event else ""
-        return (
-            f"{paint('✗', 'red')} {source}: {where}{paint(report.broken.kind, 'red')}\n"
-            f"  line {report.broken.line}: {visible(report.broken.message)}\n"
-            f"  {report.events:,} events before it hold"
-        )
+    name = one_line(source)
+    broken = report.broken
+    if broken is None:
+        said = _table_line(report) if isinstance(report, TableReport) else _envelope_line(report)
+        return f"{paint('✓', 'green')} {name}: {said}"
+    where = f"{one_line(broken.event)}: " if broken.event else ""
+    line = f"line {broken.line}: " if broken.line else ""
+    lines = [
+        f"{paint('✗', 'red')} {name}: {where}{paint(broken.kind, 'red')}",
+        f"  {line}{one_line(broken.message)}",
+    ]
+    if isinstance(report, VerifyReport):
+        lines.append(f"  {report.events:,} events before it hold")
+    return "\n".join(lines)
+
+
+def _table_line(report: TableReport) -> str:
+    archived = f"; {report.unproven:,} rest on archives that are not here"
+    return f"{report.rows:,} rows agree with the events{archived if report.unproven else ''}"
+
+
+def _envelope_line(report: VerifyReport) -> str:
     if not report.checkpoints:
         vouched = "holds together; nobody has signed it"
     else:
         rest = report.events - report.signed
-        whose = ", ".join(report.keys)
+        whose = one_line(", ".join(report.keys))
         vouched = f"signed to event {report.signed:,} by {whose}"
         vouched += f"; {rest:,} events after that are not signed" if rest else ""
         vouched += "" if report.trusted else "; whose key that is was not proven: give --keys"
     closed = ", archived" if report.archived else ""
-    return f"{paint('✓', 'green')} {source}: {report.events:,} events{closed}, {vouched}"
+    closed += ", not here" if report.first > 1 else ""
+    return f"{report.events:,} events{closed}, {vouched}"

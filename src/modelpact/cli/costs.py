@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 
 import click
 
+from modelpact.cli.audit_views import one_line
 from modelpact.cli.common import config_option, print_json
 from modelpact.cli.periods import read_since, show_time
 from modelpact.cli.render import paint, table
@@ -78,7 +79,7 @@ def exact_money(nano: int, currency: str = "") -> str:
     text = f"{whole:,}.{digits}"
     if currency in ("USD", ""):
         return f"{sign}${text}" if currency else f"{sign}{text}"
-    return f"{sign}{text} {currency}"
+    return f"{sign}{text} {one_line(currency)}"
 
 
 def bar(amount: int, largest: int, columns: int = _BAR) -> str:
@@ -136,7 +137,7 @@ def _cells(one: CostTotal) -> tuple[str, ...]:
     money = exact_money(one.money, one.currency) if one.currency else "–"
     amounts = one.amounts
     return (
-        one.name or paint("(none)", "dim"),
+        one_line(one.name) or paint("(none)", "dim"),
         f"{one.records:,}",
         about + money,
         _count(amounts["tokens.input"]),
@@ -174,7 +175,7 @@ def _csv(by: By, totals: list[CostTotal]) -> str:
             [
                 _cell(one.name),
                 one.records,
-                one.currency,
+                _cell(one.currency),
                 _plain(one.money),
                 _plain(one.estimated["currency"]),
                 *(one.amounts[unit] for unit in _TOKENS),
@@ -190,5 +191,5 @@ def _plain(nano: int) -> str:
 
 
 def _cell(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    """Keep a spreadsheet from taking a name for a formula, and a terminal from obeying it."""
+    return one_line(f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text)

@@ -115,5 +115,7 @@ def _run(args: list[str] | None) -> int:
 
 
 def _tell(message: str) -> None:
+    from modelpact.cli.audit_views import visible  # only errors pay for this import
+
     with contextlib.suppress(OSError, ValueError):
-        click.echo(f"modelpact: {message}", err=True)
+        click.echo(f"modelpact: {visible(message)}", err=True)

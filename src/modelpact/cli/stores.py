@@ -9,7 +9,7 @@ import click
 
 from modelpact.catalog.user import user_folder
 from modelpact.configuration import Configuration, load_configuration
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 if TYPE_CHECKING:
     from modelpact.identity import Keyring, PublicKeys
@@ -44,6 +44,13 @@ def configured_store(configuration: Configuration) -> str:
     if url.startswith("sqlite:") and not url.startswith("sqlite:/"):
         return f"sqlite:{path.resolve().parent / url.removeprefix('sqlite:')}"
     return url
+
+
+def check_argument(name: str) -> str:
+    """Return the name of an event or an envelope, or raise: no store has others."""
+    if not name.isprintable():
+        raise InputError(f"{brief(name)} has characters that a name cannot have")
+    return name
 
 
 def open_reader(store: str | None, config_path: Path | None) -> "Reader":

@@ -35,13 +35,17 @@ def archive(
     found = ledger.envelope(envelope)
     if found is None:
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {ledger.store.url}")
+    if drop and signer is None:
+        raise LedgerError("events are dropped only where their archive is signed: give a signer")
+    (first,) = ledger.events(envelope, limit=1)
+    if first.sequence == 1:
+        _check_free(ledger, envelope, file)
     if found.archived is None:
         payload = {"events": found.events, "file": file.name, "reason": reason}
         ledger.append(Draft(envelope, ARCHIVED, payload))
     if signer is not None:
         ledger.checkpoint(envelope, signer)
     expected = None
-    (first,) = ledger.events(envelope, limit=1)
     if first.sequence == 1:
         write_export(file, export_lines(ledger, envelope), compress=True)
     else:  # stopped while events were dropped: the archive must be the one that this is the end of
@@ -54,6 +58,21 @@ def archive(
     if drop:
         _drop(ledger, envelope, report.events)
     return report
+
+
+def _check_free(ledger: Ledger, envelope: str, file: Path) -> None:
+    """Refuse to write over a file, unless it is an earlier part of the same envelope."""
+    if not file.exists():
+        return
+    there = verify_export(read_export(file))
+    same = ledger.read(
+        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, there.events)
+    )
+    if not there.ok or there.envelope != envelope or same != [(there.head,)]:
+        raise LedgerError(
+            f"{file} is there already and is not the archive of {envelope}: "
+            "name another file; nothing was changed"
+        )
 
 
 def _drop(ledger: Ledger, envelope: str, last: int) -> None:

@@ -42,6 +42,6 @@ class Bus:
                     continue
                 try:
                     listener(event)
-                except Exception:
+                except BaseException:  # even one that wants to exit must not take the writer along
                     self.failures += 1
                     _LOG.exception("a listener failed on %s", event.id)

@@ -5,13 +5,14 @@ sum counts the work once, as it stands now.
 """
 
 import hashlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, Unit
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord, Unit, check_record
 from modelpact.ledger.store import Connection, Row
+from modelpact.vocabulary.errors import InputError, brief
 
 HOUR: Final = 3_600 * 10**9
 COLUMNS: Final[dict[Unit, str]] = {
@@ -25,7 +26,11 @@ COLUMNS: Final[dict[Unit, str]] = {
     "discrete": "pieces",
 }
 _PLACES: Final = {unit: place for place, unit in enumerate(COLUMNS)}
-SUMS: Final = ", ".join(f"SUM({name})" for name in ("records", *COLUMNS.values()))
+AMOUNTS: Final = ("records", *COLUMNS.values())
+SUMS: Final = ", ".join(f"SUM({name} >> 32), SUM({name} & 4294967295)" for name in AMOUNTS)
+"""Sums in two halves, which no number of rows makes overflow; `whole_sums` puts them together."""
+_ALONE: Final = 2**36
+"""From this amount on a row has sums of its own: no hour holds enough lesser ones to overflow."""
 _NAMES: Final = msgspec.structs.fields(Attribution)
 
 Amounts = list[int]
@@ -64,51 +69,90 @@ def add_lines(parts: Parts, lines: Iterable[CostLine], estimate: bool, sign: int
         amounts[_PLACES[line.unit]] += sign * line.amount
 
 
-def standing_cost(connection: Connection, event: str) -> tuple[Parts, int | None]:
-    """Return what an event's cost stands at, corrections included, and the time of it."""
-    envelope, _, number = event.rpartition(":")
-    if not number.isdecimal() or len(number) > 18:
-        return {}, None
+def whole_sums(halves: Sequence[int]) -> list[int]:
+    """Return the sums of `AMOUNTS`, given the columns of `SUMS`."""
+    return [int(high) * 2**32 + int(low) for high, low in zip(*[iter(halves)] * 2, strict=True)]
+
+
+class Standing(NamedTuple):
+    """What the cost of an event stands at that is corrected: corrections are of the root."""
+
+    root: str
+    time: int
+    parts: Parts
+
+
+def standing_cost(connection: Connection, event: str) -> Standing:
+    """Return what an event's cost stands at, corrections included; or that of what it corrects."""
+    root, seen = event, {event}
+    while True:
+        envelope, sequence = event_place(root)
+        rows = connection.execute(
+            "SELECT corrects FROM costs WHERE envelope = ? AND sequence = ?", (envelope, sequence)
+        )
+        if not rows:
+            raise InputError(f"cost.corrects: {brief(root)} has no cost that could be corrected")
+        if rows[0][0] is None or rows[0][0] in seen:
+            break
+        root = rows[0][0]
+        seen.add(root)
     columns = ", ".join(COLUMNS.values())
     rows = connection.execute(
         f"SELECT time, currency, estimate, {columns} FROM costs "
-        "WHERE (envelope = ? AND sequence = ?) OR corrects = ?",
-        (envelope, int(number), event),
+        "WHERE (envelope = ? AND sequence = ?) OR corrects = ? ORDER BY sequence, part",
+        (envelope, sequence, root),
     )
     parts: Parts = {}
     for _, currency, estimate, *amounts in rows:
-        before = parts.get((currency, estimate), [0] * len(amounts))
-        parts[currency, estimate] = [one + more for one, more in zip(before, amounts, strict=True)]
-    return parts, min((row[0] for row in rows), default=None)
+        add_amounts(parts, (currency, estimate), amounts)
+    return Standing(root, rows[0][0], parts)
+
+
+def event_place(event: str) -> tuple[str, int]:
+    """Return the envelope and the number of an event."""
+    envelope, _, number = event.rpartition(":")
+    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+        raise InputError(f"{brief(event)} is not the name of an event: write ENVELOPE:NUMBER")
+    return envelope, int(number)
+
+
+def add_amounts(parts: Parts, key: tuple[str, int], amounts: Iterable[int]) -> None:
+    """Add the amounts of a row to the parts."""
+    before = parts.get(key) or [0] * len(_PLACES)
+    parts[key] = [one + more for one, more in zip(before, amounts, strict=True)]
 
 
 def record_rows(
-    place: tuple[str, int], time: int, record: CostRecord, standing: tuple[Parts, int | None]
+    place: tuple[str, int], time: int, record: CostRecord, standing: Standing | None
 ) -> list[CostRow]:
     """Return the rows of a record; for a correction, less what stands for the event so far."""
     parts: Parts = {}
-    before, since = standing
     add_lines(parts, record.lines, record.estimate, 1)
-    if before:
-        for key, amounts in before.items():
-            mine = parts.setdefault(key, [0] * len(amounts))
-            parts[key] = [one - less for one, less in zip(mine, amounts, strict=True)]
-    else:
-        add_lines(parts, record.replaced, False, -1)
+    for key, amounts in standing.parts.items() if standing else ():
+        add_amounts(parts, key, [-amount for amount in amounts])
     return [
         CostRow(
             *place,
             part,
-            record.corrects or None,
-            time if since is None else since,
+            standing.root if standing else None,
+            standing.time if standing else time,
             record.attribution,
             currency,
             estimate,
-            int(part == 0 and not record.corrects),
+            int(part == 0 and not standing),
             tuple(amounts),
         )
         for part, ((currency, estimate), amounts) in enumerate(parts.items())
     ]
+
+
+def checked_rows(
+    connection: Connection, place: tuple[str, int], time: int, record: CostRecord
+) -> list[CostRow]:
+    """Check a record and return its rows."""
+    check_record(record, place[0])
+    standing = standing_cost(connection, record.corrects) if record.corrects else None
+    return record_rows(place, time, record, standing)
 
 
 def write_costs(
@@ -144,7 +188,9 @@ def write_costs(
                 *row.amounts,
             )
         )
-        key = (row.time // HOUR * HOUR, number, row.currency, row.estimate, writer)
+        large = max(map(abs, row.amounts)) >= _ALONE
+        whose = f"{writer}/{row.envelope}:{row.sequence}" if large else writer
+        key = (row.time // HOUR * HOUR, number, row.currency, row.estimate, whose)
         sums = hours.get(key)
         if sums is None:
             hours[key] = [row.records, *row.amounts]
@@ -160,7 +206,5 @@ _INSERT: Final = f"INSERT INTO costs VALUES ({', '.join('?' * 17)})"
 _ADD: Final = (
     f"INSERT INTO cost_hours VALUES ({', '.join('?' * 14)}) "
     "ON CONFLICT (hour, attribution, currency, estimate, writer) DO UPDATE SET "
-    + ", ".join(
-        f"{name} = cost_hours.{name} + excluded.{name}" for name in ("records", *COLUMNS.values())
-    )
+    + ", ".join(f"{name} = cost_hours.{name} + excluded.{name}" for name in AMOUNTS)
 )

@@ -4,6 +4,7 @@ Money is in nano-units of a currency, rounded half-even once. A correction is a 
 that names what it corrects; totals count it once.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -36,6 +37,11 @@ UNITS: Final[tuple[Unit, ...]] = (
     "discrete",
 )
 
+COSTED: Final = ("capability.", "cost.", "signal.")
+"""How the types of events begin that embed cost records."""
+MOST_LINES: Final = 32
+_CURRENCY: Final = re.compile(r"[A-Z]{3}")
+
 
 class CostLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """So much of one unit: nano-units of a currency, tokens, nanoseconds, or pieces."""
@@ -66,7 +72,7 @@ class CostRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     estimate: bool = False
     corrects: str = ""
     replaced: tuple[CostLine, ...] = ()
-    """The lines that a correction takes back."""
+    """The lines that a correction takes back, for whoever reads it; totals know them already."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as an event embeds it."""
@@ -75,10 +81,16 @@ class CostRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
-    """Read cost lines that a provider reports; errors name the place."""
+    """Read cost lines that a provider reports; errors name the place.
+
+    There is one line for each unit and currency, so that the bound of a line bounds the record.
+    """
     if not isinstance(lines, (list, tuple)) or not lines:
         raise InputError(f"{where}: expected at least one line of unit and amount")
+    if len(lines) > MOST_LINES:
+        raise InputError(f"{where}: {len(lines):,} lines are too many, the most is {MOST_LINES}")
     found: list[CostLine] = []
+    seen: set[tuple[str, str]] = set()
     for place, line in enumerate(lines):
         try:
             one = msgspec.convert(line, CostLine)
@@ -88,8 +100,28 @@ def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
             raise InputError(f"{where}[{place}].amount: {brief(one.amount)} is out of range")
         if (one.unit == "currency") != bool(one.currency):
             raise InputError(f"{where}[{place}]: a currency goes with the unit currency")
+        if one.currency and not _CURRENCY.fullmatch(one.currency):
+            raise InputError(
+                f"{where}[{place}].currency: expected three capital letters, "
+                f"not {brief(one.currency)}"
+            )
+        if (one.unit, one.currency) in seen:
+            raise InputError(
+                f"{where}[{place}]: {one.unit} stands twice; add its amounts to one line"
+            )
+        seen.add((one.unit, one.currency))
         found.append(one)
     return tuple(found)
+
+
+def check_record(record: CostRecord, envelope: str) -> None:
+    """Refuse a record that totals cannot be made of; a correction stays within its envelope."""
+    check_lines(record.lines, "cost.lines")
+    if record.corrects and record.corrects.rpartition(":")[0] != envelope:
+        raise InputError(
+            f"cost.corrects: {brief(record.corrects)} is not an event of {envelope}, "
+            "where the correction stands"
+        )
 
 
 def half_even(amount: int, divisor: int) -> int:
@@ -134,7 +166,7 @@ def price_cost(price: Price, usage: Usage) -> CostLine | None:
 
 def embedded_cost(event: Event) -> CostRecord | None:
     """Return the cost record that an event embeds, or None."""
-    if event.type.partition(".")[0] not in ("capability", "cost"):
+    if not event.type.startswith(COSTED):
         return None
     try:
         return msgspec.convert(event.payload.get("cost"), CostRecord)

@@ -9,15 +9,18 @@ import hashlib
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
 
-from modelpact.ledger.canonical import canonical
-from modelpact.ledger.event import event_body
+from modelpact.ledger.canonical import LARGEST, NotCanonical, canonical
+from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.event import GENESIS, event_body
 from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import LedgerError, Row
 from modelpact.vocabulary.errors import InputError
@@ -28,6 +31,8 @@ HEADER_START: Final = b'{"checkpoints":'
 CHECKPOINT_START: Final = b'{"checkpoint":'
 HASH_START: Final = b',"hash":"'
 HASH_LENGTH: Final = len(HASH_START) + 64 + len(b'"}')
+_DAMAGED: Final = b"damaged\n"
+"""No line of an export: verification names the place."""
 _PAGE: Final = 2_000
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
@@ -61,54 +66,91 @@ def hashed_line(body: bytes, digest: str) -> bytes:
 
 
 def event_line(row: Row) -> bytes:
-    """Return the line of an event, as its row stands in the store."""
+    """Return the line of an event, as its row stands in the store; no line if it is no event."""
     envelope, sequence, kind, when, cause, payload, previous, digest = row
-    body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
-    return hashed_line(body, digest)
+    if type(sequence) is not int or type(when) is not int:
+        return _DAMAGED
+    try:
+        body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
+        return hashed_line(body, digest)
+    except AttributeError:  # bytes or a number where a text should be
+        return _DAMAGED
 
 
 def export_lines(reader: Reader, envelope: str) -> Iterator[bytes]:
-    """Yield an envelope's lines, as far as it has come when this begins."""
-    rows = reader.rows(envelope, limit=1)
+    """Yield an envelope's lines, as far as it has come when this begins.
+
+    Every checkpoint is among them, so that one which signs an event that is gone tells of it. They
+    are read before the events: no event is appended behind one that is there already.
+    """
+    signed = reader.checkpoints(envelope)
     found = reader.envelope(envelope)
-    if not rows or found is None:
-        raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
-    if rows[0][1] != 1 and found.archived is not None:
-        raise LedgerError(f"{envelope} is archived and its events are only in the archive")
-    last = found.events
-    signed = [one for one in reader.checkpoints(envelope) if one.sequence <= last]
-    (head,) = reader.read(
-        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, last)
+    ends = reader.read(
+        "SELECT sequence, hash FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
+        (envelope,),
     )
+    if not ends or found is None:
+        raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
+    (first,) = reader.rows(envelope, limit=1)
+    if first[1] != 1 and found.archived is not None:
+        raise LedgerError(f"{envelope} is archived and its events are only in the archive")
+    last, head = ends[0]
+    if type(last) is not int or type(head) is not str:
+        last, head = LARGEST, GENESIS  # it was edited: read on until that is found
+    waiting = deque(map(_checkpoint_line, signed))
     header = Header(
-        checkpoints=len(signed),
+        checkpoints=len(waiting),
         envelope=envelope,
         events=last,
         format=FORMAT,
-        head=head[0],
-        keys=[msgspec.json.decode(keys) for keys in reader.signers()] if signed else [],
+        head=head,
+        keys=keys_of(reader, {one.key_id for one in signed}),
         kind=found.kind,
-        signed=signed[-1].sequence if signed else 0,
+        signed=waiting[-1][0] if waiting else 0,
         subject=found.subject,
     )
     plain = msgspec.to_builtins(header)
     del plain["hash"]
     yield with_hash(canonical(plain))
-    after, waiting = 0, iter(signed)
-    checkpoint = next(waiting, None)
+    after = 0
     while after < last:
-        page = [row for row in reader.rows(envelope, after=after, limit=_PAGE) if row[1] <= last]
+        page = reader.rows(envelope, after=after, limit=_PAGE)
+        for row in page:
+            line, after = event_line(row), row[1]
+            if line is _DAMAGED:
+                yield line
+                return
+            if after > last:
+                break
+            yield line
+            while waiting and waiting[0][0] <= after:
+                yield waiting.popleft()[1]
         if not page:
             break
-        for row in page:
-            yield event_line(row)
-            while checkpoint is not None and checkpoint.sequence <= row[1]:
-                yield checkpoint.line()
-                checkpoint = next(waiting, None)
-        after = page[-1][1]
-    while checkpoint is not None:
-        yield checkpoint.line()
-        checkpoint = next(waiting, None)
+    for _, line in waiting:
+        yield line
+
+
+def _checkpoint_line(one: Checkpoint) -> tuple[int, bytes]:
+    """Return the number of the event that a checkpoint signs, and its line, if it has one."""
+    if type(one.sequence) is int and type(one.time) is int:
+        with suppress(NotCanonical):
+            return one.sequence, one.line()
+    return 0, CHECKPOINT_START + _DAMAGED
+
+
+def keys_of(reader: Reader, key_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Return the lists of public keys, of those that are kept, in which some of the keys are."""
+    found = []
+    for text in reader.signers():
+        try:
+            one = msgspec.json.decode(text)
+            if any(key["key_id"] in key_ids for key in one["keys"]):
+                canonical(one)
+                found.append(one)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            continue  # it was edited: the checkpoints of its keys are then signed by nobody known
+    return found
 
 
 def write_export(path: Path, lines: Iterable[bytes], *, compress: bool | None = None) -> None:
@@ -154,7 +196,7 @@ def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
     except EOFError:
         return  # cut short: what follows is missing, and verification says so
     except (zlib.error, gzip.BadGzipFile):
-        yield b"damaged\n"  # no line of an export: verification names the place
+        yield _DAMAGED
 
 
 def _lines(stream: Any) -> Iterator[bytes]:

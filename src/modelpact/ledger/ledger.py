@@ -81,8 +81,8 @@ class Ledger(Reader):
 
     def close(self) -> None:
         """Finish what waits, sign what is not signed, and close."""
+        super().close()  # before the writer: the last to close works SQLite's log into the file
         self._writer.close()
-        super().close()
 
     def submit(self, work: Work[T]) -> "Future[T]":
         """Hand work in; the future is done when the work is durable, or has failed."""

@@ -23,6 +23,8 @@ class LinkedEvent(msgspec.Struct):
 
 
 decode_event: Final = msgspec.json.Decoder(LinkedEvent).decode
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading a line that is no JSON of its kind, or is nested beyond all measure, ends in."""
 
 
 class Lines:
@@ -73,5 +75,5 @@ def sequence_of(line: bytes) -> int:
         return 0
     try:
         return decode_event(line).sequence
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return 0

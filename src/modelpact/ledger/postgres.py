@@ -1,5 +1,6 @@
 """PostgreSQL: the same interface as SQLite, for many machines on one database."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -17,12 +18,19 @@ from modelpact.ledger.store import (
     Row,
     parted,
 )
+from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
     import psycopg
 
 _LOCK: Final = 0x6D6F64656C706163
 """The name of the advisory lock: writers share it, one that must be alone holds it."""
+
+
+_URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
+_HIDDEN: Final = "postgresql://…"
+"""A URL of which no part is known to be no secret."""
+_SHOWN: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"})
 
 
 class PostgresStore:
@@ -41,9 +49,21 @@ class PostgresStore:
                 "PostgreSQL needs the package psycopg: pip install 'modelpact[postgresql]'"
             ) from None
         try:
+            parts = psycopg.conninfo.conninfo_to_dict(self._dsn)
+        except psycopg.Error:  # its message quotes the whole URL
+            raise InputError(
+                f"store.url: {self.url} cannot be read: "
+                "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %-escapes"
+            ) from None
+        try:
             raw = psycopg.connect(self._dsn, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
-            raise LedgerUnavailable(f"{self.url} cannot be reached: {_line(error)}") from None
+            reason = (
+                _line(error) if self.url != _HIDDEN else "its special characters need %-escapes"
+            )
+            for name in set(parts) - _SHOWN:
+                reason = reason.replace(str(parts[name]) or "\0", "…")
+            raise LedgerUnavailable(f"{self.url} cannot be reached: {reason}") from None
         return PostgresConnection(raw)
 
 
@@ -149,6 +169,11 @@ def _line(error: BaseException) -> str:
 
 
 def _without_password(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    return f"{scheme}://{login.partition(':')[0]}@{place}" if at else url
+    """Return a URL as it may be shown: only what is known to be no secret is kept of it."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return _HIDDEN
+    login, place, query = found.groups()
+    user = "" if login is None else f"{login.partition(':')[0]}@"
+    pairs = [pair for pair in (query or "").split("&") if pair.partition("=")[0] in _SHOWN]
+    return f"postgresql://{user}{place}{'?' if pairs else ''}{'&'.join(pairs)}"

@@ -9,6 +9,7 @@ from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.event import Event
 from modelpact.ledger.store import (
     Connection,
+    LedgerError,
     LedgerUnavailable,
     Params,
     Row,
@@ -16,8 +17,13 @@ from modelpact.ledger.store import (
     check_schema,
     open_store,
 )
+from modelpact.vocabulary.errors import brief
 
 COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
+_EVENT_TYPES: Final = frozenset(
+    (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
+)
+"""What the values of a row are: SQLite takes any type in any column."""
 _PAYLOAD: Final = msgspec.json.Decoder(dict[str, Any])
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
@@ -136,19 +142,27 @@ class Reader:
 
     def envelopes(self) -> list[Envelope]:
         """Return all envelopes, those that were written to last first."""
-        return [Envelope(*row) for row in self.read(_ENVELOPES.format(where=""))]
+        return [read_envelope(row) for row in self.read(_ENVELOPES.format(where=""))]
+
+    def names(self) -> list[Any]:
+        """Return the names of all envelopes, also of those of which only traces are left."""
+        rows = self.read(
+            "SELECT envelope FROM events UNION SELECT envelope FROM checkpoints "
+            "UNION SELECT id FROM envelopes ORDER BY 1"
+        )
+        return [name for (name,) in rows]
 
     def envelope(self, name: str) -> Envelope | None:
         """Return the envelope of that name, or None."""
         rows = self.read(_ENVELOPES.format(where="WHERE envelope = ?"), (name,))
-        return Envelope(*rows[0]) if rows else None
+        return read_envelope(rows[0]) if rows else None
 
-    def checkpoints(self, envelope: str, *, after: int = 0) -> list[Checkpoint]:
-        """Return the checkpoints of an envelope in order."""
+    def checkpoints(self, envelope: str) -> list[Checkpoint]:
+        """Return the checkpoints of an envelope in order, as they stand in the store."""
         rows = self.read(
             "SELECT envelope, sequence, hash, time, key_id, signature FROM checkpoints "
-            "WHERE envelope = ? AND sequence > ? ORDER BY sequence, time, key_id",
-            (envelope, after),
+            "WHERE envelope = ? ORDER BY sequence, time, key_id",
+            (envelope,),
         )
         return [Checkpoint(*row) for row in rows]
 
@@ -158,6 +172,27 @@ class Reader:
 
 
 def read_event(row: Row) -> Event:
-    """Make an event of its row."""
+    """Make an event of its row; raises where it was edited to something that is no event."""
     envelope, sequence, kind, when, cause, payload, previous, digest = row
-    return Event(envelope, sequence, kind, when, cause, _PAYLOAD.decode(payload), previous, digest)
+    try:
+        if tuple(map(type, row)) in _EVENT_TYPES:
+            decoded = _PAYLOAD.decode(payload)
+            return Event(envelope, sequence, kind, when, cause, decoded, previous, digest)
+        said = "a value is of another type than events have"
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        said = f"its payload is no object in JSON: {error}"
+    raise LedgerError(
+        f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {said}; "
+        "`modelpact audit verify` tells more"
+    )
+
+
+def read_envelope(row: Row) -> Envelope:
+    """Make an envelope of its row; raises where it was edited to something that is none."""
+    try:
+        return msgspec.convert(dict(zip(Envelope.__struct_fields__, row, strict=True)), Envelope)
+    except msgspec.ValidationError as error:
+        raise LedgerError(
+            f"envelope {brief(row[0])} was edited in the store: {error}; "
+            "`modelpact audit verify` tells more"
+        ) from None

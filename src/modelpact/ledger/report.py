@@ -24,7 +24,7 @@ class ExpectedHead(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """The first broken link: what happened to it, in which line, at which event."""
+    """The first broken link: what happened to it, in which line (of a file), at which event."""
 
     kind: Kind
     line: int
@@ -32,7 +32,8 @@ class Broken(msgspec.Struct, frozen=True):
     message: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.kind}: {self.message}"
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.kind}: {self.message}"
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
@@ -53,8 +54,39 @@ class VerifyReport(msgspec.Struct, frozen=True):
     """Whether the keys came from the verifier, not from the export alone."""
     archived: bool
     broken: Broken | None = None
+    first: int = 1
+    """The first event that is here: those before it are in the archive only."""
 
     @property
     def ok(self) -> bool:
         """Whether everything holds."""
         return self.broken is None
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether everything holds together, and nobody has signed it."""
+        return self.broken is not None and self.broken.kind == "unsigned"
+
+
+class TableReport(msgspec.Struct, frozen=True):
+    """What was found of a table that users read, held against the events."""
+
+    table: str
+    rows: int = 0
+    """How many rows say what the events say."""
+    unproven: int = 0
+    """How many tell of events that are in an archive only."""
+    broken: Broken | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing in it contradicts the events."""
+        return self.broken is None
+
+    def __add__(self, more: "TableReport") -> "TableReport":
+        return TableReport(
+            self.table,
+            self.rows + more.rows,
+            self.unproven + more.unproven,
+            self.broken or more.broken,
+        )

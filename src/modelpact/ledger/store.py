@@ -97,7 +97,8 @@ def open_store(url: str) -> Store:
         from modelpact.ledger.postgres import PostgresStore
 
         return PostgresStore(url)
-    raise InputError(f"store.url: {url!r:.80} is neither sqlite:FILE nor postgresql://…")
+    scheme = url.partition(":")[0]  # the rest may hold a password
+    raise InputError(f"store.url: {scheme!r:.40}… is neither sqlite:FILE nor postgresql://…")
 
 
 def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
@@ -164,7 +165,10 @@ def check_schema(connection: Connection) -> None:
 
 def _version(connection: Connection) -> int:
     rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_VERSION,))
-    version = int(rows[0][0]) if rows else 0
+    text = str(rows[0][0]) if rows else "0"
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise LedgerError(f"the store's schema is {text!r:.40}, which is no number: it was edited")
+    version = int(text)
     if version > len(MIGRATIONS):
         raise NewerSchema(
             f"the store has schema {version}, this modelpact knows {len(MIGRATIONS)}: "

@@ -4,9 +4,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from modelpact.ledger.cost_rows import COLUMNS, HOUR, SUMS
+from modelpact.ledger.cost_rows import COLUMNS, HOUR, SUMS, whole_sums
 from modelpact.ledger.costs import Unit
 from modelpact.ledger.reader import Reader
+from modelpact.ledger.store import LedgerError
 
 By = Literal["provider", "model", "intent", "worker", "function"]
 BYS: Final[tuple[By, ...]] = ("provider", "model", "intent", "worker", "function")
@@ -51,13 +52,16 @@ def cost_totals(
             "JOIN attributions a ON a.id = c.attribution",
             (low, high),
         )
-        for name, _, currency, estimate, *sums in rows:
+        for name, _, currency, estimate, *halves in rows:
+            if type(name) is not str or type(currency) is not str:
+                raise LedgerError("costs were edited in the store: see `modelpact audit verify`")
+            sums = whole_sums(halves)
             everything, guessed = found.setdefault(
                 (name, currency), ([0] * len(sums), [0] * len(sums))
             )
             for place, amount in enumerate(sums):
-                everything[place] += int(amount)
-                guessed[place] += int(amount) if estimate else 0
+                everything[place] += amount
+                guessed[place] += amount if estimate else 0
     totals = [
         CostTotal(
             name,

@@ -5,7 +5,7 @@ from typing import Any, Final, NoReturn
 
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint
-from modelpact.ledger.cost_rows import record_rows, standing_cost
+from modelpact.ledger.cost_rows import checked_rows
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.rows import Head, Known, Rows
@@ -224,12 +224,10 @@ class Transaction:
         place = (event.envelope, event.sequence)
         if place in self._costed:
             raise InputError(f"{event.id} has its cost record already")
-        standing: tuple[dict[tuple[str, int], list[int]], int | None] = ({}, None)
         if record.corrects:
             self._touch()
-            standing = standing_cost(self.batch.connection, record.corrects)
+        self._rows.costs += checked_rows(self.batch.connection, place, event.time, record)
         self._costed.add(place)
-        self._rows.costs += record_rows(place, event.time, record, standing)
 
     def add_checkpoint(self, checkpoint: Checkpoint, keys: tuple[str, str] | None) -> None:
         """Keep a checkpoint, and the public keys of its signer: the oldest one's name, and all."""

@@ -17,6 +17,7 @@ from modelpact.ledger.export import (
 )
 from modelpact.ledger.keys import Trusted
 from modelpact.ledger.links import (
+    UNREADABLE,
     Line,
     Lines,
     LinkedEvent,
@@ -115,7 +116,7 @@ class _Verifier:
             raise _Found(kind, "", "the header is not in its place, the first line", 1)
         try:
             header = _HEADER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self.unreadable(line, "", f"the header cannot be read: {error}") from None
         if header.format != FORMAT or not hash_holds(line, header.hash):
             raise _Found("edited", "", "the header does not have the hash that it names")
@@ -128,7 +129,7 @@ class _Verifier:
         """Read an event: what is in order is done with quickly."""
         try:
             event = decode_event(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             place = self.name(self.count + 1)
             raise self.unreadable(line, place, f"the event cannot be read: {error}") from None
         if (
@@ -150,7 +151,7 @@ class _Verifier:
         here = self.name(self.count)
         try:
             one = read_checkpoint(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+        except (*UNREADABLE, InputError) as error:
             text = f"the checkpoint cannot be read: {error}"
             raise self.unreadable(line, here, text, "forged checkpoint") from None
         digest = hashlib.sha256(line).digest()

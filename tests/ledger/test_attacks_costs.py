@@ -1,0 +1,117 @@
+"""Costs under attack: corrections of corrections, sums beyond 64 bits, one bad piece of work."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from modelpact.ledger import CostLine, CostRecord, Draft, Ledger, Transaction
+from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.check_costs import check_sums
+from modelpact.ledger.totals import cost_totals
+from modelpact.providers.carrier import Partial
+from modelpact.providers.contract import Invocation, Offer, Registration, Reply
+from modelpact.providers.runtime import Runtime
+from modelpact.vocabulary.errors import InputError
+from tests.ledger.support import draft, fill, verified
+from tests.ledger.test_costs import only, spend, usd
+
+
+def test_a_correction_of_a_correction_is_one_of_the_work(ledger: Ledger) -> None:
+    """Totals count the work once, however often and by whatever name it is corrected."""
+    event = spend(ledger, CostRecord((usd(100),)))
+    names = [event.id]
+    for nano, name in ((80, 0), (70, 1), (60, 0), (50, 2), (40, 3)):
+        names.append(spend(ledger, CostRecord((usd(nano),), corrects=names[name])).id)
+        one = only(cost_totals(ledger, "provider"))
+        assert (one.money, one.records) == (nano, 1)
+
+
+def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
+    pieces = CostRecord((CostLine("discrete", LARGEST), CostLine("tokens.input", 1)))
+
+    def work(tx: Transaction) -> None:
+        for _ in range(1_100):
+            event = tx.append(Draft("run-1", "capability.completed", {"cost": pieces.to_json()}))
+            tx.record_cost(event, pieces)
+
+    for _ in range(2):
+        ledger.write(work)
+    one = only(cost_totals(ledger, "provider"))
+    assert one.amounts["discrete"] == 2_200 * LARGEST > 2**63
+    assert one.amounts["tokens.input"] == 2_200
+    assert only(cost_totals(ledger, "provider", since=1)).amounts == one.amounts
+    assert check_sums(ledger).ok
+
+
+class Charging:
+    """A provider that answers with a cost of its own."""
+
+    def __init__(self, *cost: CostLine) -> None:
+        self.cost = cost
+
+    async def send(self, registration: Registration, invocation: Invocation) -> Reply:
+        return Reply(invocation.id, {}, "", self.cost)
+
+    def stream(
+        self, registration: Registration, invocation: Invocation
+    ) -> AsyncIterator[Partial | Reply]:
+        raise NotImplementedError
+
+    async def cancel(self, registration: Registration, invocation: Invocation) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        (CostLine("discrete", LARGEST),) * 1_025,
+        (CostLine("discrete", 2**70),),
+        (CostLine("currency", 9, "\x1b[31mEVIL\x07"),),
+    ],
+)
+def test_a_cost_that_cannot_be_counted_ends_the_invocation_with_a_flag(
+    ledger: Ledger, cost: tuple[CostLine, ...]
+) -> None:
+    runtime = Runtime(ledger, carriers={"p": Charging(*cost)})
+    runtime.registry.register(Registration("p", "tool", (Offer("urn:x:a", {}, {}),), ("discrete",)))
+    assert asyncio.run(runtime.invoke("p", "urn:x:a", {})).state == "completed"
+    (flagged,) = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
+    assert flagged.payload["violation"] == "misstated_cost"
+    one = only(cost_totals(ledger, "provider"))
+    assert (one.currency, one.amounts["discrete"]) == ("", 0)
+
+
+def test_one_bad_piece_of_work_fails_alone(ledger: Ledger) -> None:
+    """A piece that raises is undone alone, also where only the store finds it wrong."""
+    started, gate = threading.Event(), threading.Event()
+
+    def hold(tx: Transaction) -> None:
+        started.set()
+        gate.wait(30)
+
+    def bad_cost(tx: Transaction) -> None:
+        event = tx.append(draft("bad"))
+        tx.record_cost(event, CostRecord((CostLine("discrete", 2**63),)))
+
+    def bad_row(tx: Transaction) -> None:
+        event = tx.append(draft("bad"))
+        tx._rows.events[-1] = (*tx._rows.events[-1][:3], 2**70, *tx._rows.events[-1][4:])
+        assert event
+
+    holding = ledger.submit(hold)
+    assert started.wait(30)
+    first = ledger.submit(lambda tx: tx.append(draft("good")))
+    refused = [ledger.submit(bad_cost), ledger.submit(bad_row)]
+    touching = ledger.submit(lambda tx: tx.execute("SELECT COUNT(*) FROM events"))
+    last = ledger.submit(lambda tx: tx.append(draft("good")))
+    gate.set()
+    assert holding.result(30) is None
+    assert [first.result(30).sequence, last.result(30).sequence] == [1, 2]
+    assert touching.result(30) == [(1,)]
+    assert isinstance(refused[0].exception(30), InputError)
+    assert refused[1].exception(30) is not None
+    assert ledger.events("bad") == []
+    fill(ledger, "good", 1)
+    assert verified(ledger, "good").events == 3

@@ -1,0 +1,173 @@
+"""Imports and archives under attack: forged tails, costs of others, files written over, keys."""
+
+import hashlib
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.identity import Keyring
+from modelpact.ledger import (
+    CostLine,
+    CostRecord,
+    Draft,
+    Ledger,
+    LedgerError,
+    NotVerified,
+    archive,
+    export_lines,
+    import_export,
+)
+from modelpact.ledger.canonical import canonical
+from modelpact.ledger.event import event_body
+from modelpact.ledger.export import EVENT_START, read_export, with_hash
+from modelpact.ledger.totals import cost_totals
+from tests.ledger.support import draft, fill, verified
+from tests.ledger.test_costs import only, spend, usd
+
+
+def extended(lines: list[bytes], *drafts: Draft) -> list[bytes]:
+    """Append events that nobody signed to an export, with a header that fits."""
+    header = msgspec.json.decode(lines[0])
+    last = msgspec.json.decode([one for one in lines if one.startswith(EVENT_START)][-1])
+    number, previous, more = last["sequence"], last["hash"], []
+    for one in drafts:
+        number += 1
+        payload = canonical(one.payload)
+        when = int(last["time"])
+        more.append(
+            with_hash(
+                event_body(last["envelope"], number, one.type, when, one.cause, payload, previous)
+            )
+        )
+        previous = msgspec.json.decode(more[-1])["hash"]
+    header.update(events=number, head=previous)
+    del header["hash"]
+    return [with_hash(canonical(header)), *lines[1:], *more]
+
+
+def charge(nano: int, **more: Any) -> Draft:
+    record = CostRecord((CostLine("currency", nano, "USD"),), **more)
+    return Draft("run-1", "capability.completed", {"cost": record.to_json()})
+
+
+def test_with_keys_only_what_is_signed_is_taken(
+    ledger: Ledger, lite: Ledger, keyring: Keyring
+) -> None:
+    fill(ledger, count=3)
+    ledger.checkpoint("run-1", keyring)
+    forged = extended(list(export_lines(ledger, "run-1")), charge(7), draft())
+    keys = keyring.public_keys
+    done = import_export(lite, lambda: forged, keys)
+    assert (done.events, done.known, done.left) == (3, 0, 2)
+    assert cost_totals(lite, "provider") == []
+    again = import_export(lite, lambda: forged, keys, anyone=True)
+    assert (again.events, again.known, again.left) == (2, 3, 0)
+    assert verified(lite).events == 5
+
+
+def test_what_a_store_writes_itself_is_not_extended(ledger: Ledger, keyring: Keyring) -> None:
+    """A forged tail would be signed by the runtime's next checkpoint."""
+    fill(ledger, count=3)
+    ledger.checkpoint("run-1", keyring)
+    genuine = list(export_lines(ledger, "run-1"))
+    forged = extended(genuine, charge(7))
+    with pytest.raises(LedgerError, match="written by this store, up to event 3"):
+        import_export(ledger, lambda: forged, keyring.public_keys, anyone=True)
+    assert import_export(ledger, lambda: genuine, keyring.public_keys).known == 3
+    assert verified(ledger).events == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"corrects": "run-2:1", "lines": [{"unit": "currency", "amount": 0, "currency": "USD"}]},
+        {"lines": [{"unit": "currency", "amount": -(10**12), "currency": "USD"}]},
+        {"lines": [{"unit": "discrete", "amount": 1}] * 2},
+    ],
+)
+def test_an_import_changes_no_costs_but_its_own(
+    ledger: Ledger, lite: Ledger, wrong: dict[str, Any]
+) -> None:
+    spend(lite, CostRecord((usd(5_000),)), "run-2")
+    fill(ledger, count=1_500)
+    ledger.append(Draft("run-1", "cost.corrected", {"cost": wrong}))
+    lines = list(export_lines(ledger, "run-1"))
+    with pytest.raises(NotVerified, match="cannot be taken"):
+        import_export(lite, lambda: lines)
+    assert only(cost_totals(lite, "provider")).money == 5_000
+    assert lite.envelope("run-1") is None  # all of it is looked at before any of it is taken
+
+
+def test_what_a_correction_says_it_replaces_counts_for_nothing(
+    ledger: Ledger, lite: Ledger
+) -> None:
+    first = spend(ledger, CostRecord((usd(100),)))
+    spend(ledger, CostRecord((usd(80),), corrects=first.id, replaced=(usd(10**15),)))
+    lines = list(export_lines(ledger, "run-1"))
+    import_export(lite, lambda: lines)
+    assert only(cost_totals(lite, "provider")).money == 80
+
+
+def test_an_archive_is_not_written_over_anothers(
+    ledger: Ledger, keyring: Keyring, tmp_path: Path
+) -> None:
+    file = tmp_path / "archive.jsonl.gz"
+    for name in ("run-1", "run-2"):
+        fill(ledger, name)
+    archive(ledger, "run-1", file, signer=keyring, drop=True)
+    before = file.read_bytes()
+    with pytest.raises(LedgerError, match=r"not the archive of run-2.*nothing was changed"):
+        archive(ledger, "run-2", file, signer=keyring, drop=True)
+    assert file.read_bytes() == before
+    assert verified(ledger, "run-2").events == 5
+    assert not verified(ledger, "run-2").archived
+    own = tmp_path / "run-2.jsonl.gz"
+    archive(ledger, "run-2", own, signer=keyring)
+    assert archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6  # the same again
+    assert import_export(ledger, lambda: read_export(file), keyring.public_keys).events == 5
+
+
+def test_events_are_dropped_only_for_a_signed_archive(ledger: Ledger, tmp_path: Path) -> None:
+    fill(ledger)
+    with pytest.raises(LedgerError, match="signed"):
+        archive(ledger, "run-1", tmp_path / "run-1.jsonl.gz", drop=True)
+    assert not (tmp_path / "run-1.jsonl.gz").exists()
+    assert verified(ledger).events == 5
+
+
+def stranger() -> dict[str, Any]:
+    raw = secrets.token_bytes(32)
+    key = {
+        "key_id": hashlib.sha256(raw).hexdigest()[:16],
+        "algorithm": "ed25519",
+        "public_key": raw.hex(),
+        "created": "2026-01-01T00:00:00Z",
+        "handover": None,
+    }
+    return {"format": "modelpact-public-keys/1", "keys": [key]}
+
+
+def test_keys_that_signed_nothing_are_not_kept(
+    ledger: Ledger, lite: Ledger, keyring: Keyring
+) -> None:
+    fill(lite, "mine", 1)
+    lite.checkpoint("mine", keyring)
+    fill(ledger, count=1)
+    header, event = export_lines(ledger, "run-1")
+    fields = msgspec.json.decode(header)
+    del fields["hash"]
+    fields["keys"] = [stranger() for _ in range(50)]
+    lines = [with_hash(canonical(fields)), event]
+    import_export(lite, lambda: lines)
+    assert len(lite.signers()) == 1
+    assert len(msgspec.json.decode(next(export_lines(lite, "mine")))["keys"]) == 1
+
+
+def test_an_export_names_the_keys_of_its_own_checkpoints(ledger: Ledger, tmp_path: Path) -> None:
+    for number in range(3):
+        fill(ledger, f"run-{number}", 1)
+        ledger.checkpoint(f"run-{number}", Keyring.init(tmp_path / str(number)))
+    assert len(msgspec.json.decode(next(export_lines(ledger, "run-1")))["keys"]) == 1
