@@ -28,8 +28,9 @@ def main() -> None:
         started("gateway.upstream", "--together", str(given.together), core=1) as upstream,
         started("gateway.passthrough", upstream.url(), "--loop", given.loop, core=0) as near,
         started("gateway.floor", upstream.url(), "--loop", given.loop, core=0) as floor,
+        started("gateway.ours", upstream.url(), "--loop", given.loop, core=0) as ours,
     ):
-        servers = {"upstream": upstream, "floor": floor, "through": near}
+        servers = {"upstream": upstream, "floor": floor, "through": near, "gateway": ours}
         for name, (body, connections) in CASES.items():
             if given.only in (None, name):
                 for who, server in servers.items():

@@ -24,8 +24,8 @@ class Started:
 
     def processor_seconds(self) -> float:
         """Return what the process has used so far, in the kernel as well."""
-        spent = Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]
-        return int(spent) / 1e9
+        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
+        return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
 
 
 def pinned(command: Sequence[str], core: int) -> list[str]:
