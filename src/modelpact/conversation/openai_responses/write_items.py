@@ -28,17 +28,25 @@ Placed = tuple[str, Block]
 
 
 def write_items(
-    role: str, blocks: Sequence[Placed], said: Any, losses: Losses
+    role: str, blocks: Sequence[Placed], said: Any, losses: Losses, *, answer: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Write the items of a message; `said` is how they were spelled, if that still fits them."""
+    """Write the items of a message; `said` is how they were spelled, if that still fits them.
+
+    In an `answer` all thinking is told; in a request only what the API gave before.
+    """
     for one, held in _grouped(blocks, said):
-        if one is None:
-            path, block = held[0]
-            item = _write_alone(block, path, losses)
-            if item is not None:
-                yield item
+        if one is not None:
+            message = _write_message(role, held, one, losses)
+            if message["content"] != [] or one or not held:
+                yield message
+            continue
+        path, block = held[0]
+        if answer and isinstance(block, ThinkingBlock):
+            item: dict[str, Any] | None = _tell_reasoning(block, path, losses)
         else:
-            yield _write_message(role, held, one, losses)
+            item = _write_alone(block, path, losses)
+        if item is not None:
+            yield item
 
 
 def _grouped(
@@ -190,10 +198,21 @@ def _write_result(block: ToolResultBlock, path: str, losses: Losses) -> dict[str
 def _write_reasoning(block: ThinkingBlock, path: str, losses: Losses) -> dict[str, Any] | None:
     """Write reasoning that this API gave; what is not stored there must be in it, encrypted."""
     original = spelled(block.extra, API)
-    if not original or not (losses.own or original.get("encrypted_content")):
-        losses.lossy(path, "earlier thinking can be sent back only as this API encrypted it")
-        return None
-    if read_reasoning(original, path).thinking == block.thinking:
+    if original and (losses.own or original.get("encrypted_content")):
+        return _reasoning(block, original, path)
+    losses.lossy(path, "earlier thinking can be sent back only as this API encrypted it")
+    return None
+
+
+def _tell_reasoning(block: ThinkingBlock, path: str, losses: Losses) -> dict[str, Any]:
+    if block.signature:
+        losses.lossy(f"{path}.signature", "this API has no signed thinking")
+    fields = losses.own_fields(block.extra, path)
+    return {**_reasoning(block, spelled(block.extra, API), path), **fields}
+
+
+def _reasoning(block: ThinkingBlock, original: Mapping[str, Any], path: str) -> dict[str, Any]:
+    if original and read_reasoning(original, path).thinking == block.thinking:
         return dict(original)
-    summary = [{"type": "summary_text", "text": block.thinking}]
-    return {**rest(original, {"content"}), "summary": summary}
+    summary = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
+    return {**rest(original, {"content"}), "type": "reasoning", "summary": summary}
