@@ -116,8 +116,8 @@ def _item_events(index: int, item: dict[str, Any], draw: Any) -> list[dict[str, 
             here = {**at, "summary_index": number}
             kind = "response.reasoning_summary"
             found.append({"type": f"{kind}_part.added", **here, "part": {**part, "text": ""}})
-            pieces = [one for one in cut(part["text"], draw) if one]
-            found += [{"type": f"{kind}_text.delta", **here, "delta": one} for one in pieces]
+            said = [one for one in cut(part["text"], draw) if one]
+            found += [{"type": f"{kind}_text.delta", **here, "delta": one} for one in said]
             found.append({"type": f"{kind}_text.done", **here, "text": part["text"]})
             found.append({"type": f"{kind}_part.done", **here, "part": part})
     else:

@@ -1,5 +1,6 @@
 """What the adapters to the APIs share: one address to POST to, whole or streamed."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from modelpact.providers.adapters.upstream import StreamReader, Upstream
 from modelpact.vocabulary.errors import InputError
 
 
-class PostingAdapter:
+class PostingAdapter(ABC):
     """A model port to one server; each API says how it writes requests and reads answers."""
 
     path: ClassVar[str]
@@ -60,17 +61,17 @@ class PostingAdapter:
             raise CannotCarry(self._upstream.name, unsupported)
         return carried.body
 
+    @abstractmethod
     def _carry(self, request: Request) -> Carried:
         """Write a request in the API's words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read(self, answer: Any) -> Response:
         """Read a whole answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _reader(self) -> StreamReader:
         """Return a reader of one streamed answer."""
-        raise NotImplementedError
 
     def _streaming(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body of a request for a stream, with what the API needs for one."""
