@@ -28,11 +28,13 @@ provider = "local"
 async def main(url: str, folder: str) -> None:
     base = url.removesuffix("/chat/completions")
     configuration = read_configuration(_CONFIGURATION.format(base=base))
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        with Ledger.open(f"sqlite:{Path(place) / 'ledger.db'}") as ledger:
-            async with serve_gateway(ledger, configuration, token="none") as serving:
-                print(serving.server.port, flush=True)
-                await asyncio.Event().wait()
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as place,
+        Ledger.open(f"sqlite:{Path(place) / 'ledger.db'}") as ledger,
+    ):
+        async with serve_gateway(ledger, configuration, token="none") as serving:
+            print(serving.server.port, flush=True)
+            await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A strict fake of OpenAI's API: chat completions, embeddings and models.
+"""A strict fake of OpenAI's API: chat completions, responses, embeddings and models.
 
 async with FakeOpenAI(["Hello", Reply(calls=(Call("now"),)), Fail(429)]) as fake:
     adapter = OpenAIChatAdapter(fake.base_url)
@@ -12,15 +12,13 @@ from typing import Any
 
 from modelpact.wire import Incoming, Outgoing
 from tests.fakes.minds import Mind
-from tests.fakes.openai_made import arguments, content, vector_of
-from tests.fakes.openai_rules import MODELS, Model, check_model, prompt_tokens, tokens
+from tests.fakes.openai_made import CREATED, arguments, content, vector_of
+from tests.fakes.openai_responses import Responses
+from tests.fakes.openai_rules import MODELS, REASONED, Model, check_model, prompt_tokens, tokens
 from tests.fakes.openai_shapes import CHAT, EMBEDDINGS, check, refusal
 from tests.fakes.replies import Fail, Reply, Script
 from tests.fakes.serving import JSON, FakeServer
 
-CREATED = 1_767_225_600
-_REASONED = 64
-"""The tokens that the fake's reasoning models think."""
 _WORDS = {
     401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
     404: ("invalid_request_error", "model_not_found", "The model does not exist."),
@@ -48,6 +46,7 @@ class FakeOpenAI(FakeServer):
         super().__init__(script, key=key, piece=piece, mind=mind)
         self.models = {one.id: one for one in models}
         self._prompts: list[str] = []
+        self._responses = Responses(self)
 
     async def answer(self, request: Incoming, body: Any, readable: bool) -> Outgoing:
         """Answer a request."""
@@ -55,7 +54,7 @@ class FakeOpenAI(FakeServer):
         self._check_key(request)
         if request.method == "GET" and path.startswith("/models"):
             return self._listed(path)
-        if path not in ("/chat/completions", "/embeddings"):
+        if path not in ("/chat/completions", "/responses", "/embeddings"):
             raise refusal(f"Invalid URL ({request.method} {request.path})", status=404)
         if request.method != "POST":
             told = f"Not allowed to {request.method} on {request.path}."
@@ -67,8 +66,10 @@ class FakeOpenAI(FakeServer):
                 "but what was sent was not valid JSON.)"
             )
         body = self.believed(body, self.models)
+        if path == "/responses":
+            return await self._responses.answer(body)
         check(CHAT if path == "/chat/completions" else EMBEDDINGS, body)
-        model = self._model(body["model"])
+        model = self.model(body["model"])
         if path == "/embeddings":
             return self._embedded(body, model)
         check_model(body, model)
@@ -108,7 +109,8 @@ class FakeOpenAI(FakeServer):
                 401,
             )
 
-    def _model(self, name: str) -> Model:
+    def model(self, name: str) -> Model:
+        """Return the model of that name."""
         found = self.models.get(name)
         if found is None:
             raise refusal(
@@ -126,7 +128,7 @@ class FakeOpenAI(FakeServer):
         ]
         if path == "/models":
             return Outgoing(200, JSON, json.dumps({"object": "list", "data": rows}).encode())
-        self._model(path.removeprefix("/models/"))
+        self.model(path.removeprefix("/models/"))
         row = next(one for one in rows if one["id"] == path.removeprefix("/models/"))
         return Outgoing(200, JSON, json.dumps(row).encode())
 
@@ -218,8 +220,8 @@ class FakeOpenAI(FakeServer):
             yield "", {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
         yield "", "[DONE]"
 
-    def _usage(self, body: dict[str, Any], model: Model, made: int) -> dict[str, Any]:
-        prompt = json.dumps([body["model"], body.get("tools"), body["messages"]])
+    def cached(self, prompt: str, asked: int) -> int:
+        """Count the tokens of a prompt that an earlier one began with."""
         cached = 0
         for before in self._prompts:
             same = next(
@@ -228,14 +230,18 @@ class FakeOpenAI(FakeServer):
             )
             cached = max(cached, tokens(prompt[:same]) // 128 * 128)
         self._prompts.append(prompt)
+        return min(cached, asked) if cached >= 1_024 else 0
+
+    def _usage(self, body: dict[str, Any], model: Model, made: int) -> dict[str, Any]:
+        prompt = json.dumps([body["model"], body.get("tools"), body["messages"]])
         asked = prompt_tokens(body)
-        reasoned = _REASONED if model.reasoning else 0
+        reasoned = REASONED if model.reasoning else 0
         return {
             "prompt_tokens": asked,
             "completion_tokens": made + reasoned,
             "total_tokens": asked + made + reasoned,
             "prompt_tokens_details": {
-                "cached_tokens": min(cached, asked) if cached >= 1_024 else 0,
+                "cached_tokens": self.cached(prompt, asked),
                 "audio_tokens": 0,
             },
             "completion_tokens_details": {

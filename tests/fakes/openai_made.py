@@ -7,6 +7,8 @@ from typing import Any
 from tests.fakes.instances import instance
 from tests.fakes.replies import Call, Reply
 
+CREATED = 1_767_225_600
+
 
 def content(body: dict[str, Any], reply: Reply) -> tuple[str, tuple[Call, ...], str, str]:
     """Return text, calls, refusal and finish reason: those of the reply, or made up."""

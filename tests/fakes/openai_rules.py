@@ -40,6 +40,8 @@ MODELS = (
     Model("text-embedding-3-small", context=8_191, dimensions=1_536),
     Model("text-embedding-3-large", context=8_191, dimensions=3_072),
 )
+REASONED = 64
+"""The tokens that the reasoning models think."""
 _JSON = re.compile("json", re.IGNORECASE)
 
 
@@ -98,12 +100,13 @@ def _check_sampling(body: dict[str, Any], model: Model) -> None:
             )
     for name in ("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias"):
         if body.get(name) not in (None, 0, False):
-            raise _unsupported(name)
+            raise unsupported(name)
     if body.get("stop") is not None:
-        raise _unsupported("stop")
+        raise unsupported("stop")
 
 
-def _unsupported(name: str, instead: str = "") -> Exception:
+def unsupported(name: str, instead: str = "") -> Exception:
+    """Make the refusal of a parameter that a model does not have."""
     hint = f" Use '{instead}' instead." if instead else ""
     told = f"Unsupported parameter: '{name}' is not supported with this model.{hint}"
     return refusal(told, name, "unsupported_parameter")
@@ -115,7 +118,7 @@ def _check_limit(body: dict[str, Any], model: Model) -> None:
         told = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
         raise refusal(told, "max_tokens", "invalid_parameter_combination")
     if model.reasoning and old is not None:
-        raise _unsupported("max_tokens", "max_completion_tokens")
+        raise unsupported("max_tokens", "max_completion_tokens")
     limit = old if old is not None else new
     if limit is not None and limit > model.output:
         name = "max_tokens" if old is not None else "max_completion_tokens"
@@ -161,7 +164,7 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
                 "invalid_function_parameters",
             )
         if function.get("strict"):
-            _check_strict(schema, told, f"{where}.parameters", "invalid_function_parameters")
+            check_strict(schema, told, f"{where}.parameters", "invalid_function_parameters")
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice["type"] == "function":
         name = choice["function"]["name"]
@@ -199,10 +202,10 @@ def _check_format(body: dict[str, Any], model: Model) -> None:
             found = inner["schema"].get("type", "None")
             told += f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
             raise refusal(told, "response_format", "invalid_json_schema")
-        _check_strict(inner["schema"], told, "response_format", "invalid_json_schema")
+        check_strict(inner["schema"], told, "response_format", "invalid_json_schema")
 
 
-def _check_strict(schema: Any, told: str, param: str, code: str, at: tuple[Any, ...] = ()) -> None:
+def check_strict(schema: Any, told: str, param: str, code: str, at: tuple[Any, ...] = ()) -> None:
     """Refuse schemas that strict mode does not take."""
     if not isinstance(schema, dict):
         return
@@ -222,12 +225,12 @@ def _check_strict(schema: Any, told: str, param: str, code: str, at: tuple[Any, 
         if name in schema:
             raise refusal(f"{told}{place}'{name}' is not permitted.", param, code)
     for name, inner in schema.get("properties", {}).items():
-        _check_strict(inner, told, param, code, (*at, "properties", name))
-    _check_strict(schema.get("items"), told, param, code, (*at, "items"))
+        check_strict(inner, told, param, code, (*at, "properties", name))
+    check_strict(schema.get("items"), told, param, code, (*at, "items"))
     for place_, inner in enumerate(schema.get("anyOf", [])):
-        _check_strict(inner, told, param, code, (*at, "anyOf", str(place_)))
+        check_strict(inner, told, param, code, (*at, "anyOf", str(place_)))
     for name, inner in schema.get("$defs", {}).items():
-        _check_strict(inner, told, param, code, (*at, "$defs", name))
+        check_strict(inner, told, param, code, (*at, "$defs", name))
 
 
 def _check_messages(body: dict[str, Any], model: Model) -> None:

@@ -236,15 +236,17 @@ def check(shape: Shape, body: dict[str, Any]) -> None:
     try:
         shape.check(body, ())
     except Wrong as wrong:
-        raise _told(wrong) from None
+        if wrong.kind == "unknown" and len(wrong.path) == 1:
+            told = f"Unrecognized request argument supplied: {wrong.path[0]}"
+            raise refusal(told) from None
+        raise told_of(wrong) from None
 
 
-def _told(wrong: Wrong) -> Refusal:
+def told_of(wrong: Wrong) -> Refusal:
+    """Tell what is wrong in OpenAI's words."""
     where = written(wrong.path)
     article = "an" if wrong.noun[:1] in "aio" else "a"
     if wrong.kind == "unknown":
-        if len(wrong.path) == 1:
-            return refusal(f"Unrecognized request argument supplied: {where}")
         return refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if wrong.kind == "missing":
         told = f"Missing required parameter: '{where}'."

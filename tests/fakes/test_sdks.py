@@ -13,6 +13,7 @@ from tests.fakes.openai import FakeOpenAI
 # By name: the tests are about what the SDKs do, not about their types.
 openai: Any = importlib.import_module("openai")
 anthropic: Any = importlib.import_module("anthropic")
+pydantic: Any = importlib.import_module("pydantic")
 
 # The SDK warns of models as they age; the fake's are as good as new.
 pytestmark = pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
@@ -87,6 +88,59 @@ async def test_openai_streams_and_parses() -> None:
             {"city": "Oslo"},
         ]
         assert final.usage is not None
+
+
+def test_openai_responses_blocking() -> None:
+    tools: Any = [{"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}]
+    with (
+        FakeOpenAI(["Hello", Reply(calls=CALLS), "Again"], key="sk-x").in_thread() as fake,
+        openai.OpenAI(api_key="sk-x", base_url=fake.base_url, max_retries=0) as client,
+    ):
+        create = client.responses.create
+        first = create(model="gpt-4o", input="Hi")
+        assert (first.output_text, first.status) == ("Hello", "completed")
+        assert first.usage.total_tokens > 0
+        answer = create(model="gpt-4o", input=HI, tools=tools)
+        assert [one.arguments for one in answer.output] == ['{"city": "Rome"}', '{"city": "Oslo"}']
+        again = create(model="gpt-4o", input="?", previous_response_id=first.id)
+        assert again.output_text == "Again"
+        with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'top_k'") as raised:
+            create(model="gpt-4o", input="Hi", extra_body={"top_k": 1})
+        assert raised.value.code == "unknown_parameter"
+        with pytest.raises(openai.BadRequestError, match="'resp_0' not found"):
+            create(model="gpt-4o", input="Hi", previous_response_id="resp_0")
+        with pytest.raises(openai.NotFoundError):
+            create(model="gpt-9", input="Hi")
+
+
+@on_loop
+async def test_openai_responses_streams_and_parses() -> None:
+    class City(pydantic.BaseModel):  # type: ignore[misc]
+        city: str
+
+    script = [Reply("Hello there", thinking="Hm"), Reply(calls=CALLS)]
+    async with (
+        FakeOpenAI(script) as fake,
+        openai.AsyncOpenAI(api_key="x", base_url=fake.base_url, max_retries=0) as client,
+    ):
+        async with client.responses.stream(model="gpt-5", input="Hi") as stream:
+            kinds = [one.type async for one in stream]
+            final = await stream.get_final_response()
+        assert "response.reasoning_summary_text.delta" in kinds
+        assert (final.output_text, final.output[0].summary[0].text) == ("Hello there", "Hm")
+        assert final.usage.output_tokens_details.reasoning_tokens > 0
+        tool: Any = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}
+        async with client.responses.stream(model="gpt-4o", input="Hi", tools=[tool]) as stream:
+            final = await stream.get_final_response()
+        assert [one.parsed_arguments for one in final.output] == [
+            {"city": "Rome"},
+            {"city": "Oslo"},
+        ]
+        answer = await client.responses.parse(model="gpt-4o", input="Hi", text_format=City)
+        assert answer.output_parsed == City(city="x")
+        ask: Any = {"model": "gpt-4o", "input": "Hi", "text_format": City}
+        async with client.responses.stream(**ask) as stream:
+            assert (await stream.get_final_response()).output_parsed == City(city="x")
 
 
 def test_anthropic_blocking() -> None:

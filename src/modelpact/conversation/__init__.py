@@ -19,6 +19,7 @@ from modelpact.conversation.message import (
     write_conversation,
 )
 from modelpact.conversation.openai_chat import from_openai_chat, to_openai_chat
+from modelpact.conversation.openai_responses import from_openai_responses, to_openai_responses
 from modelpact.conversation.request import (
     JsonObject,
     JsonSchema,
@@ -69,8 +70,10 @@ __all__ = [
     "Whole",
     "from_anthropic",
     "from_openai_chat",
+    "from_openai_responses",
     "read_conversation",
     "to_anthropic",
     "to_openai_chat",
+    "to_openai_responses",
     "write_conversation",
 ]

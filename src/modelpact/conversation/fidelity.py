@@ -3,9 +3,13 @@ without a word.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+
+from modelpact.conversation.reading import said_by
+
+APIS: Final = ("openai-chat", "openai-responses", "anthropic")
 
 Fidelity = Literal["lossless", "lossy", "unsupported"]
 
@@ -75,3 +79,11 @@ class Losses:
                 elif value is not None:
                     self.lossy(f"{path}.{name}", f"only {api} has this field")
         return found
+
+    def note_message(self, metadata: Mapping[str, Any], path: str) -> None:
+        """Note the fields of a message that only another API has."""
+        for api in APIS:
+            if api != self.api:
+                extra = said_by(metadata, api).get("extra", {})
+                fields = {name: value for name, value in extra.items() if value != []}
+                self.own_fields({api: fields}, path)

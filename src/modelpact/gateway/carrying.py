@@ -76,7 +76,7 @@ class Carrier:
             id=response.id or new_id(exchange.api),
             model=response.model or exchange.plan.model,
         )
-        content = msgspec.json.encode(write_answer(exchange.api, named).body)
+        content = msgspec.json.encode(write_answer(exchange.api, named, exchange.body).body)
         counted = response.usage != Usage()
         lines = cost_of(exchange.plan.price, response.usage if counted else exchange.expected)
         await self._recorder.settle(invocation, lines, answer=content, estimate=not counted)
@@ -121,6 +121,7 @@ class Carrier:
             exchange.api,
             new_id(exchange.api),
             exchange.plan.model,
+            exchange.body,
             usage=wants_usage(exchange.body),
         )
         usage, made, settled, problem = Usage(), 0, False, ""

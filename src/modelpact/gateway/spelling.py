@@ -16,6 +16,7 @@ from modelpact.conversation.answers import (
 from modelpact.conversation.anthropic import from_anthropic
 from modelpact.conversation.fidelity import Carried
 from modelpact.conversation.openai_chat import from_openai_chat
+from modelpact.conversation.openai_responses import from_openai_responses
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent
 from modelpact.needs.requests import RequestApi
@@ -31,6 +32,7 @@ class EventWriter(Protocol):
 
 READ: Final[Mapping[RequestApi, Callable[[Any], Request]]] = {
     "openai-chat": from_openai_chat,
+    "openai-responses": from_openai_responses,
     "anthropic": from_anthropic,
 }
 _IDS: Final[Mapping[RequestApi, str]] = {
@@ -45,23 +47,36 @@ def new_id(api: RequestApi) -> str:
     return f"{_IDS.get(api, '')}{secrets.token_hex(12)}"
 
 
-def write_answer(api: RequestApi, response: Response) -> Carried:
-    """Write a whole answer."""
+def write_answer(api: RequestApi, response: Response, asked: Mapping[str, Any]) -> Carried:
+    """Write a whole answer; `asked` is the body of the request, of which some APIs repeat parts."""
     if api == "anthropic":
         return to_anthropic_answer(response)
+    if api == "openai-responses":
+        return to_openai_response(response, created=int(time.time()), asked=asked)
     return to_openai_answer(response, created=int(time.time()))
 
 
 class StreamSpeller:
     """Writes a stream for a client, as bytes."""
 
-    def __init__(self, api: RequestApi, identity: str, model: str, *, usage: bool) -> None:
+    def __init__(
+        self,
+        api: RequestApi,
+        identity: str,
+        model: str,
+        asked: Mapping[str, Any],
+        *,
+        usage: bool,
+    ) -> None:
         self._api = api
         self._writer: EventWriter
+        now = int(time.time())
         if api == "anthropic":
             self._writer = AnthropicEvents(identity, model)
+        elif api == "openai-responses":
+            self._writer = ResponsesEvents(identity, model, created=now, asked=asked)
         else:
-            self._writer = OpenAIChunks(identity, model, created=int(time.time()), usage=usage)
+            self._writer = OpenAIChunks(identity, model, created=now, usage=usage)
 
     def feed(self, event: StreamEvent) -> bytes:
         """Return the bytes that say an event."""

@@ -1,4 +1,4 @@
-"""Both adapters, each at its fake, so that what holds of one is asked of the other."""
+"""The adapters, each at its fake, so that what holds of one is asked of the others."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -6,16 +6,26 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from modelpact.conversation import Message, Request, StreamEvent, TextBlock
-from modelpact.providers.adapters import AnthropicAdapter, Key, OpenAIChatAdapter
+from modelpact.providers.adapters import (
+    AnthropicAdapter,
+    Key,
+    OpenAIChatAdapter,
+    OpenAIResponsesAdapter,
+)
 from modelpact.wire import Timeouts
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Script
 
-APIS = ["openai", "anthropic"]
+APIS = ["openai", "responses", "anthropic"]
 KEY = "-".join(("sk", "ant", "0123456789abcdef", "the-right-key"))
-MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5"}
-Adapter = OpenAIChatAdapter | AnthropicAdapter
+MODELS = {"openai": "gpt-4o", "responses": "gpt-4o", "anthropic": "claude-sonnet-4-5"}
+Adapter = OpenAIChatAdapter | OpenAIResponsesAdapter | AnthropicAdapter
+ADAPTERS: dict[str, type[Adapter]] = {
+    "openai": OpenAIChatAdapter,
+    "responses": OpenAIResponsesAdapter,
+    "anthropic": AnthropicAdapter,
+}
 Fake = FakeOpenAI | FakeAnthropic
 QUICK = Timeouts(connect=2.0, write=2.0, first_byte=0.5, between_bytes=0.5)
 
@@ -31,12 +41,11 @@ async def at(
     **how: Any,
 ) -> AsyncIterator[tuple[Adapter, Fake]]:
     """An adapter at a fake that takes only the right key; `tls` is how the fake is served."""
-    kind: type[Fake] = FakeOpenAI if api == "openai" else FakeAnthropic
-    adapter: type[Adapter] = OpenAIChatAdapter if api == "openai" else AnthropicAdapter
+    kind: type[Fake] = FakeAnthropic if api == "anthropic" else FakeOpenAI
     serving = kind(script, key=KEY)
     serving.tls = tls
     async with serving as fake:
-        port = adapter(fake.base_url, Key(key), timeouts=timeouts, **how)
+        port = ADAPTERS[api](fake.base_url, Key(key), timeouts=timeouts, **how)
         try:
             yield port, fake
         finally:

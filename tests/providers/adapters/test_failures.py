@@ -227,7 +227,8 @@ async def test_an_error_in_the_middle_of_a_stream(api: str) -> None:
     error = {"error": {"type": "overloaded_error", "message": "busy"}, "type": "error"}
 
     def spoil(event: dict[str, Any]) -> Any:
-        late = event.get("type") == "content_block_stop" or any(
+        ends = ("content_block_stop", "response.output_text.done")
+        late = event.get("type") in ends or any(
             one["finish_reason"] for one in event.get("choices", [])
         )
         return error if late else event

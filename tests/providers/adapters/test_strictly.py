@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,13 +23,17 @@ from modelpact.conversation import (
     ToolUseBlock,
     from_anthropic,
     from_openai_chat,
+    from_openai_responses,
     to_anthropic,
     to_openai_chat,
+    to_openai_responses,
 )
 from tests.conversation.anthropic_bodies import BODIES as ANTHROPIC_BODIES
 from tests.conversation.openai_bodies import BODIES as OPENAI_BODIES
+from tests.conversation.responses_bodies import BODIES as RESPONSES_BODIES
 from tests.fakes.anthropic_shapes import MESSAGES
 from tests.fakes.anthropic_shapes import check as check_anthropic
+from tests.fakes.openai_responses_shapes import check_responses
 from tests.fakes.openai_shapes import CHAT
 from tests.fakes.openai_shapes import check as check_openai
 
@@ -89,7 +94,7 @@ def requests(draw: st.DrawFn) -> Request:
         parallel_tool_calls=draw(maybe | st.booleans()),
         output=draw(st.sampled_from(outputs)),
         reasoning=draw(st.sampled_from(thoughts)),
-        max_tokens=draw(maybe | st.integers(1, 9)),
+        max_tokens=draw(maybe | st.integers(16, 20)),
         token_limit_param=draw(st.sampled_from(["max-tokens", "max-completion-tokens"])),
         temperature=draw(maybe | st.sampled_from([0, 0.5, 1, 1.5])),
         top_p=draw(maybe | st.sampled_from([0.1, 1])),
@@ -125,3 +130,39 @@ def test_bodies_of_openai_are_carried_to_anthropic(name: str) -> None:
     carried = to_anthropic(from_openai_chat(OPENAI_BODIES[name]))
     if carried.fidelity != "unsupported":
         check_anthropic(MESSAGES, carried.body)
+
+
+@given(requests())
+def test_responses_knows_every_field(request: Request) -> None:
+    carried = to_openai_responses(request)
+    if carried.fidelity != "unsupported":
+        check_responses(carried.body)
+
+
+@pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
+def test_bodies_of_anthropic_are_carried_to_responses(name: str) -> None:
+    carried = to_openai_responses(from_anthropic({**ANTHROPIC_BODIES[name], "max_tokens": 16}))
+    if carried.fidelity != "unsupported":
+        check_responses(carried.body)
+
+
+@pytest.mark.parametrize("name", list(OPENAI_BODIES))
+def test_bodies_of_openai_are_carried_to_responses(name: str) -> None:
+    request = from_openai_chat(OPENAI_BODIES[name])
+    carried = to_openai_responses(msgspec.structs.replace(request, max_tokens=None))
+    if carried.fidelity != "unsupported":
+        check_responses(carried.body)
+
+
+EMPTY = ("an empty text", "no items")
+
+
+@pytest.mark.parametrize("name", [one for one in RESPONSES_BODIES if one not in EMPTY])
+def test_bodies_of_responses_are_carried_to_the_others(name: str) -> None:
+    request = from_openai_responses(RESPONSES_BODIES[name])
+    if request.messages:
+        chat, theirs = to_openai_chat(request), to_anthropic(request)
+        if chat.fidelity != "unsupported":
+            check_openai(CHAT, chat.body)
+        if theirs.fidelity != "unsupported":
+            check_anthropic(MESSAGES, theirs.body)

@@ -16,6 +16,9 @@ from modelpact.conversation.answers.errors import (
 from modelpact.conversation.answers.openai_body import from_openai_answer, to_openai_answer
 from modelpact.conversation.answers.openai_chunks import OpenAIChunks
 from modelpact.conversation.answers.openai_stream import DONE, OpenAIStream
+from modelpact.conversation.answers.responses_body import from_openai_response, to_openai_response
+from modelpact.conversation.answers.responses_events import ResponsesEvents
+from modelpact.conversation.answers.responses_stream import ResponsesStream
 
 __all__ = [
     "DONE",
@@ -24,12 +27,16 @@ __all__ = [
     "ErrorSaid",
     "OpenAIChunks",
     "OpenAIStream",
+    "ResponsesEvents",
+    "ResponsesStream",
     "StreamBroken",
     "from_anthropic_answer",
     "from_openai_answer",
+    "from_openai_response",
     "read_error",
     "to_anthropic_answer",
     "to_openai_answer",
+    "to_openai_response",
     "write_anthropic_error",
     "write_openai_error",
 ]

@@ -14,7 +14,7 @@ from modelpact.conversation.answers.usage import (
 from modelpact.conversation.anthropic.read import API, from_anthropic
 from modelpact.conversation.anthropic.write import to_anthropic
 from modelpact.conversation.fidelity import Carried, Losses
-from modelpact.conversation.message import Block, Message
+from modelpact.conversation.message import Block, Message, ThinkingBlock
 from modelpact.conversation.reading import checked, objects, rest, typed
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
@@ -83,15 +83,19 @@ def _unsigned(block: dict[str, Any]) -> dict[str, Any]:
 
 def write_blocks(blocks: tuple[Block, ...], losses: Losses) -> list[dict[str, Any]]:
     """Write the blocks of an answer, and note what they could not say."""
-    carried = to_anthropic(Request("", (Message("assistant", blocks),), max_tokens=1))
-    for loss in carried.losses:
-        (losses.unsupported if loss.fidelity == "unsupported" else losses.lossy)(
-            loss.path.removeprefix("messages[0]."), loss.what
-        )
-    written: list[dict[str, Any]] = carried.body["messages"][0]["content"]
-    for one in written:
-        if one["type"] == "thinking":
-            one.setdefault("signature", "")
+    written: list[dict[str, Any]] = []
+    for place, block in enumerate(blocks):
+        if isinstance(block, ThinkingBlock) and not block.signature:
+            fields = losses.own_fields(block.extra, f"content[{place}]")
+            thought = {"type": "thinking", "thinking": block.thinking, "signature": ""}
+            written.append({**thought, **fields})
+            continue
+        carried = to_anthropic(Request("", (Message("assistant", (block,)),), max_tokens=1))
+        for loss in carried.losses:
+            (losses.unsupported if loss.fidelity == "unsupported" else losses.lossy)(
+                f"content[{place}]{loss.path.removeprefix('messages[0].content[0]')}", loss.what
+            )
+        written += carried.body["messages"][0]["content"]
     return written
 
 

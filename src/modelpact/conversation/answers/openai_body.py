@@ -190,9 +190,9 @@ def _write_message(response: Response, said: Mapping[str, Any], losses: Losses) 
     message["refusal"] = "".join(one.text for one in refused) or None
     if refused and not _spoken(left) and "content" not in said:
         message["content"] = None
-    if thought:
+    if said_of := "".join(one.thinking for one in thought):
         field = spelled(thought[0].extra, API).get("field", REASONING[0])
-        message[field] = "".join(one.thinking for one in thought)
+        message[field] = said_of
     return message
 
 

@@ -59,7 +59,7 @@ class OpenAIChunks:
             return self._delta({"refusal" if event.refusal else "content": event.text})
         if isinstance(event, ThinkingDelta):
             self._thought = True
-            return self._delta({REASONING[0]: event.thinking})
+            return self._delta({REASONING[0]: event.thinking}) if event.thinking else []
         if isinstance(event, BlockEnd):
             note_thinking(ThinkingBlock("", event.signature, event.extra), self._losses)
             return []

@@ -77,6 +77,37 @@ def write_openai_usage(usage: Usage, told: Mapping[str, Any] | None = None) -> d
     }
 
 
+def read_responses_usage(data: Any, where: str = "usage") -> Usage:
+    """Read a usage of the Responses API, which counts as Chat Completions do."""
+    if data is None:
+        return Usage()
+    data = checked(data, where)
+    given = _details(data, "input_tokens_details", where)
+    made = _details(data, "output_tokens_details", where)
+    details = f"{where}.input_tokens_details"
+    return Usage(
+        _count(data, "input_tokens", where),
+        _count(data, "output_tokens", where),
+        _count(made, "reasoning_tokens", f"{where}.output_tokens_details"),
+        _count(given, "cached_tokens", details),
+        _count(given, "cache_write_tokens", details),
+    )
+
+
+def write_responses_usage(usage: Usage, told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a usage; `told` is how the API told it, and says more."""
+    if told is not None and read_responses_usage(told) == usage:
+        return dict(told)
+    given = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": given,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    }
+
+
 def read_anthropic_usage(data: Any, where: str = "usage") -> Usage:
     """Read a usage: cache reads and writes are counted as input too."""
     if data is None:

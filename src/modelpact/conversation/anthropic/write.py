@@ -14,6 +14,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from modelpact.conversation.openai_common import RESPONSES, leave_responses
 from modelpact.conversation.reading import rest, said_by, spelled
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool
 
@@ -96,7 +97,7 @@ def _split_system(
             continue
         if spoken:
             losses.lossy(where, "instructions in mid-conversation were moved to its start")
-        _note_foreign(message, where, losses)
+        losses.note_message(message.metadata, where)
         system += _parts(message.content, where, losses)
     return system, spoken
 
@@ -105,7 +106,7 @@ def _write_messages(spoken: list[tuple[str, Message]], losses: Losses) -> list[d
     written: list[dict[str, Any]] = []
     before: str | None = None
     for where, message in spoken:
-        _note_foreign(message, where, losses)
+        losses.note_message(message.metadata, where)
         said = said_by(message.metadata, API)
         parts = _parts(message.content, where, losses)
         role = "user" if message.role == "tool" else message.role
@@ -120,12 +121,6 @@ def _write_messages(spoken: list[tuple[str, Message]], losses: Losses) -> list[d
             written.append({"role": role, "content": content, **said.get("extra", {})})
         before = message.role
     return written
-
-
-def _note_foreign(message: Message, where: str, losses: Losses) -> None:
-    extra = said_by(message.metadata, "openai-chat").get("extra", {})
-    said = {name: value for name, value in extra.items() if value != []}
-    losses.own_fields({"openai-chat": said}, where)
 
 
 def _parts(blocks: tuple[Block, ...], where: str, losses: Losses) -> list[dict[str, Any]]:
@@ -155,6 +150,9 @@ def _write(block: Block, path: str, losses: Losses) -> dict[str, Any] | None:
     if isinstance(block, ToolResultBlock):
         return _write_result(block, path, losses)
     if isinstance(block, ThinkingBlock):
+        if not block.signature and not losses.own:
+            losses.lossy(path, "earlier thinking can be sent back only as this API signed it")
+            return None
         signed = {"signature": block.signature} if block.signature else {}
         fields = losses.own_fields(block.extra, path)
         return {"type": "thinking", "thinking": block.thinking, **signed, **fields}
@@ -235,6 +233,10 @@ def _write_config(request: Request, body: dict[str, Any], losses: Losses) -> Non
 
 
 def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> None:
+    if request.api == RESPONSES:
+        found = leave_responses(request.extras, losses, {"user": "user"})
+        body |= {"metadata": {"user_id": found["user"]}} if found else {}
+        return
     for name, value in request.extras.items():
         if name == "user" and isinstance(value, str):
             body["metadata"] = {"user_id": value}

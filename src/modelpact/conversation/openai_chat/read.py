@@ -1,7 +1,5 @@
 """OpenAI Chat Completions: request bodies to requests."""
 
-import json
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +13,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from modelpact.conversation.openai_common import read_arguments
 from modelpact.conversation.reading import (
     checked,
     from_data_url,
@@ -177,32 +176,10 @@ def _read_call(call: Mapping[str, Any], where: str) -> Block:
     return ToolUseBlock(
         text_field(call, "id", where),
         text_field(function, "name", f"{where}.function"),
-        _arguments(raw) if raw else {},
+        read_arguments(raw) if raw else {},
         raw,
         kept(API, fields, said),
     )
-
-
-def _arguments(raw: str) -> Any:
-    """Parse arguments; None where they are not JSON that another API can carry."""
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(found)) != len(found):
-            raise ValueError("a key stands twice")
-        return dict(found)
-
-    def constant(text: str) -> Any:
-        raise ValueError(f"{text} is not JSON")
-
-    def finite(text: str) -> float:
-        if math.isinf(number := float(text)):
-            raise ValueError(f"{text} is too large")
-        return number
-
-    try:
-        return json.loads(raw, object_pairs_hook=pairs, parse_constant=constant, parse_float=finite)
-    except (ValueError, RecursionError):
-        return None
 
 
 def read_tool(tool: Mapping[str, Any], where: str) -> Tool:

@@ -1,6 +1,5 @@
 """OpenAI Chat Completions: requests to request bodies, and what they cannot say."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,9 +15,14 @@ from modelpact.conversation.message import (
     ToolUseBlock,
 )
 from modelpact.conversation.openai_chat.read import API, CALL, read_output, read_tool
+from modelpact.conversation.openai_common import (
+    RESPONSES,
+    SHARED,
+    leave_responses,
+    write_arguments,
+)
 from modelpact.conversation.reading import data_url, rest, said_by, spelled
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool, ToolChoice
-from modelpact.vocabulary.errors import InputError
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _UNSUPPORTED: Final = {
@@ -27,6 +31,8 @@ _UNSUPPORTED: Final = {
     "tool_choice": "a choice of tools that this API does not have",
     "output_config": "a format that this API does not have",
 }
+
+_OF_RESPONSES: Final = {**{name: name for name in SHARED}, "text.verbosity": "verbosity"}
 
 
 def to_openai_chat(request: Request) -> Carried:
@@ -72,6 +78,9 @@ def to_openai_chat(request: Request) -> Carried:
 
 
 def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> None:
+    if request.api == RESPONSES:
+        body |= leave_responses(request.extras, losses, _OF_RESPONSES)
+        return
     for name, value in request.extras.items():
         if name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
             if value["user_id"] is not None:
@@ -102,8 +111,7 @@ def _write_reasoning(request: Request, body: dict[str, Any], losses: Losses) -> 
 
 def _write_message(message: Message, where: str, losses: Losses) -> Iterator[dict[str, Any]]:
     said = said_by(message.metadata, API)
-    foreign = said_by(message.metadata, "anthropic").get("extra", {})
-    losses.own_fields({"anthropic": foreign}, where)
+    losses.note_message(message.metadata, where)
     others: list[tuple[str, Block]] = []
     results = False
     for place, block in enumerate(message.content):
@@ -173,8 +181,11 @@ def _write_part(block: Block, path: str, losses: Losses) -> dict[str, Any] | Non
         return {"type": "text", "text": block.text, **losses.own_fields(block.extra, path)}
     if isinstance(block, ImageBlock):
         url = block.url or data_url(block.media_type, block.data)
-        fields = losses.own_fields(block.extra, path)
+        shared = ("detail",) if RESPONSES in block.extra else ()
+        fields = losses.own_fields(block.extra, path, shared)
         inner = fields.pop("image_url", {})
+        if shared and "detail" in fields:
+            inner = {"detail": fields.pop("detail"), **inner}
         return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
     if isinstance(block, ThinkingBlock):
         losses.lossy(path, "earlier thinking cannot be sent back")
@@ -190,10 +201,7 @@ def _write_call(block: ToolUseBlock, path: str, losses: Losses) -> dict[str, Any
     said = spelled(block.extra, API)
     arguments = block.raw
     if not arguments and "arguments" not in said:
-        try:
-            arguments = json.dumps(block.input, ensure_ascii=False, separators=(",", ":"))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None
+        arguments = write_arguments(block.input, path)
     fields = losses.own_fields(block.extra, path)
     inner = fields.pop("function", {})
     kind = {} if said.get("type") == "absent" else {"type": "function"}

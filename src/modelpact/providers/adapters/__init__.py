@@ -9,6 +9,7 @@ from modelpact.providers.adapters.errors import CannotCarry, UpstreamError
 from modelpact.providers.adapters.keys import NO_KEY, Key, MissingKey, resolve_key
 from modelpact.providers.adapters.model_provider import ModelProvider
 from modelpact.providers.adapters.openai_chat import OpenAIChatAdapter
+from modelpact.providers.adapters.openai_responses import OpenAIResponsesAdapter
 from modelpact.providers.adapters.values import CHAT
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "MissingKey",
     "ModelProvider",
     "OpenAIChatAdapter",
+    "OpenAIResponsesAdapter",
     "UpstreamError",
     "adapter_for",
     "resolve_key",

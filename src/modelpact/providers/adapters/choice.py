@@ -9,12 +9,13 @@ from modelpact.configuration.config import ProviderSettings
 from modelpact.providers.adapters.anthropic import AnthropicAdapter
 from modelpact.providers.adapters.keys import resolve_key
 from modelpact.providers.adapters.openai_chat import OpenAIChatAdapter
+from modelpact.providers.adapters.openai_responses import OpenAIResponsesAdapter
 from modelpact.providers.adapters.upstream import DEFAULT_TIMEOUTS
 from modelpact.providers.mock import MockProvider
 from modelpact.vocabulary.errors import InputError, UnknownName
 from modelpact.wire import Client, Timeouts
 
-_SPOKEN: Final = ("openai-chat", "anthropic", "mock")
+_SPOKEN: Final = ("openai-chat", "openai-responses", "anthropic", "mock")
 KEY_HEADERS: Final[Mapping[str, str]] = {
     "azure": "api-key",
     "azure-cognitive-services": "api-key",
@@ -31,7 +32,7 @@ def adapter_for(
     timeouts: Timeouts = DEFAULT_TIMEOUTS,
     plain_http: Collection[str] = (),
     environment: Mapping[str, str] | None = None,
-) -> OpenAIChatAdapter | AnthropicAdapter | MockProvider:
+) -> OpenAIChatAdapter | OpenAIResponsesAdapter | AnthropicAdapter | MockProvider:
     """Return the port to a provider: its API and address from the catalog, its key resolved."""
     catalog = catalog or default_catalog()
     settings = settings or ProviderSettings()
@@ -47,6 +48,17 @@ def adapter_for(
         return AnthropicAdapter(
             base_url, key, name=name, client=client, timeouts=timeouts, plain_http=plain_http
         )
+    key_header = KEY_HEADERS.get(provider.id, "authorization")
+    if api == "openai-responses":
+        return OpenAIResponsesAdapter(
+            base_url,
+            key,
+            name=name,
+            key_header=key_header,
+            client=client,
+            timeouts=timeouts,
+            plain_http=plain_http,
+        )
 
     def limit_for(model: str) -> str | None:
         found = catalog.resolve(name, model, "openai-chat").claim("token-limit-param")
@@ -56,7 +68,7 @@ def adapter_for(
         base_url,
         key,
         name=name,
-        key_header=KEY_HEADERS.get(provider.id, "authorization"),
+        key_header=key_header,
         limit_for=limit_for,
         client=client,
         timeouts=timeouts,
@@ -74,6 +86,6 @@ def _api(name: str, provider: Provider, settings: ProviderSettings) -> Api:
             return api
     known = ", ".join(provider.apis)
     raise InputError(
-        f"{name}: no adapter speaks {known} there; where it also speaks openai-chat or anthropic, "
-        f"set base_url under [providers.{name}] to that address"
+        f"{name}: no adapter speaks {known} there; where it also speaks openai-chat, "
+        f"openai-responses or anthropic, set base_url under [providers.{name}] to that address"
     )

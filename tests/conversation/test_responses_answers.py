@@ -1,0 +1,484 @@
+"""Answers of OpenAI's Responses API: whole bodies and streams say the same, here and elsewhere."""
+
+import contextlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.conversation import (
+    BlockEnd,
+    Finish,
+    OtherBlock,
+    Response,
+    StreamEvent,
+    TextBlock,
+    TextDelta,
+    ThinkingBlock,
+    ThinkingDelta,
+    ToolCall,
+    ToolUseBlock,
+    Usage,
+)
+from modelpact.conversation.answers import (
+    AnthropicEvents,
+    AnthropicStream,
+    ErrorSaid,
+    OpenAIChunks,
+    ResponsesEvents,
+    ResponsesStream,
+    StreamBroken,
+    from_anthropic_answer,
+    from_openai_answer,
+    from_openai_response,
+    to_anthropic_answer,
+    to_openai_answer,
+    to_openai_response,
+)
+from modelpact.conversation.response import REFUSED, collect, spell_out
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.wire import EventParser, write_event
+from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
+from tests.conversation.responses_answers import responses_bodies, responses_events
+from tests.conversation.test_answers_malformed import JSON, _damaged
+
+
+def read(events: Iterable[Any]) -> list[StreamEvent]:
+    stream = ResponsesStream()
+    found = [event for one in events for event in stream.feed(json.dumps(one))]
+    return found + stream.end()
+
+
+def written(answer: Response) -> tuple[list[dict[str, Any]], ResponsesEvents]:
+    writer = ResponsesEvents(answer.id, answer.model)
+    return [one for event in spell_out(answer) for one in writer.feed(event)], writer
+
+
+def plain(response: Response | None) -> list[Any]:
+    """Return what an answer says, in no API's spelling."""
+    assert response is not None
+    said: list[Any] = []
+    for block in response.content:
+        if isinstance(block, ToolUseBlock):
+            said.append((block.id, block.name, block.input))
+        elif isinstance(block, ThinkingBlock):
+            said.append(("thinking", block.thinking))
+        elif isinstance(block, TextBlock):
+            refused = "openai-chat spelling" in block.extra
+            said.append((block.text, refused))
+        else:
+            said.append(block)
+    reason = "end" if response.stop_reason == "stop_sequence" else response.stop_reason
+    return [*said, reason, response.usage, response.model, response.id]
+
+
+# Whole bodies.
+
+
+@given(responses_bodies())
+def test_a_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
+    carried = to_openai_response(from_openai_response(body))
+    assert carried.body == body
+    assert carried.losses == ()
+
+
+@given(openai_bodies())
+def test_an_answer_of_chat_completions_becomes_a_response(body: dict[str, Any]) -> None:
+    answer = from_openai_answer(body)
+    assert plain(from_openai_response(to_openai_response(answer).body)) == plain(answer)
+
+
+@given(anthropic_bodies())
+def test_an_answer_of_anthropic_becomes_a_response(body: dict[str, Any]) -> None:
+    answer = from_anthropic_answer(body)
+    own = [one for one in answer.content if not isinstance(one, OtherBlock)]
+    reason = answer.stop_reason
+    if reason == "unknown":
+        assert "stop_reason" in [loss.path for loss in to_openai_response(answer).losses]
+        reason = "end"
+    if reason == "tool_use" and not any(isinstance(one, ToolUseBlock) for one in own):
+        reason = "end"
+    if reason in ("end", "stop_sequence") and answer.tool_calls:
+        reason = "tool_use"
+    mine = msgspec.structs.replace(answer, content=tuple(own), stop_reason=reason)
+    assert plain(from_openai_response(to_openai_response(answer).body)) == plain(mine)
+
+
+@given(responses_bodies())
+def test_a_response_survives_a_journey_through_the_others(body: dict[str, Any]) -> None:
+    answer = from_openai_response(body)
+    theirs = from_anthropic_answer(to_anthropic_answer(answer).body)
+    chat = from_openai_answer(to_openai_answer(answer).body)
+    for other in (theirs, chat):
+        assert [(one.name, one.input) for one in other.tool_calls] == [
+            (one.name, one.input) for one in answer.tool_calls
+        ]
+        assert other.thinking == answer.thinking
+        assert (other.usage, other.model, other.id) == (answer.usage, answer.model, answer.id)
+    assert theirs.text == answer.text
+
+
+def test_what_an_answer_says() -> None:
+    answer = from_openai_response(
+        {
+            "id": "resp_1",
+            "model": "gpt-5",
+            "status": "completed",
+            "output": [
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gA"},
+                {
+                    "type": "message",
+                    "id": "msg_1",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+                },
+                {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+            ],
+            "usage": {
+                "input_tokens": 9,
+                "input_tokens_details": {"cached_tokens": 4},
+                "output_tokens": 5,
+                "output_tokens_details": {"reasoning_tokens": 2},
+                "total_tokens": 14,
+            },
+        }
+    )
+    thought, text, call = answer.content
+    assert isinstance(thought, ThinkingBlock)
+    assert thought.extra["openai-responses"] == {"encrypted_content": "gA"}
+    assert text == TextBlock("Hi")
+    assert isinstance(call, ToolUseBlock)
+    assert answer.stop_reason == "tool_use"
+    assert answer.usage == Usage(9, 5, 2, 4)
+    told = {loss.path for loss in to_openai_answer(answer).losses}
+    assert told == {"extra.body", "extra.usage", "thinking.encrypted_content"}
+    assert "reasoning_content" not in to_openai_answer(answer).body["choices"][0]["message"]
+
+
+def test_a_changed_answer_is_written_anew() -> None:
+    body = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    answer = from_openai_response({**body, "id": "resp_1", "model": "m", "output": []})
+    assert answer.stop_reason == "length"
+    changed = msgspec.structs.replace(
+        answer, content=(TextBlock("Hi"), ToolUseBlock("c", "f", {"a": 1})), stop_reason="tool_use"
+    )
+    found = to_openai_response(changed).body
+    assert (found["status"], found["incomplete_details"]) == ("completed", None)
+    message, call = found["output"]
+    assert message == {
+        "id": "msg_resp_1_0",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}],
+    }
+    assert (call["call_id"], call["arguments"], call["status"]) == ("c", '{"a":1}', "completed")
+
+
+def test_an_answer_repeats_what_was_asked() -> None:
+    asked = {"model": "m", "input": "Hi", "temperature": 0.5, "tools": [{"type": "function"}]}
+    body = to_openai_response(Response((TextBlock("x"),)), created=7, asked=asked).body
+    assert (body["temperature"], body["tools"], body["created_at"]) == (0.5, asked["tools"], 7)
+    assert (body["tool_choice"], body["store"], body["error"]) == ("auto", False, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "reason"),
+    [
+        (Response((TextBlock("x"),), "length"), "incomplete", "max_output_tokens"),
+        (Response((TextBlock("x"),), "refusal"), "incomplete", "content_filter"),
+        (Response((TextBlock("No.", REFUSED),), "refusal"), "completed", None),
+        (Response((TextBlock("x"),), "end"), "completed", None),
+    ],
+)
+def test_how_an_answer_ended(answer: Response, status: str, reason: str | None) -> None:
+    events, _ = written(answer)
+    for body in (to_openai_response(answer).body, events[-1]["response"]):
+        assert body["status"] == status
+        assert (body["incomplete_details"] or {}).get("reason") == reason
+        assert from_openai_response(body).stop_reason == answer.stop_reason
+    assert events[-1]["type"] == f"response.{status}"
+    assert events[-1]["response"]["output"][0]["status"] == status
+
+
+# Streams.
+
+
+@given(responses_bodies(), st.data())
+def test_a_stream_collects_to_the_body(body: dict[str, Any], data: st.DataObject) -> None:
+    assert collect(read(responses_events(body, data.draw))) == from_openai_response(body)
+
+
+@given(responses_bodies(), st.data())
+def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) -> None:
+    events = responses_events(body, data.draw)
+    raw = b"".join(write_event(json.dumps(one), one["type"]) for one in events)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
+    parser, stream = EventParser(), ResponsesStream()
+    found: list[StreamEvent] = []
+    for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
+        for event in parser.feed(raw[start:end]):
+            found += stream.feed(event.data)
+    assert collect(found) == from_openai_response(body)
+
+
+@given(responses_bodies(), st.data())
+def test_a_server_may_leave_out_pieces(body: dict[str, Any], data: st.DataObject) -> None:
+    events = responses_events(body, data.draw)
+    whole = ("response.output_item.done", f"response.{body['status']}")
+    answer = from_openai_response(body)
+    assert collect(read([one for one in events if one["type"] in whole])) == answer
+    assert collect(read(events[-1:])) == answer
+    bare = {**events[-1], "response": {**body, "output": []}}
+    assert collect(read([*events[:-1], bare])) == answer
+
+
+@given(responses_bodies())
+def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
+    answer = from_openai_response(body)
+    events, writer = written(answer)
+    found = collect(read(events))
+    if answer.stop_reason == "unknown":
+        answer = msgspec.structs.replace(answer, stop_reason=_usual(answer))
+    assert plain(found) == plain(answer)
+    assert writer.losses == ()
+    assert [one["sequence_number"] for one in events] == list(range(len(events)))
+
+
+def _usual(answer: Response) -> Any:
+    return "tool_use" if answer.tool_calls else "end"
+
+
+@given(anthropic_bodies())
+def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) -> None:
+    answer = from_anthropic_answer(body)
+    source = AnthropicEvents(answer.id, answer.model)
+    stream, writer = AnthropicStream(), ResponsesEvents(answer.id, answer.model)
+    events = [
+        one
+        for event in spell_out(answer)
+        for sent in source.feed(event)
+        for mine in stream.feed(json.dumps(sent))
+        for one in writer.feed(mine)
+    ]
+    whole = from_openai_response(to_openai_response(answer).body)
+    assert plain(collect(read(events))) == plain(whole)
+
+
+@given(responses_bodies())
+def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, Any]) -> None:
+    answer = from_openai_response(body)
+    writer = OpenAIChunks(answer.id, answer.model, usage=True)
+    chunks = [one for event in spell_out(answer) for one in writer.feed(event)]
+    said = "".join(
+        one["choices"][0]["delta"].get("content") or "" for one in chunks if one["choices"]
+    )
+    refused = [one for one in answer.content if isinstance(one, TextBlock) and one.extra == REFUSED]
+    assert len(said) == len(answer.text) - sum(len(one.text) for one in refused)
+
+
+def test_the_events_of_a_text_come_in_order() -> None:
+    events, _ = written(
+        Response((ThinkingBlock("Hm"), TextBlock("Hi"), ToolUseBlock("c", "f", {})))
+    )
+    assert [one["type"].removeprefix("response.") for one in events] == [
+        *("created", "in_progress"),
+        *("output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta"),
+        *("reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"),
+        *("output_item.added", "content_part.added", "output_text.delta"),
+        *("output_text.done", "content_part.done", "output_item.done"),
+        *("output_item.added", "function_call_arguments.delta", "function_call_arguments.done"),
+        *("output_item.done", "completed"),
+    ]
+    places = [one["output_index"] for one in events if "output_index" in one]
+    assert places == [0] * 6 + [1] * 6 + [2] * 4
+    assert events[-1]["response"]["output"] == [
+        one["item"] for one in events if one["type"] == "response.output_item.done"
+    ]
+
+
+def test_texts_that_touch_stay_apart() -> None:
+    answer = Response((TextBlock("a"), TextBlock("b"), ThinkingBlock("c"), ThinkingBlock("d")))
+    events, _ = written(answer)
+    assert plain(collect(read(events))) == plain(answer)
+    assert len(events[-1]["response"]["output"]) == 3
+
+
+def test_what_an_answer_cannot_say_here_is_told() -> None:
+    answer = Response(
+        (ThinkingBlock("Hm", "sig"), OtherBlock("anthropic", {"type": "redacted_thinking"})),
+        "stop_sequence",
+        "END",
+        extra={"anthropic": {"container": 1}},
+    )
+    losses = {loss.path for loss in to_openai_response(answer).losses}
+    assert losses == {"content[0].signature", "content[1]", "stop_sequence", "extra.container"}
+    _, writer = written(answer)
+    told = {loss.path for loss in writer.losses}
+    assert told == {"thinking.signature", "content", "stop_sequence", "extra.container"}
+
+
+def test_a_stream_that_was_cut_off_has_no_end() -> None:
+    events, _ = written(Response((TextBlock("Hi"),)))
+    assert collect(read(events[:-1])) is None
+
+
+def test_a_stream_breaks_off_with_an_error() -> None:
+    writer = ResponsesEvents("resp_1", "m")
+    events = [*writer.feed(TextDelta("Hi")), *writer.fail(ErrorSaid("busy", code="server_error"))]
+    with pytest.raises(StreamBroken, match="busy") as raised:
+        read(events)
+    assert raised.value.said == ErrorSaid("busy", code="server_error")
+    assert ResponsesEvents("r", "m").fail(ErrorSaid("x"))[0]["type"] == "response.created"
+
+
+# Answers that are not what they should be.
+
+IMAGE = {"type": "input_image", "image_url": "x"}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([], "answer: expected an object"),
+        ({}, "answer.output: expected a list"),
+        ({"output": [], "status": "queued"}, "expected completed or incomplete, not 'queued'"),
+        ({"output": [{}]}, r"answer.output\[0\].type"),
+        ({"output": [{"role": "user", "content": "x"}]}, "expected assistant, not 'user'"),
+        (
+            {
+                "output": [
+                    {"role": "assistant", "content": [{"type": "input_image", "image_url": "x"}]}
+                ]
+            },
+            "an image is no part of an answer",
+        ),
+        ({"output": [], "usage": {"input_tokens": -1}}, "usage.input_tokens"),
+        ({"output": [], "status": "incomplete", "incomplete_details": 1}, "incomplete_details"),
+        ({"output": [], "model": 5}, "model: expected a text"),
+    ],
+)
+def test_malformed_bodies(body: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        from_openai_response(body)
+
+
+def _delta(index: Any = 0, part: Any = 0, text: Any = "x") -> dict[str, Any]:
+    place = {"output_index": index, "content_index": part}
+    return {"type": "response.output_text.delta", **place, "delta": text}
+
+
+ITEM: dict[str, Any] = {
+    "type": "response.output_item.done",
+    "output_index": 0,
+    "item": {"type": "message", "role": "assistant", "content": []},
+}
+END: dict[str, Any] = {"type": "response.completed", "response": {"output": []}}
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([{}], "stream.type: expected a text"),
+        ([_delta("0")], "output_index: expected a place"),
+        ([_delta(part=-1)], "content_index: expected a place"),
+        ([_delta(text=1)], "delta: expected a text"),
+        ([ITEM, _delta()], "more came of item 0 after its end"),
+        ([ITEM, ITEM], "more came of item 0 after its end"),
+        ([_delta(), _delta(1), _delta()], "mixed"),
+        ([{**ITEM, "item": None}], "stream.item: expected an object"),
+        ([{"type": "response.completed"}], "stream.response: expected an object"),
+        ([{**END, "response": {"status": "queued"}}], "completed or incomplete"),
+        ([END, _delta()], "after the response's end"),
+    ],
+)
+def test_malformed_streams(events: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        read(events)
+
+
+def test_errors_are_raised() -> None:
+    error = {"code": "rate_limit_exceeded", "message": "slow down"}
+    failed = {"status": "failed", "output": [], "error": error}
+    with pytest.raises(StreamBroken, match="slow down") as raised:
+        from_openai_response(failed)
+    assert raised.value.said.status == 429
+    with pytest.raises(StreamBroken, match="slow down"):
+        read([{"type": "response.failed", "response": failed}])
+    with pytest.raises(StreamBroken, match="the response failed"):
+        from_openai_response({"status": "failed", "output": []})
+    with pytest.raises(StreamBroken, match="no"):
+        from_openai_response({"error": {"message": "no"}})
+    with pytest.raises(StreamBroken, match="odd") as raised:
+        read([{"type": "error", "code": "server_error", "message": "odd", "param": None}])
+    assert raised.value.said.status == 500
+    with pytest.raises(StreamBroken, match="odd"):
+        read([{"type": "error", "error": {"type": "server_error", "message": "odd"}}])
+
+
+def test_kinds_that_are_new_are_passed_over() -> None:
+    assert read([{"type": "response.something.new", "x": 1}, {"type": "keepalive"}]) == []
+    assert ResponsesStream().feed("[DONE]") == []
+
+
+def test_reasoning_is_told_once() -> None:
+    at = {"output_index": 0, "content_index": 0, "summary_index": 0}
+    item = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "short"}],
+        "content": [{"type": "reasoning_text", "text": "long"}],
+    }
+    events = [
+        {"type": "response.reasoning_summary_text.delta", **at, "delta": "short"},
+        {"type": "response.reasoning_text.delta", **at, "delta": "long"},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        END,
+    ]
+    found = read(events)
+    assert found[0] == ThinkingDelta("short")
+    assert [type(one) for one in found] == [ThinkingDelta, BlockEnd, Finish]
+
+
+def test_a_call_without_its_arguments_takes_the_pieces() -> None:
+    item = {"type": "function_call", "call_id": "c", "name": "f"}
+    piece = {"type": "response.function_call_arguments.delta", "output_index": 0}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": item}
+    found = read([{**piece, "delta": '{"a"'}, {**piece, "delta": ":1}"}, done])
+    assert found == [ToolCall(ToolUseBlock("c", "f", {"a": 1}, '{"a":1}'))]
+
+
+@given(st.data())
+def test_damaged_answers_never_raise_anything_else(data: st.DataObject) -> None:
+    body = data.draw(responses_bodies())
+    damaged = _damaged(body, data)
+    with contextlib.suppress(ModelpactError):
+        to_openai_response(from_openai_response(damaged))
+    stream = ResponsesStream()
+    with contextlib.suppress(ModelpactError):
+        for event in responses_events(body, data.draw):
+            stream.feed(json.dumps(_damaged(event, data) if data.draw(st.booleans()) else event))
+            stream.feed(json.dumps({"type": "response.completed", "response": damaged}))
+
+
+NAMES = ["type", "delta", "item", "response", "part", "output_index", "content_index", "error"]
+TYPES = st.sampled_from(
+    [
+        *("error", "response.failed", "response.completed", "response.output_item.done"),
+        *("response.content_part.done", "response.output_text.delta", "response.refusal.delta"),
+        *("response.reasoning_summary_text.delta", "response.function_call_arguments.delta"),
+    ]
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON | TYPES | st.just(0))))
+def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
+    stream = ResponsesStream()
+    for one in events:
+        with contextlib.suppress(ModelpactError):
+            stream.feed(json.dumps(one))

@@ -1,0 +1,239 @@
+"""The adapter to the Responses API: what only it does, and its clients before other upstreams."""
+
+import importlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.configuration import read_configuration
+from modelpact.conversation import (
+    Message,
+    Reasoning,
+    Request,
+    TextBlock,
+    ToolResultBlock,
+    from_openai_chat,
+    from_openai_responses,
+)
+from modelpact.conversation.answers import ResponsesEvents, to_openai_response
+from modelpact.conversation.response import collect
+from modelpact.providers.adapters import CannotCarry, OpenAIResponsesAdapter, adapter_for
+from modelpact.providers.adapters.errors import UpstreamError
+from modelpact.wire import Incoming, Outgoing, serve, write_event
+from tests.fakes import Reply
+from tests.fakes.loops import on_loop
+from tests.fakes.openai import FakeOpenAI
+from tests.fakes.replies import Step
+from tests.providers.adapters.ports import Adapter, ask, at, listed
+from tests.providers.adapters.test_adapters import CALLS, WEATHER
+
+openai: Any = importlib.import_module("openai")
+pydantic: Any = importlib.import_module("pydantic")
+
+
+@on_loop
+async def test_reasoning_comes_back_encrypted_and_can_be_sent_again() -> None:
+    """Nothing is stored, so that what the model thought must be handed over."""
+    request = ask("responses", model="gpt-5", tools=(WEATHER,), reasoning=Reasoning("low"))
+    thought = Reply("", CALLS[:1], thinking="Where?")
+    async with at("responses", [thought, thought, "Warm."]) as (port, fake):
+        answer = await port.complete(request)
+        streamed = collect(await listed(port, request))
+        assert streamed is not None
+        assert (answer.thinking, streamed.thinking) == ("Where?", "Where?")
+        assert (answer.usage.reasoning, streamed.usage.reasoning) == (64, 64)
+        result = ToolResultBlock(streamed.tool_calls[0].id, (TextBlock("warm"),))
+        more = (Message("assistant", streamed.content), Message("tool", (result,)))
+        again = msgspec.structs.replace(request, messages=(*request.messages, *more))
+        assert (await port.complete(again)).text == "Warm."
+    assert [one["type"] for one in fake.bodies[2]["input"]] == [
+        *("message", "reasoning", "function_call", "function_call_output")
+    ]
+    assert fake.bodies[2]["input"][1]["encrypted_content"].startswith("encrypted-")
+    assert fake.bodies[0]["store"] is False
+
+
+@on_loop
+async def test_reasoning_that_was_not_encrypted_is_left_out() -> None:
+    request = ask("responses", model="gpt-5", tools=(WEATHER,))
+    async with at("responses", [Reply("", CALLS[:1]), "Warm."]) as (port, _):
+        answer = await port.complete(request)
+        result = ToolResultBlock(answer.tool_calls[0].id, (TextBlock("warm"),))
+        more = (Message("assistant", answer.content), Message("tool", (result,)))
+        again = msgspec.structs.replace(request, messages=(*request.messages, *more))
+        assert [loss.path for loss in port.losses(again)] == ["messages[1].content[0]"]
+        assert (await port.complete(again)).text == "Warm."
+
+
+@on_loop
+async def test_a_request_of_the_api_itself_passes_as_it_is() -> None:
+    body = {"model": "gpt-4o", "input": "Hi", "store": True}
+    async with at("responses") as (port, fake):
+        first = await port.complete(from_openai_responses(body))
+        more = {**body, "previous_response_id": first.id, "metadata": {"a": "b"}}
+        second = await port.complete(from_openai_responses(more))
+        assert second.text == "You said: Hi"
+        with pytest.raises(UpstreamError, match="previous_response_not_found"):
+            await port.complete(from_openai_responses({**more, "previous_response_id": "x"}))
+    assert fake.bodies[:2] == [body, more]
+
+
+@on_loop
+async def test_what_would_mean_something_else_is_not_sent() -> None:
+    chat = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "stop": "END"}
+    async with at("responses") as (port, fake):
+        with pytest.raises(CannotCarry, match="this API has no stop sequences"):
+            await port.complete(from_openai_chat(chat))
+        assert fake.requests == []
+    for api in ("openai", "anthropic"):
+        earlier = {"model": "m", "input": "Hi", "previous_response_id": "resp_1"}
+        async with at(api) as (other, fake_):
+            with pytest.raises(CannotCarry, match="an earlier answer is meant by its id"):
+                await other.complete(from_openai_responses(earlier))
+            assert fake_.requests == []
+
+
+@on_loop
+async def test_an_answer_that_failed() -> None:
+    def fail(body: dict[str, Any]) -> Any:
+        error = {"code": "server_error", "message": "busy"}
+        if "response" in body and body["type"] != "response.created":
+            response = {**body["response"], "status": "failed", "error": error}
+            return {"type": "response.failed", "response": response}
+        return body if "type" in body else {**body, "status": "failed", "error": error}
+
+    async with at("responses", [Reply("x", patch=fail), Reply("x", patch=fail)]) as (port, _):
+        for asking in (port.complete(ask("responses")), listed(port, ask("responses"))):
+            with pytest.raises(UpstreamError, match="broke off with an error: busy") as raised:
+                await asking
+            assert (raised.value.status, raised.value.code) == (500, "server_error")
+
+
+@on_loop
+async def test_a_provider_that_speaks_it_first() -> None:
+    async with FakeOpenAI(key="local-key") as fake:
+        text = f"""
+            [providers.vivgrid]
+            base_url = "{fake.base_url}"
+            api_key = {{ env = "HOUSE_KEY" }}
+        """
+        settings = read_configuration(text).providers["vivgrid"]
+        port = adapter_for("vivgrid", settings, environment={"HOUSE_KEY": "local-key"})
+        assert isinstance(port, OpenAIResponsesAdapter)
+        assert repr(port) == f"<OpenAIResponsesAdapter vivgrid {fake.base_url}>"
+        answer = await port.complete(ask("responses"))
+        await port.aclose()
+    assert answer.text == "You said: Hi"
+    assert fake.bodies[0]["max_output_tokens"] == 4_000
+
+
+# Clients of the Responses API before upstreams that speak another: each answer is translated.
+
+
+class City(pydantic.BaseModel):  # type: ignore[misc]
+    city: str
+
+
+@asynccontextmanager
+async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
+    """The official client at a server that asks another API on its behalf."""
+
+    async def answer(incoming: Incoming) -> Outgoing:
+        asked = json.loads(await incoming.body())
+        request: Request = msgspec.structs.replace(from_openai_responses(asked), model=model)
+        if not request.stream:
+            whole = to_openai_response(await port.complete(request), created=7, asked=asked).body
+            return Outgoing(200, {"content-type": "application/json"}, json.dumps(whole).encode())
+        return Outgoing(200, {"content-type": "text/event-stream"}, events(request, asked))
+
+    async def events(request: Request, asked: dict[str, Any]) -> AsyncIterator[bytes]:
+        writer = ResponsesEvents("resp_1", request.model, created=7, asked=asked)
+        async for event in port.stream(request):
+            for one in writer.feed(event):
+                yield write_event(json.dumps(one), one["type"])
+
+    async with await serve(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        async with openai.AsyncOpenAI(api_key="x", base_url=url, max_retries=0) as client:
+            yield client
+
+
+upstreams = pytest.mark.parametrize("api", ["openai", "anthropic", "responses"])
+HI: dict[str, Any] = {"model": "any", "input": "Hi", "max_output_tokens": 2_000}
+TOOL: dict[str, Any] = {"type": "function", "name": "weather", "strict": True}
+TOOL["parameters"] = WEATHER.parameters
+
+
+@upstreams
+@on_loop
+async def test_a_client_is_answered_whole(api: str) -> None:
+    script: list[Step] = ["Hello", Reply("Let me look.", CALLS)]
+    async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
+        answer = await client.responses.create(**HI, instructions="Be brief.", temperature=0.5)
+        assert (answer.output_text, answer.status) == ("Hello", "completed")
+        assert (answer.instructions, answer.temperature) == ("Be brief.", 0.5)
+        assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens
+        answer = await client.responses.create(**HI, tools=[TOOL])
+        calls = [one for one in answer.output if one.type == "function_call"]
+        assert [json.loads(one.arguments) for one in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+
+
+@upstreams
+@on_loop
+async def test_a_client_is_answered_in_events(api: str) -> None:
+    script: list[Step] = ["Hello there", Reply("Let me look.", CALLS), Reply(refusal="No.")]
+    async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
+        async with client.responses.stream(**HI) as stream:
+            said = [one.delta async for one in stream if one.type == "response.output_text.delta"]
+            final = await stream.get_final_response()
+        assert "".join(said) == final.output_text == "Hello there"
+        assert len(said) > 1
+        assert final.usage.output_tokens > 0
+        async with client.responses.stream(**HI, tools=[TOOL]) as stream:
+            final = await stream.get_final_response()
+        calls = [one for one in final.output if one.type == "function_call"]
+        assert [one.parsed_arguments for one in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+        kinds = [one.type async for one in await client.responses.create(**HI, stream=True)]
+        assert kinds[-1] in ("response.completed", "response.incomplete")
+
+
+@upstreams
+@on_loop
+async def test_every_event_is_what_the_client_declares(api: str) -> None:
+    declared = pydantic.TypeAdapter(openai.types.responses.ResponseStreamEvent)
+    script: list[Step] = [Reply("So", CALLS), Reply("x" * 400), Reply(refusal="No.")]
+    async with at(api, script) as (port, _):
+        for limit in (2_000, 16, 2_000):
+            writer = ResponsesEvents("resp_1", "m", created=7, asked={**HI, "tools": [TOOL]})
+            async for event in port.stream(ask(api, tools=(WEATHER,), max_tokens=limit)):
+                for one in writer.feed(event):
+                    assert declared.validate_python(one).type == one["type"]
+
+
+@upstreams
+@on_loop
+async def test_a_client_parses_what_a_schema_held(api: str) -> None:
+    async with at(api) as (port, _), translated(port, ask(api).model) as client:
+        answer = await client.responses.parse(**HI, text_format=City)
+        assert answer.output_parsed == City(city="x")
+        async with client.responses.stream(**HI, text_format=City) as stream:
+            final = await stream.get_final_response()
+        assert final.output_parsed == City(city="x")
+
+
+@upstreams
+@on_loop
+async def test_a_client_sends_back_what_it_was_given(api: str) -> None:
+    script: list[Step] = [Reply("Let me look.", CALLS[:1]), "Warm."]
+    async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
+        said: list[Any] = [{"role": "user", "content": "?"}]
+        answer = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
+        said += [one.to_dict() for one in answer.output]
+        call = next(one for one in answer.output if one.type == "function_call")
+        said.append({"type": "function_call_output", "call_id": call.call_id, "output": "warm"})
+        answer = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
+        assert answer.output_text == "Warm."
