@@ -10,8 +10,10 @@ import msgspec
 from modelpact.conversation.answers import (
     AnthropicEvents,
     OpenAIChunks,
+    ResponsesEvents,
     to_anthropic_answer,
     to_openai_answer,
+    to_openai_response,
 )
 from modelpact.conversation.anthropic import from_anthropic
 from modelpact.conversation.fidelity import Carried
