@@ -253,6 +253,7 @@ class Transaction:
                 event.hash,
             )
         )
+        self._moved.pop(event.envelope, None)
         self.batch.known.heads.pop(event.envelope, None)
         if event.type == ARCHIVED:
             self.changed(_CLOSE, (event.time, event.envelope))
