@@ -18,7 +18,7 @@ from modelpact.gateway.bodies import wants_usage
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.forwarding import Failed, dollars
 from modelpact.gateway.plan import HeaderPairs, header_safe
-from modelpact.gateway.recording import Recorder, attributed, cost_of, money_of
+from modelpact.gateway.recording import Recorder, cost_of, money_of
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.adapters.errors import UpstreamError
@@ -52,7 +52,7 @@ class Carrier:
             plan,
             exchange.raw,
             "streaming" if stream else "sync",
-            attributed(plan, exchange.key.id),
+            exchange.key.id,
             exchange.estimate,
             _SECONDS,
         )

@@ -11,7 +11,7 @@ from modelpact.conversation.response import Usage
 from modelpact.gateway.answers import GatewayError, error_body
 from modelpact.gateway.bodies import changed_body, wants_usage
 from modelpact.gateway.exchange import Exchange
-from modelpact.gateway.recording import Recorder, attributed, cost_of, money_of
+from modelpact.gateway.recording import Recorder, cost_of, money_of
 from modelpact.gateway.upstreams import Upstream
 from modelpact.gateway.usage import StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine
@@ -75,7 +75,7 @@ class Forwarder:
             plan,
             exchange.raw,
             "streaming" if stream else "sync",
-            attributed(plan, exchange.key.id),
+            exchange.key.id,
             exchange.estimate,
             upstream.seconds + 60,
         )

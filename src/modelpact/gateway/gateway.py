@@ -148,7 +148,7 @@ class Gateway:
                 envelope = self.recorder.envelope(exchange.plan)
                 event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
                 return refusal(api, exchange.plan, event.id)
-            if not await self.budgets.left(key):
+            if key.settings.budget is not None and not await self.budgets.left(key):
                 told = f"the key {key.name} has spent its budget of this {key.settings.period}"
                 raise GatewayError(429, "insufficient_quota", told)
             return await self._served(exchange)

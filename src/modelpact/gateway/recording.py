@@ -37,6 +37,7 @@ class Recorder:
         self._profile = Profile()
         self._now = steady(ledger.clock)
         self._day = ("", 0)
+        self._attributions: dict[tuple[str, str, str, str], Attribution] = {}
         self._decided: dict[int, tuple[Plan, str, str]] = {}
         """By the plan itself: the envelope in which it was written, and its event."""
 
@@ -75,12 +76,25 @@ class Recorder:
 
         return await self.ledger.write_async(work)
 
+    def _who(self, plan: Plan, worker: str) -> Attribution:
+        """Return who and what a request is for; the same one for the same."""
+        workload = "" if plan.workload is None else plan.workload.name
+        key = (plan.provider, plan.model, worker, workload)
+        found = self._attributions.get(key)
+        if found is None:
+            if len(self._attributions) >= _MOST_REMEMBERED:
+                self._attributions.clear()
+            found = self._attributions[key] = Attribution(
+                plan.provider, plan.model, CHAT, worker, function=workload
+            )
+        return found
+
     async def open(
         self,
         plan: Plan,
         body: bytes,
         semantics: Semantics,
-        who: Attribution,
+        worker: str,
         estimate: tuple[CostLine, ...],
         seconds: float,
     ) -> Invocation:
@@ -101,7 +115,7 @@ class Recorder:
             envelope,
             self._now(),
             seconds,
-            attribution=who,
+            attribution=self._who(plan, worker),
             estimate=estimate,
             cause=cause,
             keep_content=self._keep_content,
@@ -151,11 +165,3 @@ def money_of(lines: tuple[CostLine, ...]) -> int | None:
         if line.unit == "currency":
             return line.amount
     return None
-
-
-def attributed(plan: Plan, worker: str) -> Attribution:
-    """Return who and what a request was for."""
-    return msgspec.structs.replace(
-        Attribution(provider=plan.provider, model=plan.model, capability=CHAT, worker=worker),
-        function="" if plan.workload is None else plan.workload.name,
-    )

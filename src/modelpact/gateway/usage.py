@@ -15,16 +15,53 @@ class _Answer(msgspec.Struct):
     usage: Any = None
 
 
+class _Cached(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Reasoned(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _ChatUsage(msgspec.Struct):
+    prompt_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: _Cached | None = None
+    completion_tokens_details: _Reasoned | None = None
+
+
+class _Chat(msgspec.Struct):
+    usage: _ChatUsage
+
+
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
+_CHAT: Final = msgspec.json.Decoder(_Chat)
 
 
 def usage_of(api: RequestApi, answer: bytes) -> Usage | None:
     """Return the usage that a whole answer states, or None."""
+    if api == "openai-chat":
+        try:
+            return _of_chat(_CHAT.decode(answer).usage)
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it is said in another way, or not at all
     try:
         told = _ANSWER.decode(answer).usage
     except (msgspec.DecodeError, RecursionError):
         return None
     return _read(api, told)
+
+
+def _of_chat(told: _ChatUsage) -> Usage | None:
+    cached, reasoned = told.prompt_tokens_details, told.completion_tokens_details
+    found = Usage(
+        told.prompt_tokens,
+        told.completion_tokens,
+        0 if reasoned is None else reasoned.reasoning_tokens or 0,
+        0 if cached is None else cached.cached_tokens or 0,
+    )
+    fine = min(found.input, found.output, found.reasoning, found.cache_read) >= 0
+    return found if fine else None
 
 
 def _read(api: RequestApi, told: Any) -> Usage | None:

@@ -5,7 +5,6 @@ that names what it corrects; totals count it once.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -135,14 +134,16 @@ def half_even(amount: int, divisor: int) -> int:
 
 def usage_lines(usage: Usage) -> tuple[CostLine, ...]:
     """Return the tokens of a usage as cost lines, those that are not zero."""
-    counts: Mapping[Unit, int] = {
-        "tokens.input": usage.input,
-        "tokens.output": usage.output,
-        "tokens.reasoning": usage.reasoning,
-        "tokens.cache-read": usage.cache_read,
-        "tokens.cache-write": usage.cache_write,
-    }
-    return tuple(CostLine(unit, count) for unit, count in counts.items() if count)
+    lines = [CostLine("tokens.input", usage.input)] if usage.input else []
+    if usage.output:
+        lines.append(CostLine("tokens.output", usage.output))
+    if usage.reasoning:
+        lines.append(CostLine("tokens.reasoning", usage.reasoning))
+    if usage.cache_read:
+        lines.append(CostLine("tokens.cache-read", usage.cache_read))
+    if usage.cache_write:
+        lines.append(CostLine("tokens.cache-write", usage.cache_write))
+    return tuple(lines)
 
 
 def price_cost(price: Price, usage: Usage) -> CostLine | None:
