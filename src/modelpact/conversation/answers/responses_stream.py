@@ -12,7 +12,7 @@ from modelpact.conversation.answers.responses_body import (
 )
 from modelpact.conversation.message import Block, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_responses.write_items import is_refusal
-from modelpact.conversation.reading import checked, text_field
+from modelpact.conversation.reading import checked, rest, text_field
 from modelpact.conversation.response import (
     BlockEnd,
     Finish,
@@ -60,8 +60,8 @@ class ResponsesStream:
             raise StreamBroken(said)
         kind = text_field(event, "type", "stream")
         if kind == "error":
-            said = read_error(event) or ErrorSaid("no reason given")
-            raise StreamBroken(ErrorSaid(said.message, said.kind, said.code, said.param))
+            told = event if event.get("error") is not None else {"error": rest(event, {"type"})}
+            raise StreamBroken(read_error(told) or ErrorSaid("no reason given"))
         if kind == "response.failed":
             raise StreamBroken(read_failure(checked(event.get("response"), "stream.response")))
         if self._done:

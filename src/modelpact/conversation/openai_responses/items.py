@@ -20,7 +20,6 @@ from modelpact.conversation.message import (
 )
 from modelpact.conversation.openai_common import RESPONSES, read_arguments
 from modelpact.conversation.reading import (
-    checked,
     from_data_url,
     kept,
     objects,
@@ -183,7 +182,7 @@ def reasoning_texts(item: Mapping[str, Any], where: str) -> list[str]:
     for name in ("summary", "content"):
         given = typed(item, name, list, "a list")
         parts = objects(given or [], f"{where}.{name}")
-        texts = [one["text"] for one in parts if isinstance(checked(one, name).get("text"), str)]
+        texts = [one["text"] for one in parts if isinstance(one.get("text"), str)]
         if texts:
             return texts
     return []
