@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Return a text as it may stand in a line of ours: it makes none of its own."""
+    return visible(text).replace("\n", "\\n")
+
+
 def event_json(event: Event) -> dict[str, Any]:
     """Return an event as an export has it; its time is nanoseconds, as a text."""
     fields = msgspec.structs.asdict(event)

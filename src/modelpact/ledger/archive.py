@@ -37,7 +37,7 @@ def archive(
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {ledger.store.url}")
     if found.archived is None:
         payload = {"events": found.events, "file": file.name, "reason": reason}
-        ledger.append(Draft(envelope, ARCHIVED, payload))
+        ledger.write(lambda tx: _close(tx, Draft(envelope, ARCHIVED, payload)))
     if signer is not None:
         ledger.checkpoint(envelope, signer)
     expected = None
@@ -54,6 +54,19 @@ def archive(
     if drop:
         _drop(ledger, envelope, report.events)
     return report
+
+
+def _close(tx: Transaction, draft: Draft) -> None:
+    """Close an envelope, unless something in it is yet to end."""
+    rows = tx.execute(
+        "SELECT id FROM invocations WHERE envelope = ? AND state = 'open'", (draft.envelope,)
+    )
+    if rows:
+        raise LedgerError(
+            f"{draft.envelope} has {len(rows):,} open invocations, {rows[0][0]} among them: let "
+            "them end, or cancel them with `modelpact invocations cancel`; nothing was changed"
+        )
+    tx.append(draft)
 
 
 def _drop(ledger: Ledger, envelope: str, last: int) -> None:

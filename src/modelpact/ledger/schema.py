@@ -88,4 +88,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             created BIGINT NOT NULL, updated BIGINT NOT NULL)""",
         "CREATE INDEX runs_unfinished ON runs (owner) WHERE status IN ('pending', 'running')",
     ),
+    ("ALTER TABLE invocations ADD COLUMN registered TEXT NOT NULL DEFAULT ''",),
 )
