@@ -246,8 +246,7 @@ async def test_signals_of_no_time_and_no_number_are_refused(lite: World, field: 
             host.runtime.registry.register(source)
             said = {"emitted": 1, "number": 1, field: -(2**62) if field == "number" else 2**62}
             body = msgspec.json.encode(
-                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST}
-                | said
+                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST} | said
             )
             sequence = max(0, said["number"])
             header = sign_body(lite.keyring("timeless"), "timeless/s", body, sequence=sequence)
