@@ -122,7 +122,7 @@ def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said:
         **HUMAN,
         "id": "far",
         "baseUrl": "http://far.example",
-        "signingKey": "0" * 64,
+        "signingKey": "a" * 64,
     }
     (desk / "plain.json").write_text(json.dumps(plain))
     done = run(*args)

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from modelpact.identity import Authority, IdentityError, Issued, LoosePermissions, fingerprint
-from modelpact.identity.files import utc_now, write_file
+from modelpact.identity.files import read_private, utc_now, write_file
 from modelpact.vocabulary.errors import InputError, UnknownName
 from tests.identity.conftest import DyingWriter, Killed, contents, days_ago, der, run_and_die
 
@@ -248,3 +248,9 @@ def test_a_killed_revocation_leaves_the_old_list(authority: Authority) -> None:
     with pytest.raises(Killed):
         Authority.open(authority.folder, write=DyingWriter(0)).revoke("acme")
     assert contents(authority.folder) == before
+
+
+def test_a_file_without_a_key_is_told_from_one_that_others_can_reach(authority: Authority) -> None:
+    """Whoever names the certificate where the key belongs is not sent to change its mode."""
+    with pytest.raises(IdentityError, match="holds no private key in PEM"):
+        read_private(authority.certificate)

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modelpact.identity import PublicKey, PublicKeys, Signature, UntrustedKeys, verify
-from modelpact.identity.keys import SigningKey
+from modelpact.identity.keys import SigningKey, is_weak_key
 from modelpact.vocabulary.errors import InputError
 
 KEY = SigningKey.generate()
@@ -173,3 +173,55 @@ def test_importing_does_not_load_cryptography() -> None:
         "sys.exit(any(m in sys.modules for m in ('cryptography', 'ssl')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _torsion() -> list[bytes]:
+    """Return every spelling of the points of small order, worked out from the curve."""
+    prime = 2**255 - 19
+    d = -121665 * pow(121666, -1, prime) % prime
+    root_of_minus_1 = pow(2, (prime - 1) // 4, prime)
+
+    def add(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:
+        (x1, y1), (x2, y2) = one, two
+        product = d * x1 * x2 * y1 * y2
+        x = (x1 * y2 + x2 * y1) * pow(1 + product, -1, prime)
+        y = (y1 * y2 + x1 * x2) * pow(1 - product, -1, prime)
+        return x % prime, y % prime
+
+    def recovered(y: int) -> tuple[int, int] | None:
+        square = (y * y - 1) * pow(d * y * y + 1, -1, prime) % prime
+        x = pow(square, (prime + 3) // 8, prime)
+        if x * x % prime != square:
+            x = x * root_of_minus_1 % prime
+        return (x, y) if x * x % prime == square else None
+
+    order = 2**252 + 27742317777372353535851937790883648493
+    for y in range(2, 100):
+        point = recovered(y)
+        if point is None:
+            continue
+        small, base, times = (0, 1), point, order
+        while times:
+            if times & 1:
+                small = add(small, base)
+            base, times = add(base, base), times >> 1
+        multiples = [(0, 1)]
+        for _ in range(7):
+            multiples.append(add(multiples[-1], small))
+        if len(set(multiples)) == 8:
+            break
+    ys = {y for _, y in multiples}
+    ys |= {y + prime for y in ys if y + prime < 2**255}
+    return [(y | sign << 255).to_bytes(32, "little") for y in ys for sign in (0, 1)]
+
+
+def test_keys_of_small_order_are_refused() -> None:
+    """For a point of small order one signature fits every text: anybody could sign."""
+    found = _torsion()
+    assert len(found) == 14
+    for raw in found:
+        assert is_weak_key(raw)
+        with pytest.raises(InputError, match="of small order"):
+            PublicKeys((PublicKey(raw, "2026-01-01T00:00:00Z"),))
+    for _ in range(20):
+        assert not is_weak_key(SigningKey.generate().raw_public)

@@ -8,20 +8,27 @@ from typing import Any, Final
 import click
 import msgspec
 
+from modelpact.cli.audit_views import one_line, visible
 from modelpact.cli.common import config_option, json_option, print_json, read_json
+from modelpact.cli.costs import exact_money
+from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.providers.contract import ContractError, Invocation, Registration, Reply
-from modelpact.providers.human import human_cost
-from modelpact.providers.invocations import find_invocation, list_invocations
-from modelpact.providers.judging import Judge
-from modelpact.providers.runtime import Runtime
-from modelpact.vocabulary.errors import InputError
+from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.event import Event
+from modelpact.ledger.reader import COLUMNS, Reader, read_event
+from modelpact.providers import inbox
+from modelpact.providers.contract import ContractError, Invocation
+from modelpact.providers.invocations import find_cost, find_invocation, list_invocations
+from modelpact.providers.registrations import in_inbox
+from modelpact.providers.registry import list_providers
 from modelpact.vocabulary.strict_json import parse_json
 
 _COLOURS: Final = {"open": "yellow", "completed": "green", "failed": "red", "cancelled": "dim"}
 _SECOND: Final = 1_000_000_000
+_MOST_EVENTS: Final = 1_000
+_UNITS: Final = {"discrete": "pieces"}
 
 
 @click.group("invocations", short_help="Invocations and the human inbox.")
@@ -52,8 +59,9 @@ def list_command(
     """List invocations, the newest first; by default those that wait for an answer."""
     with open_reader(store, config_path) as reader:
         listed = list_invocations(reader, "" if state == "all" else state, provider, limit)
+        desks = {one.id for one, _ in list_providers(reader) if in_inbox(one)}
     if as_json:
-        print_json([_as_json(one) for one in listed])
+        print_json([{**_as_json(one), "inbox": one.provider in desks} for one in listed])
         return
     if not listed:
         click.echo("There are none." if state == "all" else f"None are {state}.")
@@ -63,14 +71,16 @@ def list_command(
             one.id,
             paint(one.state, _COLOURS[one.state]),
             one.provider,
-            one.capability,
+            one_line(one.capability),
+            "here" if one.provider in desks else "by provider",
             _when(one.created),
             _due(one),
-            clip(msgspec.json.encode(one.input).decode(), 48),
+            clip(one_line(msgspec.json.encode(one.input).decode()), 48),
         )
         for one in listed
     ]
-    click.echo(table(rows, ("invocation", "state", "provider", "asked", "since", "until", "input")))
+    header = ("invocation", "state", "provider", "asked", "answered", "since", "until", "input")
+    click.echo(table(rows, header))
 
 
 @command.command("show")
@@ -81,30 +91,36 @@ def list_command(
 def show_command(
     invocation: str, store: str | None, config_path: Path | None, as_json: bool
 ) -> None:
-    """Show an invocation whole, with its events."""
+    """Show an invocation whole, with its cost and its events."""
     with open_reader(store, config_path) as reader:
         found = find_invocation(reader, invocation)
+        cost = find_cost(reader, found)
+        events = _events(reader, found)
     if as_json:
-        print_json(_as_json(found))
+        told = [{"event": one.id, "type": one.type} for one in events]
+        print_json({**_as_json(found), "cost": cost and cost.to_json(), "events": told})
         return
     facts = [
         ("invocation", found.id),
         ("state", paint(found.state, _COLOURS[found.state])),
         ("provider", found.provider),
-        ("capability", f"{found.capability} ({found.semantics})"),
+        ("capability", f"{one_line(found.capability)} ({found.semantics})"),
+        ("registered", found.registered),
         ("since", _when(found.created)),
         ("until", _due(found) or "no deadline"),
         ("reminders", str(found.reminders)),
-        ("opened by", found.event),
-        ("settled by", found.settled_by or ""),
+        ("answered", _answered(found)),
+        ("cost", "" if cost is None else _spent(cost)),
     ]
     click.echo(table([fact for fact in facts if fact[1]]))
     for name, value in (("input", found.input), ("output", found.output)):
         if value is not None:
             shown = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-            click.echo(f"\n{paint(name, 'bold')}\n{shown}")
+            click.echo(f"\n{paint(name, 'bold')}\n{visible(shown)}")
     if found.error:
-        click.echo(f"\n{paint('error', 'bold')}\n{found.error}")
+        click.echo(f"\n{paint('error', 'bold')}\n{visible(found.error)}")
+    click.echo(f"\n{paint('events', 'bold')}")
+    click.echo(table([(show_time(one.time), one.id, one.type) for one in events]))
 
 
 @command.command("answer")
@@ -134,17 +150,12 @@ def answer_command(
         output = read_json(file)
     with open_ledger(store, config_path) as ledger:
         runtime = make_runtime(ledger, config_path)
-        found = runtime.find(invocation)
-        registration = _human(runtime, found)
-        if not error:
-            offer = registration.offer(found.capability)
-            _, wrong = Judge().read(registration, offer, "output", output)
-            if wrong:
-                raise InputError(f"the answer does not fit: {'; '.join(wrong)}")
-        if found.state != "open":
-            raise _too_late(found)
-        cost = human_cost(registration, found, ledger.clock())
-        done = asyncio.run(runtime.take(registration, found, Reply(found.id, output, error, cost)))
+        try:
+            done = asyncio.run(inbox.answer(runtime, invocation, output, error=error))
+        except ContractError as refused:
+            if refused.code != "settled":
+                raise
+            raise _told(str(refused)) from None
     if (done.error or "").startswith("deadline:"):
         raise _too_late(done)
     if as_json:
@@ -176,20 +187,46 @@ def cancel_command(
         click.echo(f"{done.id} is {done.state} ({done.settled_by}).")
 
 
-def _human(runtime: Runtime, found: Invocation) -> Registration:
-    """Return the registration of a human who answers from the inbox."""
-    known = runtime.registry.find(found.provider)
-    if known is None or known[0].category != "human" or known[0].base_url:
-        raise ContractError(
-            "not_yours", f"{found.id} is answered by its provider, {found.provider}, itself"
-        )
-    return known[0]
-
-
 def _too_late(found: Invocation) -> SystemExit:
     why = f": {found.error}" if found.error else ""
-    click.echo(f"modelpact: {found.id} is {found.state} already{why}", err=True)
+    return _told(f"{found.id} is {found.state} already{why}")
+
+
+def _told(message: str) -> SystemExit:
+    click.echo(f"modelpact: {visible(message)}", err=True)
     return SystemExit(1)
+
+
+def _events(reader: Reader, found: Invocation) -> list[Event]:
+    """Return the events of an invocation: what opened it, and what that and its end caused."""
+    names = (found.event, found.settled_by or found.event)
+    rows = reader.read(
+        f"SELECT {COLUMNS} FROM events WHERE envelope = ? "
+        "AND (sequence = ? OR cause = ? OR cause = ?) ORDER BY sequence LIMIT ?",
+        (found.envelope, int(found.event.rpartition(":")[2]), *names, _MOST_EVENTS),
+    )
+    return [read_event(row) for row in rows]
+
+
+def _answered(found: Invocation) -> str:
+    if found.state == "open":
+        return ""
+    if found.answered is None:
+        return "never: the runtime ended it"
+    return f"by {found.provider}, {_when(found.answered)}"
+
+
+def _spent(cost: CostRecord) -> str:
+    """Write a cost in a line."""
+    shown = []
+    for line in cost.lines:
+        if line.unit == "currency":
+            shown.append(exact_money(line.amount, line.currency))
+        elif line.unit == "time":
+            shown.append(f"{line.amount / _SECOND:,.3f} s")
+        else:
+            shown.append(f"{line.amount:,} {_UNITS.get(line.unit, line.unit)}")
+    return ", ".join(shown) + (" (estimated)" if cost.estimate else "")
 
 
 def _when(nanoseconds: int) -> str:

@@ -4,10 +4,14 @@ A refused peer raises `UntrustedPeer` that is also an `ssl.SSLError`, as asyncio
 expect of a handshake that fails.
 """
 
+import logging
 import ssl
 from collections.abc import Callable
+from typing import Final
 
 from modelpact.identity.errors import UntrustedPeer
+
+_LOG: Final = logging.getLogger("modelpact.identity")
 
 
 class Refused(UntrustedPeer, ssl.SSLCertVerificationError):  # type: ignore[misc]  # reason: str
@@ -31,9 +35,17 @@ class GuardedObject(ssl.SSLObject):
     """TLS over buffers, as asyncio uses it."""
 
     def do_handshake(self) -> None:
-        """Shake hands, then ask the guard."""
-        super().do_handshake()
-        _ask(self.context, self.getpeercert(True))
+        """Shake hands, then ask the guard; a server says of whom it refuses why."""
+        try:
+            super().do_handshake()
+            _ask(self.context, self.getpeercert(True))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError):
+            raise
+        except ssl.SSLError as error:
+            if self.server_side:
+                said = getattr(error, "verify_message", "") or error.reason or error
+                _LOG.warning("a client got no connection: %s", said)
+            raise
 
 
 class GuardedContext(ssl.SSLContext):

@@ -104,11 +104,17 @@ def read_private(path: Path) -> bytes:
 def _read(path: Path, *, private: bool) -> bytes:
     try:
         with path.open("rb") as stream:
-            if private:  # the open file is asked, so that none can be put in its place meanwhile
-                _refuse_loose(path, os.fstat(stream.fileno()), "600")
+            found = os.fstat(stream.fileno())  # of the open file: none can be put in its place
             data = stream.read(_LARGEST + 1)
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror or error}") from None
+    if private and b"PRIVATE KEY-----" not in data:
+        raise IdentityError(
+            f"{path} holds no private key in PEM: expected the file that `modelpact identity "
+            "issue` names, with key and certificate"
+        )
+    if private:
+        _refuse_loose(path, found, "600")
     if len(data) > _LARGEST:
         raise IdentityError(f"{path} is larger than any key or certificate: is it the right file?")
     return data

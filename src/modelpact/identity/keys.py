@@ -17,11 +17,26 @@ _SIGNATURE: Final = re.compile(r"([0-9a-f]{16}):([0-9a-f]{128})")
 _RAW: Final = re.compile(r"[0-9a-f]{64}")
 _HANDOVER: Final = re.compile(r"[0-9a-f]{128}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_PRIME: Final = 2**255 - 19
+_SMALL_ORDER: Final = frozenset(
+    number.to_bytes(32, "little")
+    for number in (
+        *(0, 1, _PRIME - 1, _PRIME, _PRIME + 1),
+        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+    )
+)
+"""The points of order 1, 2, 4 and 8, in every spelling, without the bit of their sign."""
 
 
 def key_id_of(raw: bytes) -> str:
     """Return the short name of a public key."""
     return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def is_weak_key(raw: bytes) -> bool:
+    """Tell whether a public key is a point of small order: one signature would fit every text."""
+    return len(raw) == 32 and bytes([*raw[:31], raw[31] & 0x7F]) in _SMALL_ORDER
 
 
 def message(purpose: Purpose, data: bytes) -> bytes:
@@ -151,6 +166,9 @@ class PublicKeys:
         self._by_id = {key.key_id: key for key in keys}
         if len(self._by_id) != len(keys):
             raise InputError("a public key stands twice in the list")
+        weak = next((key.key_id for key in keys if is_weak_key(key.raw)), "")
+        if weak:
+            raise InputError(f"key {weak} is of small order: anybody can sign for it")
         for older, newer in pairwise(keys):
             statement = message("handover", newer.statement(older.key_id))
             if not _holds(older.raw, statement, newer.handover):

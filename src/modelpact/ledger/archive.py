@@ -42,7 +42,7 @@ def archive(
         _check_free(ledger, envelope, file)
     if found.archived is None:
         payload = {"events": found.events, "file": file.name, "reason": reason}
-        ledger.append(Draft(envelope, ARCHIVED, payload))
+        ledger.write(lambda tx: _close(tx, Draft(envelope, ARCHIVED, payload)))
     if signer is not None:
         ledger.checkpoint(envelope, signer)
     expected = None
@@ -73,6 +73,19 @@ def _check_free(ledger: Ledger, envelope: str, file: Path) -> None:
             f"{file} is there already and is not the archive of {envelope}: "
             "name another file; nothing was changed"
         )
+
+
+def _close(tx: Transaction, draft: Draft) -> None:
+    """Close an envelope, unless something in it is yet to end."""
+    rows = tx.execute(
+        "SELECT id FROM invocations WHERE envelope = ? AND state = 'open'", (draft.envelope,)
+    )
+    if rows:
+        raise LedgerError(
+            f"{draft.envelope} has {len(rows):,} open invocations, {rows[0][0]} among them: let "
+            "them end, or cancel them with `modelpact invocations cancel`; nothing was changed"
+        )
+    tx.append(draft)
 
 
 def _drop(ledger: Ledger, envelope: str, last: int) -> None:

@@ -92,4 +92,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE UNIQUE INDEX client_keys_digest ON client_keys (digest)",
         "CREATE INDEX runs_unfinished ON runs (owner) WHERE status IN ('pending', 'running')",
     ),
+    ("ALTER TABLE invocations ADD COLUMN registered TEXT NOT NULL DEFAULT ''",),
 )

@@ -1,25 +1,16 @@
 """The contract: what a provider registers, and what an invocation is."""
 
-import re
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from modelpact.emulation.validation import Schema
-from modelpact.ledger.costs import UNITS, Attribution, CostLine, Unit, half_even
-from modelpact.vocabulary.errors import InputError, ModelpactError, brief
+from modelpact.ledger.costs import Attribution, CostLine, Unit, half_even
+from modelpact.vocabulary.errors import ModelpactError, brief
 
 Category = Literal["model", "tool", "knowledge", "human", "signal-source"]
 Semantics = Literal["sync", "async", "streaming"]
 State = Literal["open", "completed", "failed", "cancelled"]
 Policy = Literal["drain", "cancel"]
-
-_ID: Final = re.compile(r"[a-z][a-z0-9-]{0,62}")
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]{1,200}")
-_CURRENCY: Final = re.compile(r"[A-Z]{3}")
-_IDENTITY: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_KEY: Final = re.compile(r"[0-9a-f]{64}")
-_BASE_URL: Final = re.compile(r"https?://[^\s?#@]{1,200}")
 
 
 class ContractError(ModelpactError):
@@ -80,70 +71,6 @@ class Registration(
         )
 
 
-def read_registration(data: Any) -> Registration:
-    """Read and check a registration; the error names the field."""
-    try:
-        found = msgspec.convert(data, Registration)
-    except msgspec.ValidationError as error:
-        raise InputError(f"registration: {error}") from None
-    check_registration(found)
-    return found
-
-
-def check_registration(one: Registration) -> None:
-    """Check what types alone cannot."""
-    if not _ID.fullmatch(one.id):
-        raise InputError("registration.id: expected lower-case letters, digits and dashes")
-    if one.category != "signal-source" and not one.offers:
-        raise InputError("registration.offers: at least one capability is needed")
-    if not one.units:
-        raise InputError(f"registration.units: at least one of {', '.join(UNITS)}")
-    if ("currency" in one.units) != bool(_CURRENCY.fullmatch(one.currency)):
-        raise InputError(
-            "registration.currency: three letters, with the unit currency and only then"
-        )
-    if one.max_latency_ms is not None and one.max_latency_ms < 1:
-        raise InputError("registration.maxLatencyMs: expected a number above zero")
-    if one.category == "signal-source" and one.max_latency_ms is None:
-        raise InputError("registration.maxLatencyMs: a signal source declares its longest delay")
-    _check_trust(one)
-    seen: set[str] = set()
-    for place, offer in enumerate(one.offers):
-        where = f"registration.offers[{place}]"
-        if not _URI.fullmatch(offer.kind):
-            raise InputError(f"{where}.kind: expected a URI, not {brief(offer.kind)}")
-        if offer.kind in seen:
-            raise InputError(f"{where}.kind: {offer.kind} is offered twice")
-        seen.add(offer.kind)
-        if not offer.semantics or len(set(offer.semantics)) != len(offer.semantics):
-            raise InputError(f"{where}.semantics: expected some of sync, async, streaming")
-        Schema(offer.input, f"{where}.input")
-        Schema(offer.output, f"{where}.output")
-        for rate in offer.rates:
-            if rate.unit not in one.units or rate.unit == "currency" or rate.pico < 0:
-                raise InputError(f"{where}.rates: {rate.unit} is not a unit that can have a price")
-        if offer.rates and "currency" not in one.units:
-            raise InputError(f"{where}.rates: prices need a currency")
-
-
-def _check_trust(one: Registration) -> None:
-    """Check identity, key and address: who is reached over a network has all of them."""
-    if one.identity and not _IDENTITY.fullmatch(one.identity):
-        raise InputError("registration.identity: expected sha256: and 64 hex digits")
-    if one.signing_key and not _KEY.fullmatch(one.signing_key):
-        raise InputError("registration.signingKey: expected an Ed25519 public key as 64 hex digits")
-    if bool(one.identity) and not one.signing_key:
-        raise InputError("registration.signingKey: who has an identity signs its answers")
-    if not one.base_url:
-        return
-    if not _BASE_URL.fullmatch(one.base_url):
-        raise InputError("registration.baseUrl: expected https://HOST:PORT, without a query")
-    if not one.signing_key:
-        raise InputError("registration.signingKey: who is reached over a network signs its answers")
-    if one.base_url.startswith("https:") and not one.identity:
-        raise InputError("registration.identity: needed with https, it is pinned")
-
-
 class NotKept(msgspec.Struct, frozen=True):
     """What stands for an input or an output of which only the digest was kept."""
 
@@ -177,6 +104,8 @@ class Invocation(msgspec.Struct, frozen=True):
     reminders: int = 0
     kept: bool = True
     """Whether its content is in the store; else only the caller who was answered has it."""
+    registered: str = ""
+    """The event of the registration under which it was invoked; its answer is judged by that."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -204,6 +133,12 @@ def expected_charge(offer: Offer, lines: tuple[CostLine, ...]) -> int:
     rates = {rate.unit: rate.pico for rate in offer.rates}
     pico = sum(rates.get(line.unit, 0) * line.amount for line in lines)
     return half_even(pico, 1_000)
+
+
+def is_registered(registration: Registration, line: CostLine) -> bool:
+    """Tell whether a line is in a unit, and a currency, that its provider registered."""
+    money = line.unit != "currency" or line.currency == registration.currency
+    return money and line.unit in registration.units
 
 
 def cost_violation(

@@ -13,9 +13,10 @@ def correct(
     tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
 ) -> Event:
     """Replace the cost that an event embeds by a correction that refers to it."""
+    event_id = _root(tx, event_id)
     envelope = event_id.rpartition(":")[0]
     tx.head(envelope)  # a correction that comes to another runtime meanwhile is seen or stops us
-    before = standing_cost(tx, event_id)
+    before = standing_cost(tx.execute, event_id)
     if before is None:
         raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
     corrected = CostRecord(
@@ -35,6 +36,18 @@ def correct(
     event = tx.append(draft)
     tx.record_cost(event, corrected)
     return event
+
+
+def _root(tx: Transaction, event_id: str) -> str:
+    """Return the event whose cost is meant: a correction's own is the one that it corrects."""
+    envelope, _, number = event_id.rpartition(":")
+    if not number.isdecimal() or len(number) > 18:
+        return event_id
+    rows = tx.execute(
+        "SELECT cause FROM events WHERE envelope = ? AND sequence = ? AND type = 'cost.corrected'",
+        (envelope, int(number)),
+    )
+    return str(rows[0][0]) if rows else event_id
 
 
 def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str) -> str:

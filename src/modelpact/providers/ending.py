@@ -15,10 +15,17 @@ _WAITS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 async def end(
-    ledger: Ledger, profile: Profile, invocation: Invocation, outcome: Outcome
+    ledger: Ledger,
+    profile: Profile,
+    invocation: Invocation,
+    outcome: Outcome,
+    *,
+    again: bool = False,
 ) -> tuple[Invocation, list[Invocation]]:
-    """Settle an invocation; a store that is away or contended is asked again for a few seconds."""
-    again = False
+    """Settle an invocation; a store that is away or contended is asked again for a few seconds.
+
+    `again`: it was asked before, and nobody heard what came of that.
+    """
     for wait in (*_WAITS, None):
         try:
             return await ledger.write_async(

@@ -1,6 +1,7 @@
 """Invocations in the store: their rows, and the cost that stands for them."""
 
 import hashlib
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, Final
 
@@ -10,12 +11,14 @@ from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import Reader
+from modelpact.ledger.store import Params, Row
 from modelpact.providers.contract import ContractError, Invocation, NotKept
 
 _DIGEST: Final = "sha256:"
 COLUMNS: Final = (
     "id, provider, capability, semantics, state, input, envelope, event, created, deadline, "
-    "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders"
+    "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders, "
+    "registered"
 )
 
 
@@ -71,6 +74,7 @@ def read_row(row: tuple[Any, ...]) -> Invocation:
         answered=row[17],
         reminders=row[18],
         kept=not isinstance(asked, NotKept),
+        registered=row[19],
     )
 
 
@@ -79,16 +83,22 @@ def _content(text: str) -> Any:
     return NotKept(text) if text.startswith(_DIGEST) else msgspec.json.decode(text)
 
 
-def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
+def find_cost(reader: Reader, invocation: Invocation) -> CostRecord | None:
+    """Return what a settled invocation cost, as it stands now; None while it is open."""
+    ended = invocation.settled_by
+    return None if ended is None else standing_cost(reader.read, ended)
+
+
+def standing_cost(execute: Callable[[str, Params], list[Row]], event_id: str) -> CostRecord | None:
     """Return the record that stands for an event now: its own, or its last correction's."""
     envelope, _, number = event_id.rpartition(":")
     if not number.isdecimal() or len(number) > 18:
         return None
-    rows = tx.execute(
+    rows = execute(
         "SELECT payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ? "
         "ORDER BY sequence DESC LIMIT 1",
         (envelope, event_id),
-    ) or tx.execute(
+    ) or execute(
         "SELECT payload FROM events WHERE envelope = ? AND sequence = ?", (envelope, int(number))
     )
     cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
@@ -96,8 +106,8 @@ def standing_cost(tx: Transaction, event_id: str) -> CostRecord | None:
 
 
 def plain(text: str, limit: int = 500) -> str:
-    """Cut a text from elsewhere to what an event takes."""
-    return text[:limit].encode("utf-8", "replace").decode()
+    """Cut a text from elsewhere to what an event and every store take."""
+    return text[:limit].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def digest(data: bytes) -> str:

@@ -5,7 +5,14 @@ from typing import Any, Final, Literal
 from modelpact.emulation.validation import Schema
 from modelpact.ledger.canonical import NotCanonical
 from modelpact.ledger.costs import CostRecord, check_lines
-from modelpact.providers.contract import Invocation, Offer, Registration, Reply, cost_violation
+from modelpact.providers.contract import (
+    Invocation,
+    Offer,
+    Registration,
+    Reply,
+    cost_violation,
+    is_registered,
+)
 from modelpact.providers.invocations import encoded
 from modelpact.providers.settling import Outcome
 from modelpact.vocabulary.errors import InputError
@@ -54,7 +61,10 @@ class Judge:
             if wrong:
                 violation, detail = "invalid_response", "; ".join(wrong)
                 error = f"invalid response: {detail}"
-        record = CostRecord(lines, invocation.attribution, reply.estimate) if lines else None
+        # What was misstated is no more than an estimate, and counts in registered units only.
+        known = tuple(line for line in lines if is_registered(registration, line))
+        estimate = reply.estimate or bool(problem)
+        record = CostRecord(known, invocation.attribution, estimate) if known else None
         return Outcome(
             None if error else reply.output,
             error,

@@ -16,8 +16,8 @@ SECOND: Final = 1_000_000_000
 _OPEN: Final = (
     "INSERT INTO invocations (id, provider, capability, semantics, state, idempotency_key, "
     "envelope, event, owner, input, attribution, partials, reminders, created, deadline, "
-    "remind_every, remind_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))"
+    "remind_every, remind_at, registered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), ?)"
 )
 _ACKNOWLEDGE: Final = (
     "UPDATE invocations SET acknowledged = column2 FROM (VALUES (?, ?)) AS given "
@@ -64,6 +64,7 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
     payload = {
         "invocation": identity,
         "provider": order.provider,
+        "registered": order.registered,
         "capability": order.capability,
         "semantics": order.semantics,
         "input": asked,
@@ -94,6 +95,7 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
             deadline,
             every,
             None if every is None else now + every,
+            order.registered,
         ),
     )
     opened = Invocation(
@@ -110,6 +112,7 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         attribution=order.attribution,
         owner=order.owner,
         kept=order.keep_content,
+        registered=order.registered,
     )
     if order.idempotency_key is not None:
         tx.remember((_ONCE, order.provider, order.idempotency_key), identity)

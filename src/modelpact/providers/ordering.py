@@ -10,7 +10,7 @@ from modelpact.providers.contract import ContractError, Semantics
 from modelpact.providers.judging import Judge
 from modelpact.providers.opening import Order
 from modelpact.providers.registry import Registered
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -30,6 +30,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 _FORESEES: Final[dict[type, bool]] = {}
+_ATTRIBUTED: Final = Attribution.__struct_fields__
+_SHORTEST: Final = 0.001
+_LONGEST: Final = 100 * 365 * 86_400
+_LONGEST_KEY: Final = 200
 
 
 def _foresees(carrier: object) -> TypeGuard[Foresees]:
@@ -38,6 +42,33 @@ def _foresees(carrier: object) -> TypeGuard[Foresees]:
     if kind not in _FORESEES:
         _FORESEES[kind] = isinstance(carrier, Foresees)
     return _FORESEES[kind]
+
+
+def _check(asked: Asked) -> None:
+    """Refuse what no invocation can have; the error names the argument."""
+    for name, value, least in (
+        ("deadline_s", asked.deadline_s, 0.0),
+        ("remind_every_s", asked.remind_every_s, _SHORTEST),
+    ):
+        if value is not None and not least <= value <= _LONGEST:
+            raise InputError(
+                f"{name}: expected {least:g} to {_LONGEST:,} seconds or None, not {brief(value)}"
+            )
+    key = asked.idempotency_key
+    if key is not None and not (0 < len(key) <= _LONGEST_KEY and key.isprintable()):
+        raise InputError(
+            f"idempotency_key: expected 1 to {_LONGEST_KEY} visible characters, not {brief(key)}"
+        )
+    who = asked.attribution
+    if who is None:
+        return
+    if not isinstance(who, Attribution):
+        raise InputError(
+            f"attribution: expected modelpact.ledger.Attribution(worker=…, …), not {brief(who)}"
+        )
+    for name in _ATTRIBUTED:
+        if not getattr(who, name).isprintable():
+            raise InputError(f"attribution.{name}: has characters that cannot be shown")
 
 
 def make_order(
@@ -55,6 +86,7 @@ def make_order(
             f"{provider} offers {asked.capability} as {', '.join(offer.semantics)}, "
             f"not {asked.semantics}",
         )
+    _check(asked)
     if asked.semantics == "sync" and asked.deadline_s is None:
         raise InputError("deadline_s: a synchronous invocation is bounded in time; give one")
     if asked.semantics == "async" and not asked.keep_content:

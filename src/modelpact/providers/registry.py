@@ -2,25 +2,25 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import Reader
-from modelpact.providers.contract import (
-    ContractError,
-    Profile,
-    Registration,
-    check_registration,
-)
+from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, Registration
+from modelpact.providers.registrations import check_registration
 from modelpact.providers.upstreams import plain_upstream
 
 ENVELOPE = "registry"
 """The envelope in which providers come and go."""
+RELEASED: Final = "released"
+"""The state of a name that an operator lets anybody have."""
+Gone = Literal["deregistered", "expelled", "released"]
 
-_REGISTRATION = msgspec.json.Decoder(Registration)
+_REGISTRATION: Final = msgspec.json.Decoder(Registration)
+_MOST_KEPT: Final = 1_024
 
 
 class Registered(NamedTuple):
@@ -44,6 +44,7 @@ class Registry:
         self._profile = profile
         self._plain_http = plain_http
         self._remembered: dict[str, Registered] = {}
+        self._earlier: dict[str, Registration] = {}
         self._stop = ledger.bus.subscribe(self._heard, "provider.")
 
     def close(self) -> None:
@@ -60,7 +61,8 @@ class Registry:
     ) -> Event:
         """Register a provider, or register it anew with the same identity.
 
-        Who was deregistered for a violation does not come back by itself.
+        Who was deregistered for a violation does not come back by itself, and a name that was
+        deregistered keeps its identity until an operator gives it to another or releases it.
         """
         return self._ledger.write(self.registering(registration, cause=cause, by_itself=by_itself))
 
@@ -70,12 +72,14 @@ class Registry:
         *,
         cause: str | None = None,
         by_itself: bool = False,
+        named: bool = True,
         vouched: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
     ) -> Callable[[Transaction], Event]:
         """Check a registration and return the work that keeps it.
 
-        An active provider changes its identity only if `vouched` says of its registration so far
-        that its signing key signed for that; the signing key stays the same then.
+        A provider changes its identity only if `vouched` says of its registration so far that its
+        signing key signed for that; the signing key stays the same then. One whose certificate is
+        not `named` for it takes no name that is not its own already.
         """
         check_registration(registration)
         plain = plain_upstream(registration.base_url, self._plain_http)
@@ -93,15 +97,18 @@ class Registry:
                 "SELECT registration, state FROM providers WHERE id = ?", (registration.id,)
             )
             before, state = (_REGISTRATION.decode(rows[0][0]), rows[0][1]) if rows else (None, "")
+            pinned = before if state == "active" or (by_itself and state != RELEASED) else None
             rotated = None
-            if before and state == "active" and before.identity != registration.identity:
-                rotated = before.identity
-                if before.signing_key != registration.signing_key or not vouched(before):
-                    raise ContractError(
-                        "identity_mismatch",
-                        f"{registration.id} is registered with another identity, and its signing "
-                        "key did not sign this; deregister it first",
-                    )
+            if pinned is not None and pinned.identity != registration.identity:
+                rotated = pinned.identity
+                if pinned.signing_key != registration.signing_key or not vouched(pinned):
+                    raise ContractError("identity_mismatch", _taken(registration.id, state))
+            if pinned is None and not named:
+                raise ContractError(
+                    "identity_mismatch",
+                    f"your certificate does not say modelpact:provider:{registration.id}: an "
+                    "operator registers you first, with `modelpact providers register`",
+                )
             if state == "expelled" and by_itself:
                 raise ContractError(
                     "expelled",
@@ -109,7 +116,8 @@ class Registry:
                     "again, with `modelpact providers register`",
                 )
             tx.open_envelope(ENVELOPE, "registry", "providers")
-            payload = {"provider": registration.id, "registration": _plain(registration)}
+            text = msgspec.json.encode(registration).decode()
+            payload = {"provider": registration.id, "registration": text}
             event = tx.append(Draft(ENVELOPE, "provider.registered", payload, cause))
             tx.remember((_CURRENT, registration.id), event.id)
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
@@ -120,7 +128,7 @@ class Registry:
                     registration.category,
                     "active",
                     registration.identity,
-                    msgspec.json.encode(registration).decode(),
+                    text,
                     event.id,
                     tx.now,
                 ),
@@ -142,6 +150,41 @@ class Registry:
     def find(self, provider: str) -> tuple[Registration, str] | None:
         """Return a provider's registration and state, or None."""
         return find_provider(self._ledger, provider)
+
+    def under_which(self, invocation: Invocation) -> Registration:
+        """Return the registration under which an invocation was made; this blocks while it reads.
+
+        Whatever its provider offers since, it is answered, judged and paid for by that one; only
+        where the provider is, and its keys, are as of now. Another who has its name since is not
+        its provider.
+        """
+        known = self.find(invocation.provider)
+        made = self._made(invocation.registered)
+        if known is None or made is None:  # it was never kept, or is in an archive only
+            if known is None and made is None:
+                what = f"no provider {invocation.provider!r:.80} is registered"
+                raise ContractError("unknown_provider", what)
+            return made or known[0]  # type: ignore[index]
+        now = known[0]
+        signs = made.signing_key and made.signing_key == now.signing_key
+        if now.identity != made.identity and not signs:
+            return made
+        return msgspec.structs.replace(
+            made, identity=now.identity, signing_key=now.signing_key, base_url=now.base_url
+        )
+
+    def _made(self, event: str) -> Registration | None:
+        """Return the registration that an event recorded, if it is at hand."""
+        found = self._earlier.get(event)
+        if found is None and event:
+            recorded = self._ledger.event(event)
+            if recorded is None:
+                return None
+            found = _REGISTRATION.decode(recorded.payload["registration"])
+            if len(self._earlier) >= _MOST_KEPT:
+                self._earlier.clear()
+            self._earlier[event] = found
+        return found
 
     def active(self, provider: str) -> Registered:
         """Return an active provider as the store has it, or raise."""
@@ -192,7 +235,13 @@ def list_providers(reader: Reader) -> list[tuple[Registration, str]]:
     return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
-_CURRENT = "current registration"
+_CURRENT: Final = "current registration"
+_FROM: Final[dict[Gone, str]] = {
+    "deregistered": "('active')",
+    "expelled": "('active', 'deregistered')",
+    "released": "('active', 'deregistered', 'expelled')",
+}
+"""The states from which a provider comes into each of these."""
 
 
 def check_current(tx: Transaction, provider: str, event: str) -> None:
@@ -211,17 +260,35 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
 
 
 def mark_deregistered(
-    tx: Transaction, provider: str, reason: str, cause: str | None, state: str = "deregistered"
+    tx: Transaction,
+    provider: str,
+    reason: str,
+    cause: str | None,
+    policy: Policy,
+    state: Gone = "deregistered",
 ) -> Event | None:
-    """Take a provider out of routing, in a transaction of the caller's; None if it is not in."""
+    """Take a provider out of routing, in a transaction of the caller's; None if it is not in.
+
+    One that is gone by itself can still be expelled, and its name released.
+    """
     changed = tx.changed(
-        "UPDATE providers SET state = ?, deregistered = ? WHERE id = ? AND state = 'active'",
+        "UPDATE providers SET state = ?, deregistered = ? "
+        f"WHERE id = ? AND state IN {_FROM[state]}",
         (state, tx.now, provider),
     )
     if not changed:
         return None
     tx.remember((_CURRENT, provider), None)
-    payload = {"provider": provider, "reason": reason}
+    waiting = tx.execute(
+        "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
+    )[0][0]
+    payload = {
+        "provider": provider,
+        "reason": reason,
+        "state": state,
+        "policy": policy,
+        "open": waiting,
+    }
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 
 
@@ -232,5 +299,15 @@ def flag(tx: Transaction, provider: str, violation: str, detail: str, cause: str
     return tx.append(Draft(ENVELOPE, "provider.flagged", payload, cause))
 
 
-def _plain(registration: Registration) -> object:
-    return msgspec.to_builtins(registration)
+def _taken(provider: str, state: str) -> str:
+    """Say why a name is not to be had."""
+    if state == "active":
+        return (
+            f"{provider} is registered with another identity, and its signing key did not sign "
+            "this; deregister it first"
+        )
+    return (
+        f"{provider} is {state}, and its name is kept for its identity, whose signing key did not "
+        f"sign this; an operator gives it away with `modelpact providers deregister {provider} "
+        "--release`"
+    )

@@ -9,7 +9,7 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
-from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers import settling, upkeep
 from modelpact.providers.carrier import Accepted, Breach, Carrier, Partial, Unreachable
 from modelpact.providers.contract import (
@@ -25,7 +25,7 @@ from modelpact.providers.corrections import correct
 from modelpact.providers.delivery import Delivery
 from modelpact.providers.ending import end
 from modelpact.providers.human import HumanCarrier
-from modelpact.providers.invocations import find_invocation, list_invocations
+from modelpact.providers.invocations import find_cost, find_invocation, list_invocations
 from modelpact.providers.judging import Judge
 from modelpact.providers.opening import SECOND, acknowledge, open_invocation
 from modelpact.providers.ordering import Asked, make_order
@@ -71,7 +71,7 @@ class Runtime:
         self.delivery = Delivery(ledger, self._overdue)
         self.tallies: dict[str, Tally] = {}
         """Of the streams that run and are not kept."""
-        self._to_stream: set[str] = set()
+        self._to_stream: dict[str, Registration] = {}
         self._judge = Judge()
         self._human = HumanCarrier()
 
@@ -132,7 +132,7 @@ class Runtime:
         if fresh and semantics != "streaming":
             return await self.send(registered.registration, invocation)
         if fresh:
-            self._to_stream.add(invocation.id)
+            self._to_stream[invocation.id] = registered.registration
         elif semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
@@ -141,7 +141,25 @@ class Runtime:
         """Judge what is asked and record it, or find what was recorded under its key."""
         carrier = self.carriers.get(registered.registration.id)
         order = make_order(asked, registered, self._judge, carrier, self.name, self.now())
-        return await self.ledger.write_async(lambda tx: open_invocation(tx, order))
+        opened: list[tuple[Invocation, bool]] = []
+
+        def work(tx: Transaction) -> tuple[Invocation, bool]:
+            opened[:] = [open_invocation(tx, order)]
+            return opened[0]
+
+        try:
+            return await self.ledger.write_async(work)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._take_back(opened))
+            raise
+
+    async def _take_back(self, opened: list[tuple[Invocation, bool]]) -> None:
+        """Cancel what was recorded, if it was, for a caller who went away before it left."""
+        with contextlib.suppress(ModelpactError):
+            await self.ledger.write_async(lambda _: None)  # what was handed in before is done now
+            for invocation, fresh in opened:
+                if fresh:
+                    await self.cancel(invocation.id, "the caller went away")
 
     def seconds_left(self, invocation: Invocation) -> float | None:
         """Return how many seconds an invocation has left."""
@@ -186,16 +204,13 @@ class Runtime:
 
         Whoever has got it by its idempotency key follows the one that runs.
         """
-        if invocation.id not in self._to_stream:
+        registration = self._to_stream.pop(invocation.id, None)
+        if registration is None:
             async for piece in self.signals(invocation.id):
                 yield piece
             return
-        self._to_stream.discard(invocation.id)
         try:
-            provider = invocation.provider
-            registered = self.registry.remembered(provider)
-            registered = registered or await self.registry.looked_up(provider)
-            async for piece in run_stream(self, registered.registration, invocation):
+            async for piece in run_stream(self, registration, invocation):
                 yield piece
         except (asyncio.CancelledError, GeneratorExit):
             await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
@@ -226,7 +241,11 @@ class Runtime:
         if not invocation.kept:
             tally = self.tallies.get(invocation.id)
             outcome = msgspec.structs.replace(outcome, tally=tally)
-        ended, cancelled = await end(self.ledger, self.profile, invocation, outcome)
+        try:
+            ended, cancelled = await end(self.ledger, self.profile, invocation, outcome)
+        except asyncio.CancelledError:  # the caller went away: what is in hand is kept all the same
+            await asyncio.shield(end(self.ledger, self.profile, invocation, outcome, again=True))
+            raise
         await tell_cancelled(self, cancelled)
         return ended
 
@@ -249,15 +268,32 @@ class Runtime:
         return invocation
 
     async def deregister(
-        self, provider: str, reason: str = "", policy: Policy | None = None
+        self,
+        provider: str,
+        reason: str = "",
+        policy: Policy | None = None,
+        *,
+        registered: str | None = None,
+        release: bool = False,
     ) -> Event:
-        """Stop routing to a provider; open invocations end as policy says."""
+        """Stop routing to a provider; open invocations end as policy says. The event counts them.
+
+        `registered` is the event of the registration that is meant: where another stands by now,
+        nothing changes. `release` lets anybody have the name.
+        """
         policy = policy or self.profile.on_deregistration
         if policy not in ("drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
 
         event, cancelled = await self.ledger.write_async(
-            lambda tx: settling.deregister(tx, provider, reason or "asked to", policy)
+            lambda tx: settling.deregister(
+                tx,
+                provider,
+                reason or "asked to",
+                policy,
+                registered=registered,
+                release=release,
+            )
         )
         await tell_cancelled(self, cancelled)
         return event
@@ -295,6 +331,10 @@ class Runtime:
     def find(self, invocation_id: str) -> Invocation:
         """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""
         return find_invocation(self.ledger, invocation_id)
+
+    def cost(self, invocation_id: str) -> CostRecord | None:
+        """Return what an invocation cost, corrections included; None while it is open."""
+        return find_cost(self.ledger, self.find(invocation_id))
 
     def listed(
         self, state: str | None = None, limit: int = 100, *, provider: str | None = None

@@ -3,6 +3,7 @@
 Every function here is work on the ledger: it is kept whole or not at all.
 """
 
+import contextlib
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, State
 from modelpact.providers.corrections import correct
@@ -195,16 +197,38 @@ def cancel_open(tx: Transaction, provider: str, reason: str) -> list[Invocation]
         "SELECT id FROM invocations WHERE provider = ? AND state = 'open' ORDER BY created",
         (provider,),
     )
-    return [cancel(tx, row[0], reason)[0] for row in rows]
+    cancelled = []
+    for row in rows:
+        with contextlib.suppress(EnvelopeClosed):  # one that cannot end keeps no other from it
+            cancelled.append(cancel(tx, row[0], reason)[0])
+    return cancelled
 
 
 def deregister(
-    tx: Transaction, provider: str, reason: str, policy: Policy
+    tx: Transaction,
+    provider: str,
+    reason: str,
+    policy: Policy,
+    *,
+    registered: str | None = None,
+    release: bool = False,
 ) -> tuple[Event, list[Invocation]]:
-    """Take a provider out of routing; also return the open invocations that were cancelled."""
+    """Take a provider out of routing; also return the open invocations that were cancelled.
+
+    With `registered` only if that is the event of the registration that stands. `release` gives
+    up its name: whoever registers next may have it.
+    """
     if policy not in ("drain", "cancel"):
         raise InputError("policy: expected drain or cancel")
-    event = mark_deregistered(tx, provider, plain(reason), None)
+    if registered is not None:
+        rows = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))
+        if rows and rows[0][0] != registered:
+            raise ContractError(
+                "superseded", f"{provider} has registered anew since: {rows[0][0]} stands"
+            )
+    event = mark_deregistered(
+        tx, provider, plain(reason), None, policy, "released" if release else "deregistered"
+    )
     if event is None:
         raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
     if policy == "drain":
@@ -224,8 +248,8 @@ def flag_provider(
     flagged = flag(tx, provider, violation, plain(detail), cause)
     if profile.on_violation != "deregister":
         return []
-    reason = f"violation: {violation}"
-    gone = mark_deregistered(tx, provider, reason, flagged.id, state="expelled")
-    if gone is None or profile.on_deregistration != "cancel":
+    reason, policy = f"violation: {violation}", profile.on_deregistration
+    gone = mark_deregistered(tx, provider, reason, flagged.id, policy, "expelled")
+    if gone is None or policy != "cancel":
         return []
     return cancel_open(tx, provider, f"the provider was deregistered: {violation}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.canonical import LARGEST
 from modelpact.ledger.costs import Attribution as Who
 from modelpact.ledger.costs import CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Draft, check_type
@@ -22,7 +23,9 @@ from modelpact.vocabulary.errors import InputError
 
 _MILLISECOND: Final = 1_000_000
 _FREE: Final = Offer("signal:", {}, {})
-_LONGEST_ID: Final = 200
+LONGEST_ID: Final = 200
+_LATEST: Final = 2**62
+"""The last nanosecond that a signal may say to be of, in the year 2116."""
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -74,8 +77,11 @@ class SignalInbox:
             raise ContractError(
                 "unsupported_semantics", f"{signal.source} is not registered as a signal source"
             )
-        if not 0 < len(signal.id) <= _LONGEST_ID or not signal.id.isprintable():
-            raise InputError(f"signal.id: expected 1 to {_LONGEST_ID} visible characters")
+        if not 0 < len(signal.id) <= LONGEST_ID or not signal.id.isprintable():
+            raise InputError(f"signal.id: expected 1 to {LONGEST_ID} visible characters")
+        if not 0 <= signal.emitted <= _LATEST or not 0 < signal.number <= LARGEST:
+            what = "expected milliseconds since 1970, and a count from 1"
+            raise InputError(f"signal.emitted, signal.number: {what}")
         check_type(f"x-{signal.type}")
 
         def work(tx: Transaction) -> Receipt:

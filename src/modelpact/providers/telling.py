@@ -17,11 +17,12 @@ _SECONDS: Final = 5.0
 
 async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> None:
     """Tell the providers of these invocations."""
-    for provider in {one.provider for one in cancelled}:
-        found = await asyncio.to_thread(runtime.registry.find, provider)
-        if found is not None:
-            mine = [one for one in cancelled if one.provider == provider]
-            await tell(runtime, found[0], mine)
+    groups: dict[tuple[str, str], list[Invocation]] = {}
+    for one in cancelled:
+        groups.setdefault((one.provider, one.registered), []).append(one)
+    for mine in groups.values():
+        registration = await asyncio.to_thread(runtime.registry.under_which, mine[0])
+        await tell(runtime, registration, mine)
 
 
 async def tell(runtime: "Runtime", registration: Registration, cancelled: list[Invocation]) -> None:

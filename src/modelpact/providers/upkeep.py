@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from modelpact.ledger.event import Draft
@@ -12,6 +14,7 @@ from modelpact.providers import settling
 from modelpact.providers.contract import Invocation
 from modelpact.providers.invocations import COLUMNS, load, read_row
 from modelpact.providers.telling import tell_cancelled
+from modelpact.vocabulary.errors import ModelpactError
 
 if TYPE_CHECKING:
     from modelpact.providers.runtime import Runtime
@@ -44,9 +47,10 @@ async def expire(runtime: "Runtime") -> list[Invocation]:
 
     expired = []
     for (identity,) in rows:
-        found = await runtime.ledger.write_async(lambda tx, one=identity: work(tx, one))  # type: ignore[misc]
-        if found is not None:
-            expired.append(found)
+        with _apart(identity):
+            found = await runtime.ledger.write_async(lambda tx, one=identity: work(tx, one))  # type: ignore[misc]
+            if found is not None:
+                expired.append(found)
     await tell_cancelled(runtime, expired)
     return expired
 
@@ -61,14 +65,26 @@ async def remind(runtime: "Runtime") -> list[Invocation]:
     )
     reminded = []
     for identity, due, every in rows:
-        found = await runtime.ledger.write_async(
-            lambda tx, one=identity, due=due, every=every: _remind(  # type: ignore[misc]
-                tx, one, due, every, runtime.now()
+        with _apart(identity):
+            found = await runtime.ledger.write_async(
+                lambda tx, one=identity, due=due, every=every: _remind(  # type: ignore[misc]
+                    tx, one, due, every, runtime.now()
+                )
             )
-        )
-        if found is not None:
-            reminded.append(found)
+            if found is not None:
+                reminded.append(found)
     return reminded
+
+
+@contextmanager
+def _apart(identity: str) -> Iterator[None]:
+    """Let one invocation that cannot be kept up stop no other; a store that is away stops all."""
+    try:
+        yield
+    except LedgerUnavailable:
+        raise
+    except ModelpactError as error:
+        _LOG.warning("%s cannot be kept up: %s", identity, error)
 
 
 def _remind(tx: Transaction, identity: str, due: int, every: int, now: int) -> Invocation | None:
@@ -117,16 +133,19 @@ async def take_up(runtime: "Runtime", left: list[Invocation]) -> list[Invocation
             except LedgerUnavailable as error:
                 _LOG.warning("%s waits for the store: %s", invocation.id, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
+            except ModelpactError as error:
+                _LOG.warning("%s cannot be taken up: %s", invocation.id, error)
+                break
     return taken_up
 
 
 async def _take_up(runtime: "Runtime", identity: str) -> Invocation:
     invocation = await asyncio.to_thread(runtime.find, identity)
-    found = await asyncio.to_thread(runtime.registry.find, invocation.provider)
     if invocation.state != "open" or invocation.acknowledged is not None:
         return invocation
-    if invocation.semantics == "async" and found is not None:
-        return await runtime.send(found[0], invocation)
+    if invocation.semantics == "async":
+        registration = await asyncio.to_thread(runtime.registry.under_which, invocation)
+        return await runtime.send(registration, invocation)
     what = "the runtime stopped before the answer came"
     return await runtime.fail(invocation, "interrupted", what)
 
@@ -165,4 +184,6 @@ async def keep_up(runtime: "Runtime", every_s: float = 1.0) -> None:
                 pruned = time.monotonic()
         except LedgerError as error:
             _LOG.warning("upkeep waits for the store: %s", error)
+        except Exception:  # whatever it is, the next round may do what this one could not
+            _LOG.exception("upkeep failed")
         await asyncio.sleep(every_s)

@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from modelpact.providers.contract import ContractError
 
@@ -14,19 +13,22 @@ def plain_upstream(url: str, allowed: Collection[str]) -> str | None:
     """
     if not url.lower().startswith("http:"):
         return None
-    host = (urlsplit(url).hostname or "").lower()
-    if _is_loopback(host):
+    from modelpact.wire.origin import Place  # only who has an address pays for this import
+
+    host = Place.parse(url).origin.host
+    if is_loopback(host):
         return None
     if host in {name.lower() for name in allowed}:
         return host
     raise ContractError(
         "plain_http",
-        f"{host or 'an URL without a host'} would be reached without TLS: use https, or allow it "
+        f"{host} would be reached without TLS: use https, or allow it "
         'by name with `plain_http = ["HOST"]` in [contract]',
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine."""
     if host == "localhost":
         return True
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from modelpact.identity.errors import PeerReason, UntrustedPeer
 from modelpact.wire.errors import PoolFull, WireError, WireTimeout
 from modelpact.wire.limits import PoolLimits
 from modelpact.wire.line import ClientLine
@@ -14,6 +15,28 @@ from modelpact.wire.origin import Origin
 from modelpact.wire.watch import Watch
 
 _RETRY_AFTER: Final = 1.0
+_OTHER_HOST, _OTHER_ADDRESS = 62, 64
+_REASONS: Final[dict[int | None, PeerReason]] = {9: "expired", 10: "expired", 23: "revoked"}
+"""OpenSSL's numbers of what is wrong with a certificate, in our words."""
+_ADVICE: Final[dict[PeerReason, str]] = {
+    "unknown": "trust its issuer in the SSL context, if that is who it should be",
+    "wrong-identity": "compare the key with its owner's, and pin that one",
+    "revoked": "its owner shows a new one, made with `modelpact identity rotate`",
+    "expired": "its owner renews it, or one of the two clocks is wrong",
+}
+
+
+def _advice(error: Exception, origin: Origin) -> str:
+    """Say what to do about a certificate that was not accepted."""
+    if isinstance(error, UntrustedPeer):
+        return _ADVICE[error.reason]
+    code = getattr(error, "verify_code", None)
+    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+        return (
+            f"it is for another host: reissue it with `--host {origin.host}`, or call the server "
+            "by the name that it is for"
+        )
+    return _ADVICE[_REASONS.get(code, "unknown")]
 
 
 class Pool:
@@ -101,12 +124,9 @@ class Pool:
         if isinstance(error, TimeoutError):
             return WireTimeout("connect", f"{origin}: no connection within {timeout:g} s")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return WireError(
-                "tls",
-                f"{origin}: its certificate was not accepted: "
-                f"{getattr(error, 'verify_message', error)}; "
-                "trust its issuer in the SSL context, or check the host name",
-            )
+            said = str(getattr(error, "verify_message", error)).rstrip(".")
+            advice = _advice(error, origin)
+            return WireError("tls", f"{origin}: its certificate was not accepted: {said}; {advice}")
         if isinstance(error, ssl.SSLError):
             return WireError("tls", f"{origin}: TLS failed: {error.reason or error}")
         return WireError("connect", f"{origin}: cannot connect: {error}")

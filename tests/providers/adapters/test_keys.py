@@ -1,5 +1,6 @@
 """Keys come from where the configuration says, and are never shown; addresses are safe ones."""
 
+import base64
 import pickle
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from modelpact.catalog.provider import Provider
 from modelpact.configuration import ProviderSettings, SecretRef
 from modelpact.providers.adapters import Key, MissingKey, OpenAIChatAdapter, resolve_key
+from modelpact.providers.adapters.errors import cleaned
 from modelpact.providers.adapters.places import checked_base
 from modelpact.vocabulary.errors import InputError
 
@@ -107,6 +109,7 @@ def test_addresses_that_are_safe(url: str) -> None:
     [
         ("http://10.0.0.5/v1", "would carry prompts and keys in the clear"),
         ("http://localhost.evil.com/v1", "in the clear"),
+        ("http://evil.localhost/v1", "in the clear"),
         ("http://127.0.0.1.evil.com/v1", "in the clear"),
         ("", "no address: set base_url"),
         ("ftp://x", "cannot be requested"),
@@ -125,3 +128,34 @@ def test_the_operator_may_allow_a_host_by_name() -> None:
     assert checked_base("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
     with pytest.raises(InputError):
         checked_base("http://gpu2.lan", "x", {"gpu.lan"})
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        SECRET,
+        SECRET.upper(),
+        SECRET[:-4],
+        SECRET[4:],
+        f"{SECRET[:12]}\n  {SECRET[12:]}",
+        "".join(f"%{ord(one):02X}" for one in SECRET),
+        SECRET.replace("-", "\\u002d"),
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.b64encode(f"x:{SECRET}".encode()).decode(),
+        base64.urlsafe_b64encode(f"ab{SECRET}cd".encode()).decode(),
+    ],
+)
+def test_a_key_is_hidden_however_it_is_echoed(echoed: str) -> None:
+    shown = cleaned(f"bad key: {echoed} was refused", SECRET)
+    assert "[REDACTED]" in shown
+    assert shown.startswith("bad key: ")
+    assert shown.endswith(" was refused")
+    left = "".join(shown.removeprefix("bad key: ").removesuffix(" was refused").split())
+    whole = "".join(echoed.split())
+    assert not any(whole[at : at + 8] in left for at in range(len(whole) - 7))
+
+
+def test_a_key_is_hidden_where_a_long_text_is_cut() -> None:
+    for before in range(2_360, 2_410):
+        shown = cleaned("a" * before + SECRET, SECRET)
+        assert SECRET[:8] not in shown

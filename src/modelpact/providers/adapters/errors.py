@@ -8,8 +8,9 @@ from typing import Final
 
 from modelpact.conversation.answers import ErrorSaid
 from modelpact.conversation.fidelity import Loss
+from modelpact.providers.adapters.hiding import hidden
 from modelpact.providers.port import ProviderError
-from modelpact.vocabulary.redaction import REDACTED, redact_text
+from modelpact.vocabulary.redaction import redact_text
 from modelpact.wire import Headers
 
 _MOST_SHOWN: Final = 600
@@ -53,9 +54,7 @@ class CannotCarry(ProviderError):
 
 def cleaned(text: str, key: str) -> str:
     """Return an upstream's words without secrets, our key before all, and not at any length."""
-    if key:
-        text = text.replace(key, REDACTED)
-    text = redact_text(text[: 4 * _MOST_SHOWN])
+    text = redact_text(hidden(text[: 4 * _MOST_SHOWN + len(key)], key))
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 

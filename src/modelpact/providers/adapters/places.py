@@ -1,8 +1,8 @@
 """Addresses of upstreams: TLS, but on this machine and where the operator said otherwise."""
 
-import ipaddress
 from collections.abc import Collection
 
+from modelpact.providers.upstreams import is_loopback
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.origin import Place
 
@@ -28,13 +28,3 @@ def checked_base(base_url: str, name: str, plain_http: Collection[str] = ()) -> 
             "https://, or allow this host by name"
         )
     return base_url.rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

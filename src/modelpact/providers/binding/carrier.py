@@ -12,6 +12,7 @@ from modelpact.providers.binding.messages import JSON, InvocationMessage, encode
 from modelpact.providers.carrier import Accepted, Breach, Partial, Unreachable
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.upstreams import plain_upstream
+from modelpact.vocabulary.redaction import redact_text
 from modelpact.wire import (
     Answer,
     Client,
@@ -24,6 +25,7 @@ from modelpact.wire import (
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
 _REFUSAL: Final = 4_096
+_SHOWN: Final = 300
 _TIMEOUTS: Final = Timeouts(connect=10.0)
 _MILLISECOND: Final = 1_000_000
 
@@ -186,7 +188,8 @@ def _asked(invocation: Invocation) -> bytes:
 
 def _check_status(registration: Registration, answer: Answer, said: str) -> None:
     if answer.status not in (200, 202):
-        raise Unreachable(f"{registration.id} refused with status {answer.status}: {said[:300]}")
+        shown = redact_text(said)[:_SHOWN]
+        raise Unreachable(f"{registration.id} refused with status {answer.status}: {shown}")
 
 
 def _told(registration: Registration, error: WireError) -> Breach | Unreachable:

@@ -1,6 +1,8 @@
 """The surface: what providers may ask of a runtime, each only for itself."""
 
 import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Final
@@ -11,6 +13,7 @@ import msgspec
 from modelpact.identity import HEADER, PeerCertificate, read_certificate
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
+from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.providers.binding.answers import read_answer, read_partial
 from modelpact.providers.binding.carrier import LARGEST_ANSWER
 from modelpact.providers.binding.messages import (
@@ -28,15 +31,16 @@ from modelpact.providers.contract import (
     Invocation,
     Registration,
     cost_violation,
-    read_registration,
 )
 from modelpact.providers.corrections import correct_once
+from modelpact.providers.registrations import read_registration
 from modelpact.providers.runtime import Runtime
-from modelpact.providers.signals import Signal, SignalInbox
+from modelpact.providers.signals import LONGEST_ID, Signal, SignalInbox
 from modelpact.providers.streaming import take_partial
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Incoming, Outgoing, Refused
 
+_LOG: Final = logging.getLogger("modelpact.providers")
 _STATUS: Final = {
     "unauthenticated": 401,
     "identity_mismatch": 403,
@@ -53,8 +57,12 @@ _STATUS: Final = {
     "answered_twice": 409,
     "out_of_order": 409,
     "not_settled": 409,
+    "superseded": 409,
+    "closed": 409,
     "store_unavailable": 503,
 }
+_MOST_FLAGS: Final = 100
+_HOUR: Final = 3_600.0
 Answering = Callable[[Incoming, PeerCertificate, str], Awaitable[Outgoing]]
 
 
@@ -64,6 +72,7 @@ class Surface:
     def __init__(self, runtime: Runtime, signals: SignalInbox | None = None) -> None:
         self._runtime = runtime
         self._signals = signals or SignalInbox(runtime)
+        self._flags: dict[str, tuple[float, int]] = {}
         self._routes: tuple[tuple[str, str, str, Answering], ...] = (
             ("POST", "/v1/providers", "", self._register),
             ("DELETE", "/v1/providers/", "", self._deregister),
@@ -83,6 +92,8 @@ class Surface:
             return _error(error.code, str(error))
         except Breach as breach:
             return _error("breach", str(breach), violation=breach.violation)
+        except EnvelopeClosed as error:
+            return _error("closed", str(error))
         except LedgerError as error:
             return _error("store_unavailable", str(error))
         except InputError as error:
@@ -122,7 +133,8 @@ class Surface:
                 f"registration.identity is not the key of your certificate, {peer.fingerprint}",
             )
         named = [one for one in peer.identities if one.startswith("modelpact:")]
-        if named and f"modelpact:provider:{registration.id}" not in named:
+        mine = f"modelpact:provider:{registration.id}" in named
+        if named and not mine:
             raise ContractError(
                 "identity_mismatch",
                 f"your certificate says {named[0]:.80}, not modelpact:provider:{registration.id}",
@@ -135,7 +147,9 @@ class Surface:
                 return False
             return True
 
-        work = self._runtime.registry.registering(registration, by_itself=True, vouched=vouched)
+        work = self._runtime.registry.registering(
+            registration, by_itself=True, named=mine, vouched=vouched
+        )
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
@@ -143,10 +157,16 @@ class Surface:
         self, request: Incoming, peer: PeerCertificate, provider: str
     ) -> Outgoing:
         await self._own(peer, provider)
-        policy = parse_qs(request.query).get("policy", [""])[0] or None
+        asked = parse_qs(request.query)
+        policy = asked.get("policy", [""])[0] or None
         if policy not in (None, "drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
-        event = await self._runtime.deregister(provider, "asked to by itself", policy)  # type: ignore[arg-type]
+        event = await self._runtime.deregister(
+            provider,
+            "asked to by itself",
+            policy,  # type: ignore[arg-type]
+            registered=asked.get("event", [None])[0],
+        )
         return _json(200, {"provider": provider, "event": event.id})
 
     async def _state(self, _: Incoming, peer: PeerCertificate, identity: str) -> Outgoing:
@@ -162,9 +182,11 @@ class Surface:
         except Breach as breach:
             await self._flag(registration, breach, before)
             raise
-        after = await self._runtime.take(registration, before, reply)
         if before.answered is not None:
-            raise ContractError("answered_twice", f"{identity} was answered already")
+            twice = f"{identity} was answered already"
+            await self._flag(registration, Breach("answered_twice", twice), before)
+            raise ContractError("answered_twice", twice)
+        after = await self._runtime.take(registration, before, reply)
         if before.state != "open" or after.state == "cancelled" or _expired(after):
             raise ContractError("settled", f"{identity} is {after.state}; your cost was recorded")
         return _json(200, _brief(after))
@@ -192,6 +214,8 @@ class Surface:
     async def _correction(self, request: Incoming, peer: PeerCertificate, _: str) -> Outgoing:
         body = await request.body()
         message = decode(body, CorrectionMessage)
+        if not 0 < len(message.id) <= LONGEST_ID or not message.id.isprintable():
+            raise InputError(f"correction.id: expected 1 to {LONGEST_ID} visible characters")
         registration, found = await self._addressed(peer, message.invocation_id)
         try:
             header = request.headers.get(HEADER)
@@ -252,29 +276,39 @@ class Surface:
     ) -> tuple[Registration, Invocation]:
         """Return an invocation and its provider if the peer is that provider.
 
-        An id that is unknown, or another's, is a violation; which of the two is not told.
+        It is the provider under whose registration the invocation was made: who has its name
+        since, with another identity, is not. An id that is unknown, or another's, is a violation;
+        which of the two is not told.
         """
-        violation = "unknown_invocation"
+        registry, violation = self._runtime.registry, "unknown_invocation"
         try:
             invocation = await asyncio.to_thread(self._runtime.find, identity)
-            found = await asyncio.to_thread(self._runtime.registry.find, invocation.provider)
-            if found is not None and found[0].identity == peer.fingerprint:
-                return found[0], invocation
+            found = await asyncio.to_thread(registry.under_which, invocation)
+            if found.identity == peer.fingerprint:
+                return found, invocation
             violation = "foreign_invocation"
         except ContractError:
             pass
-        mine = await asyncio.to_thread(self._runtime.registry.of_identity, peer.fingerprint)
+        mine = await asyncio.to_thread(registry.of_identity, peer.fingerprint)
         if not mine:
             raise ContractError("not_yours", "you are not registered")
+        breach = Breach(violation, f"it sent something for {identity!r:.80}")
         for registration, _ in mine:
-            detail = f"it sent something for {identity!r:.80}"
-            await self._runtime.flag(registration.id, violation, detail)
+            await self._flag(registration, breach, None)
         raise ContractError("unknown_invocation", f"no invocation {identity!r:.80} of yours")
 
     async def _flag(
         self, registration: Registration, breach: Breach, found: Invocation | None
     ) -> None:
-        cause = None if found is None else found.event
+        """Flag a violation; of the many that one provider commits, so many an hour."""
+        since, count = self._flags.get(registration.id, (time.monotonic(), 0))
+        if time.monotonic() - since > _HOUR:
+            since, count = time.monotonic(), 0
+        self._flags[registration.id] = (since, count + 1)
+        if count >= _MOST_FLAGS:
+            _LOG.warning("%s goes on: %s", registration.id, breach)
+            return
+        cause = None if found is None else found.settled_by or found.event
         await self._runtime.flag(registration.id, breach.violation, breach.detail, cause)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,13 +24,25 @@ from modelpact.providers.binding.messages import (
 )
 from modelpact.providers.contract import Registration
 from modelpact.vocabulary.errors import ModelpactError
-from modelpact.wire import Client, Timeouts, WireError
+from modelpact.wire import Client, ConnectionLost, Timeouts, WireError
 from modelpact.wire.headers import HeaderPairs
 
 _LOG: Final = logging.getLogger("modelpact.kit")
 _TIMEOUTS: Final = Timeouts(connect=5.0, first_byte=30.0, total=60.0)
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 5.0
+
+
+def _not_accepted(error: WireError) -> bool:
+    """Tell whether the runtime's certificate was not accepted: that does not change by itself."""
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
+
+
+def _explained(error: WireError) -> str:
+    """Say what may be behind a connection that ends without a word."""
+    if isinstance(error, ConnectionLost) and error.phase == "first byte":
+        return f"{error}: the runtime may have refused this certificate, which its log tells"
+    return str(error)
 
 
 class RefusedByRuntime(ModelpactError):
@@ -76,36 +89,45 @@ class RuntimeLine:
         path: str,
         headers: Callable[[], HeaderPairs] = lambda: (JSON,),
         body: bytes = b"",
+        settled: Callable[[WireError], bool] = lambda error: False,  # noqa: ARG005
     ) -> Any:
         """Ask again until there is an answer; only for what may safely be asked twice.
 
-        Headers are made anew each time: a signature holds for minutes.
+        Headers are made anew each time: a signature holds for minutes. What `settled` says of is
+        raised at once.
         """
         wait = _FIRST_WAIT
         while True:
             try:
                 return await self._once(method, path, headers(), body)
             except WireError as error:
-                _LOG.info("%s %s: %s; trying again", method, path, error)
+                if settled(error):
+                    raise
+                _LOG.warning("%s %s: %s; trying again", method, path, _explained(error))
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
-    async def register(self, registration: Registration) -> None:
-        """Register, and wait for a runtime that is not there yet.
+    async def register(self, registration: Registration) -> str:
+        """Register, and wait for a runtime that is not there yet; returns the event of it.
 
-        It is signed: a new certificate is taken on the word of the signing key.
+        It is signed: a new certificate is taken on the word of the signing key. A runtime whose
+        certificate is not accepted is not waited for.
         """
         body, subject = msgspec.json.encode(registration), registering(registration.id)
 
         def headers() -> HeaderPairs:
             return signed_headers(self._signer, subject, body, ACKNOWLEDGED)
 
-        await self._until_taken("POST", "/v1/providers", headers, body)
+        taken = await self._until_taken("POST", "/v1/providers", headers, body, _not_accepted)
+        return str(taken["event"])
 
-    async def deregister(self, provider: str) -> None:
-        """Deregister; a runtime that is away learns it from silence."""
+    async def deregister(self, provider: str, event: str) -> None:
+        """Deregister, unless another has registered under the name since that event.
+
+        A runtime that is away learns it from silence.
+        """
         try:
-            await self._once("DELETE", f"/v1/providers/{provider}")
+            await self._once("DELETE", f"/v1/providers/{provider}?event={event}")
         except (WireError, RefusedByRuntime) as error:
             _LOG.info("not deregistered: %s", error)
 
@@ -128,7 +150,7 @@ class RuntimeLine:
                 await self._once("POST", path, headers, body)
                 return
             except WireError as error:
-                _LOG.info("%s: %s; asking whether it has arrived", path, error)
+                _LOG.warning("%s: %s; asking whether it has arrived", path, error)
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
             state = await self._until_taken("GET", f"/v1/invocations/{invocation_id}")
@@ -171,7 +193,7 @@ class RuntimeLine:
                     self._last_signal = None
                     raise
                 except WireError as error:
-                    _LOG.info("signal %s: %s; trying again", name, error)
+                    _LOG.warning("signal %s: %s; trying again", name, error)
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
             self._last_signal = max(self._last_signal, int(taken["number"]))

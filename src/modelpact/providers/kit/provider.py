@@ -5,6 +5,7 @@ import contextlib
 import logging
 import secrets
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from modelpact.providers.contract import Category, Offer, Rate, Registration, Se
 from modelpact.providers.kit.line import RuntimeLine
 from modelpact.providers.kit.settings import Settings
 from modelpact.providers.kit.work import Function, Workshop
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, serve
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +53,7 @@ class Provider:
         self._functions: dict[str, Function] = {}
         self._tasks: list[Callable[[], Awaitable[None]]] = []
         self._line: RuntimeLine | None = None
+        self._event = ""
 
     def capability(
         self,
@@ -125,7 +127,7 @@ class Provider:
                 host = f"[{settings.host}]" if ":" in settings.host else settings.host
                 url = settings.public_url or f"https://{host}:{server.port}"
                 registration = msgspec.structs.replace(registration, base_url=url)
-                await line.register(registration)
+                self._event = await line.register(registration)
                 _LOG.info("%s is registered and listens at %s", registration.id, url)
                 tasks = [asyncio.ensure_future(one()) for one in self._tasks]
                 try:
@@ -154,12 +156,16 @@ class Provider:
             async with self.running(settings or Settings.from_environment()):
                 registered = True
                 await stop.wait()
-                await self._connected().deregister(self._bare.id)
+                await self._connected().deregister(self._bare.id, self._event)
         except asyncio.CancelledError:
             if registered or not stop.is_set():
                 raise
 
     def run(self, settings: Settings | None = None) -> None:
-        """Run as a program."""
+        """Run as a program; what its operator can mend is told in a line, with exit code 2."""
         logging.basicConfig(level=logging.INFO)
-        asyncio.run(self.serve(settings))
+        try:
+            asyncio.run(self.serve(settings))
+        except (ModelpactError, OSError) as error:
+            print(f"{self._bare.id}: {error}", file=sys.stderr)
+            raise SystemExit(2) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from modelpact.identity import Identity, Keyring, Trust, client_context, server_context
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, brief
 
 if TYPE_CHECKING:
     import ssl
@@ -47,9 +47,14 @@ class Settings(msgspec.Struct, frozen=True):
         port = get("PORT", "0")
         if not port.isdecimal() or int(port) > 65_535:
             raise InputError(f"MODELPACT_PORT: expected 0 to 65535, not {port:.20}")
-        crl = get("CRL", "")
+        crl, runtime = get("CRL", ""), get("RUNTIME").rstrip("/")
+        if not runtime.startswith("https://"):
+            raise InputError(
+                f"MODELPACT_RUNTIME: expected https://HOST:PORT, not {brief(runtime)}: a runtime "
+                "is reached with TLS only"
+            )
         return cls(
-            get("RUNTIME").rstrip("/"),
+            runtime,
             Path(get("IDENTITY")),
             Path(get("AUTHORITIES")),
             Path(get("KEYRING")),

@@ -1,0 +1,269 @@
+"""What a hostile review found on the surface, over real mutual TLS: names, addresses, floods."""
+
+import asyncio
+import datetime
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.identity import HEADER, Identity, client_context, fingerprint, sign_body
+from modelpact.identity import certificates as make
+from modelpact.ledger import CostLine, Draft, Ledger
+from modelpact.providers.binding import RuntimeHost
+from modelpact.providers.carrier import Accepted
+from modelpact.providers.contract import Invocation, Registration
+from modelpact.wire import Client
+from tests.identity.conftest import der
+from tests.providers.support import (
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    echo_provider,
+    flags,
+    on_loop,
+)
+
+COST = [{"unit": "discrete", "amount": 1}]
+
+
+class Promising:
+    async def send(self, registration: Registration, invocation: Invocation) -> Accepted:
+        return Accepted(invocation.id)
+
+    async def cancel(self, registration: Registration, invocation: Invocation) -> None:
+        return
+
+
+def without_a_name(world: World, folder: Path, name: str) -> Identity:
+    """A certificate of the trusted authority, with a URI as a company's own issues it."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    root, root_key = world.authority._root()
+    key = make.new_key()
+    leaf = make.make_leaf(
+        root,
+        root_key,
+        key.public_key(),
+        name=name,
+        uri=f"spiffe://corp/{name}",
+        hosts=["127.0.0.1"],
+        now=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+        days=9,
+    )
+    path = folder / f"{name}.pem"
+    path.write_bytes(make.key_to_pem(key) + leaf.public_bytes(Encoding.PEM))
+    path.chmod(0o600)
+    return Identity(path)
+
+
+@asynccontextmanager
+async def hosted(world: World, ledger: Ledger, **more: Any) -> AsyncIterator[RuntimeHost]:
+    """A runtime whose providers all promise an answer."""
+    async with world.hosting(ledger, **more) as host:
+        host.runtime.default_carrier = Promising()  # type: ignore[assignment]
+        yield host
+
+
+def answer(world: World, ring: str, invocation: Invocation, output: Any = None) -> Any:
+    body = msgspec.json.encode(
+        {"invocationId": invocation.id, "output": output or {}, "cost": COST}
+    )
+    header = sign_body(world.keyring(ring), invocation.id, body, sequence=1)
+    return body, ((HEADER, header),)
+
+
+@on_loop
+async def test_a_name_that_was_deregistered_is_nobody_elses(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    """8.5: "MUST hold a verified identity for every registered Provider", also of one that left."""
+    other = without_a_name(world, tmp_path, "evil")
+    async with (
+        hosted(world, ledger) as host,
+        world.client("victim") as victim,
+        Client(tls=client_context(other, world.trust)) as evil,
+    ):
+        url, runtime = f"{host.url}/v1/providers", host.runtime
+        mine = world.registration("victim", "https://127.0.0.1:1")
+        assert (await call(victim, "POST", url, mine))[0] == 201
+        opened = await runtime.invoke("victim", ECHO, {}, semantics="async", deadline_s=None)
+        assert (await call(victim, "DELETE", f"{url}/victim"))[0] == 200
+        theirs = msgspec.structs.replace(
+            mine,
+            identity=fingerprint(der(other.certificate)),
+            signing_key=world.keyring("evil").public_keys.current.raw.hex(),
+        )
+        status, said = await call(evil, "POST", url, theirs)
+        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        # Nor does it get a name that was never registered, without an operator.
+        fresh = msgspec.structs.replace(theirs, id="fresh")
+        status, said = await call(evil, "POST", url, fresh)
+        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        assert "an operator registers you first" in said["error"]["message"]
+        # An operator gives the name away: what was asked of the victim stays the victim's.
+        await runtime.deregister("victim", release=True)
+        runtime.registry.register(theirs)
+        path = f"{host.url}/v1/invocations/{opened.id}/response"
+        status, said = await call(evil, "POST", path, *answer(world, "evil", opened, {"x": 1}))
+        assert (status, said["error"]["code"]) == (404, "unknown_invocation")
+        assert flags(ledger) == [("victim", "foreign_invocation")]
+        right = answer(world, "victim", opened, {"x": 2})
+        assert (await call(victim, "POST", path, *right))[0] == 200
+        assert runtime.find(opened.id).output == {"x": 2}
+        # Registered by an operator, it comes back by itself.
+        assert (await call(evil, "POST", url, theirs))[0] == 201
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_late_answer_is_judged_by_the_registration_that_was_invoked(
+    world: World, ledger: Ledger
+) -> None:
+    """8.3: at the schema and the prices at which it was asked for."""
+    async with hosted(world, ledger) as host, world.client("late") as client:
+        url = f"{host.url}/v1/providers"
+        before = world.registration("late", "https://127.0.0.1:1")
+        assert (await call(client, "POST", url, before))[0] == 201
+        opened = await host.runtime.invoke("late", ECHO, {}, semantics="async", deadline_s=None)
+        other = msgspec.structs.replace(before.offers[0], kind="urn:test:other")
+        after = msgspec.structs.replace(before, offers=(other,), units=("tokens.input",))
+        assert (await call(client, "POST", url, after))[0] == 201
+        path = f"{host.url}/v1/invocations/{opened.id}/response"
+        assert (await call(client, "POST", path, *answer(world, "late", opened)))[0] == 200
+        assert host.runtime.find(opened.id).state == "completed"
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_nobody_makes_the_runtime_call_a_plain_address(world: World, ledger: Ledger) -> None:
+    """8.5: "REQUIRES authenticated … transport": who has an identity is reached with TLS."""
+    async with world.hosting(ledger) as host, world.client("odd") as client:
+        for url, told in (
+            ("http://127.0.0.1:1/admin/delete", "only proven with TLS: use https"),
+            ("http://[::1", "cannot be requested"),
+            ("https://[::1", "cannot be requested"),
+            ("https://localhost:99999", "expected 1 to 65535"),
+            ("https://a\x1b[31mb", "cannot be requested"),
+            ("https://127.0.0.1:80\\@evil/", "expected https://HOST:PORT"),
+        ):
+            mine = world.registration("odd", url)
+            status, said = await call(client, "POST", f"{host.url}/v1/providers", mine)
+            assert (status, said["error"]["code"]) == (400, "invalid_request"), url
+            assert told in said["error"]["message"]
+    assert host.runtime.registry.listed() == []
+
+
+@on_loop
+async def test_a_refusal_is_kept_without_secrets(world: World, ledger: Ledger) -> None:
+    """8.5: what a provider says where it does not answer is no place for a key to end up."""
+    secret = "sk-" + "a1B2" * 8
+
+    async def admin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        said = f"key {secret}\x00".encode()
+        writer.write(b"HTTP/1.1 403 no\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(admin, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with world.hosting(ledger) as host:
+        near = world.registration("near", f"http://127.0.0.1:{port}", identity="")
+        host.runtime.registry.register(near)
+        done = await host.runtime.invoke("near", ECHO, {})
+        assert done.state == "failed"
+        assert "status 403: key [REDACTED]" in str(done.error)
+    server.close()
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_goodbye_is_for_its_own_registration(world: World, ledger: Ledger) -> None:
+    """8.1: a provider that starts anew before its predecessor ends stays registered."""
+    async with world.hosting(ledger) as host:
+        settings = world.settings("rolling", host.url)
+        old, new = echo_provider("rolling"), echo_provider("rolling")
+        async with old.running(settings), new.running(settings) as standing:
+            await old._connected().deregister("rolling", old._event)
+            assert host.runtime.registry.find("rolling") == (standing, "active")
+            assert (await host.runtime.invoke("rolling", ECHO, {"a": 1})).state == "completed"
+            url = f"{host.url}/v1/providers/rolling?event={old._event}"
+            async with world.client("rolling") as client:
+                status, said = await call(client, "DELETE", url)
+            assert (status, said["error"]["code"]) == (409, "superseded")
+            await new._connected().deregister("rolling", new._event)
+            assert host.runtime.registry.listed() == [(standing, "deregistered")]
+    assert_whole(ledger)
+
+
+def correction(world: World, ring: str, invocation: Invocation, name: str, amount: int) -> Any:
+    cost = [{"unit": "discrete", "amount": amount}]
+    body = msgspec.json.encode({"id": name, "invocationId": invocation.id, "cost": cost})
+    return body, ((HEADER, sign_body(world.keyring(ring), invocation.id, body, sequence=2)),)
+
+
+@on_loop
+async def test_corrections_have_names_that_tell_them_apart(world: World, ledger: Ledger) -> None:
+    """8.3: a correction counts once: one with the same id again changes nothing."""
+    async with hosted(world, ledger) as host, world.client("names") as client:
+        url, runtime = f"{host.url}/v1/costs/corrections", host.runtime
+        runtime.registry.register(world.registration("names", "https://127.0.0.1:1"))
+        opened = await runtime.invoke(
+            "names", ECHO, {}, semantics="async", deadline_s=None, envelope="one"
+        )
+        path = f"{host.url}/v1/invocations/{opened.id}/response"
+        assert (await call(client, "POST", path, *answer(world, "names", opened)))[0] == 200
+        for name in ("", "x" * 201, "a\x00b"):
+            sent = correction(world, "names", opened, name, 10)
+            status, said = await call(client, "POST", url, *sent)
+            assert (status, said["error"]["code"]) == (400, "invalid_request")
+            assert "correction.id: expected 1 to 200 visible" in said["error"]["message"]
+        for name, amount in (("x" * 199 + "1", 20), ("x" * 199 + "2", 30), ("x" * 199 + "1", 20)):
+            sent = correction(world, "names", opened, name, amount)
+            assert (await call(client, "POST", url, *sent))[0] == 200
+        cost = runtime.cost(opened.id)
+        assert cost is not None
+        assert cost.lines == (CostLine("discrete", 30),)
+        # An archived envelope takes none, and says so for good: the kit does not try again.
+        ledger.append(Draft("one", "envelope.archived", {"events": 4, "file": "", "reason": ""}))
+        status, said = await call(client, "POST", url, *correction(world, "names", opened, "z", 1))
+        assert (status, said["error"]["code"]) == (409, "closed")
+
+
+@pytest.mark.parametrize("field", ["emitted", "number"])
+@on_loop
+async def test_signals_of_no_time_and_no_number_are_refused(lite: World, field: str) -> None:
+    """8.4: what a source may not say is told it, not tried again for ever."""
+    with Ledger.open(lite.store) as ledger:
+        async with lite.hosting(ledger) as host, lite.client("timeless") as client:
+            source = lite.registration("timeless", "https://127.0.0.1:1", max_latency_ms=1_000)
+            host.runtime.registry.register(source)
+            said = {"emitted": 1, "number": 1, field: -(2**62) if field == "number" else 2**62}
+            body = msgspec.json.encode(
+                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST} | said
+            )
+            sequence = max(0, said["number"])
+            header = sign_body(lite.keyring("timeless"), "timeless/s", body, sequence=sequence)
+            sent = body, ((HEADER, header),)
+            status, told = await call(client, "POST", f"{host.url}/v1/signals", *sent)
+            assert status in (400, 403), told
+            if field == "emitted":
+                assert told["error"]["code"] == "invalid_request"
+
+
+@on_loop
+async def test_a_provider_does_not_flood_the_registry(lite: World) -> None:
+    """8.6: violations are flagged; how often the same provider repeats one is its own matter."""
+    with Ledger.open(lite.store) as ledger:
+        async with lite.hosting(ledger) as host, lite.client("flood") as client:
+            host.runtime.registry.register(lite.registration("flood", "https://127.0.0.1:1"))
+            for number in range(120):
+                path = f"{host.url}/v1/invocations/inv_{number}"
+                assert (await call(client, "GET", path))[0] == 404
+            assert len(flags(ledger)) == 100

@@ -1,0 +1,96 @@
+"""A provider that cannot start says why in a line, and does not wait for what cannot come."""
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from modelpact.identity import Authority
+from modelpact.ledger import Ledger
+from modelpact.wire import Client, WireError
+from tests.providers.processes.starting import providing
+from tests.providers.support import World, call, echo_provider, on_loop, until
+
+
+async def ended(world: World, url: str, folder: Path, **env: str) -> tuple[int, str]:
+    """Run the echo until it ends by itself; return its exit code and its last line."""
+    with providing(world, url, folder / "worked", **env) as process:
+        code = await asyncio.to_thread(process.wait, 60)
+    said = (folder / "worked.log").read_text()
+    assert "Traceback" not in said
+    return code, said.strip().splitlines()[-1]
+
+
+@on_loop
+async def test_what_an_operator_can_mend_is_told_in_a_line(
+    lite: World, lite_ledger: Ledger, tmp_path: Path
+) -> None:
+    other = Authority.init(tmp_path / "other")
+    async with lite.hosting(lite_ledger) as host:
+        port = str(host.server.port)
+        for env, told in (
+            ({"MODELPACT_RUNTIME": f"http://127.0.0.1:{port}"}, "expected https://HOST:PORT"),
+            ({"MODELPACT_PORT": "x"}, "MODELPACT_PORT: expected 0 to 65535"),
+            ({"MODELPACT_PORT": port}, "address already in use"),
+            ({"MODELPACT_IDENTITY": str(tmp_path / "none.pem")}, "cannot be read: No such file"),
+            ({"MODELPACT_IDENTITY": str(other.certificate)}, "holds no private key in PEM"),
+            ({"MODELPACT_AUTHORITIES": str(other.certificate)}, "trust its issuer"),
+            ({"MODELPACT_RUNTIME_PIN": f"sha256:{'0' * 64}"}, "compare the key with its owner's"),
+            ({"PROVIDER": "somebody"}, "403 identity_mismatch"),
+        ):
+            code, said = await ended(lite, host.url, tmp_path, **env)
+            assert code == 2, said
+            assert told in said
+
+
+@on_loop
+async def test_the_advice_fits_what_is_wrong_with_the_certificate(
+    lite: World, lite_ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a certificate that is not accepted it is told why, and what to do about that."""
+    lite.authority.issue("elsewhere", "runtime", ["elsewhere.example"])
+    lite.authority.issue("fallen", "runtime", ["127.0.0.1"])
+    for name, told in (
+        ("elsewhere", "reissue it with `--host 127.0.0.1`"),
+        ("fallen", "its owner shows a new one"),
+    ):
+        async with lite.hosting(lite_ledger, name=name) as host:
+            settings = lite.settings("echo", host.url)
+            if name == "fallen":
+                lite.authority.revoke("fallen")
+                settings = msgspec.structs.replace(settings, crl=lite.authority.crl)
+            async with Client(tls=settings.client_tls()) as client:
+                with pytest.raises(WireError, match=told) as caught:
+                    await call(client, "GET", f"{host.url}/v1/signals/x")
+            assert "trust its issuer" not in str(caught.value)
+
+
+@on_loop
+async def test_the_runtime_says_whom_it_refused(
+    lite: World, lite_ledger: Ledger, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """8.5: "MAY refuse a request whose authentication is invalid": and its operator learns why."""
+    strangers = World(tmp_path, Authority.init(tmp_path / "strangers"), lite.store)
+    async with lite.hosting(lite_ledger) as host:
+        caplog.clear()
+        with socket.create_connection(("127.0.0.1", host.server.port)) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await until(lambda: "HTTP_REQUEST" in caplog.text)
+        settings = msgspec.structs.replace(
+            strangers.settings("echo", host.url), authorities=lite.authority.certificate
+        )
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            trying = asyncio.create_task(_run(settings))
+            await until(lambda: "a client got no connection: " in caplog.text)
+            await until(lambda: "may have refused this certificate" in caplog.text)
+            trying.cancel()
+            await asyncio.gather(trying, return_exceptions=True)
+
+
+async def _run(settings: object) -> None:
+    async with echo_provider().running(settings):  # type: ignore[arg-type]
+        pass
