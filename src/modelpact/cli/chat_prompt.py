@@ -23,7 +23,7 @@ from modelpact.cli.chat_commands import COMMANDS, Chat
 from modelpact.cli.chat_told import fit_words
 from modelpact.cli.render import clip, colours
 from modelpact.sessions import list_machines, offers
-from modelpact.sessions.offers import reachable
+from modelpact.sessions.offers import leads_to, reachable
 from modelpact.vocabulary.errors import ModelpactError
 
 _COLOURS: Final = {"green": "ansigreen", "yellow": "ansiyellow", "red": "ansired"}
@@ -149,6 +149,8 @@ class ChatCompleter(Completer):
     def _models(self, start: str) -> Iterator[Completion]:
         for one in offers(self._chat.session, self._chat.models, start):
             mark, words, colour = fit_words(one.verdict)
+            if not leads_to(self._chat.models, one.target.partition("/")[0]):
+                words += "; no key or address here"
             yield Completion(
                 one.target,
                 start_position=-len(start),

@@ -153,7 +153,7 @@ def failed(error: ModelpactError) -> Told:
     said = " ".join(visible(str(error)).split())
     code = str(getattr(error, "code", "") or getattr(error.__cause__, "code", ""))
     hint = _hint(error)
-    line = f"{paint('✗', 'red')} {clip(said, 600)}" + (f"; {hint}" if hint else "")
+    line = f"{paint('✗', 'red')} {clip(said.rstrip('.'), 600)}" + (f"; {hint}" if hint else "")
     if isinstance(error, CapabilityMissing):
         line += paint(f" [{code}]", "dim")
     data: dict[str, Any] = {"code": code, "message": said, "hint": hint}
@@ -175,8 +175,6 @@ def _hint(error: ModelpactError) -> str:
         wait = getattr(error.__cause__, "retry_after", None)
         when = f"in {wait:g} s" if wait else "in a while"
         return f"send it again {when}, or go elsewhere with /model"
-    if status in (401, 403):
-        return "put the right key where it was found, or go elsewhere with /model"
     if status is None or status >= 500:
         return "send it again, or go elsewhere with /provider"
     return ""
