@@ -15,10 +15,10 @@ from modelpact.ledger.report import TableReport, VerifyReport
 _COLOURS = {"failed": "red", "flagged": "red", "cancelled": "yellow", "rejected": "yellow"}
 
 
-def visible(text: str) -> str:
-    """Return a text with nothing in it that a terminal would obey."""
+def visible(text: str, keep: str = "\n") -> str:
+    """Return a text with nothing in it that a terminal would obey, but for what is to be kept."""
     return "".join(
-        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode()
         for one in text
     )
 
@@ -67,15 +67,22 @@ def print_event(event: Event) -> None:
 
 def print_why(events: list[Event]) -> None:
     """Print an event and what caused it, back to the origin."""
+    click.echo("\n".join(why_lines(events)))
+
+
+def why_lines(events: list[Event]) -> list[str]:
+    """Return an event and what caused it, back to the origin, a line each."""
+    lines = []
     for depth, event in enumerate(events):
         arrow = "" if depth == 0 else "   " * (depth - 1) + "└─ because of "
-        click.echo(arrow + "  ".join(event_row(event)[1:]))
+        lines.append(arrow + "  ".join(event_row(event)[1:]))
     missing = events[-1].cause
     if missing is not None:
         said = (
             "is not in this ledger" if all(missing != one.id for one in events) else "comes again"
         )
-        click.echo(paint(f"{one_line(missing)}, which caused that, {said}.", "yellow"))
+        lines.append(paint(f"{one_line(missing)}, which caused that, {said}.", "yellow"))
+    return lines
 
 
 def print_envelopes(envelopes: list[Envelope]) -> None:

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "diff": "What changes on a switch from one model to another.",
     "check": "Negotiate every workload of a modelpact.toml.",
     "probe": "Find out for real what a model does, and keep the evidence.",
+    "chat": "Talk to models; every switch is negotiated first, and can be refused.",
     "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
     "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
     "gate": "Decide on one dispatch of an OpenWOP node; JSON in and out.",

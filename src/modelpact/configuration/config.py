@@ -86,6 +86,21 @@ class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where OpenTelemetry data goes: the address of an OTLP collector."""
 
 
+class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stage of a state machine, and what it needs of the model."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+
+
+class MachineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A state machine that sessions may attach: its contract, its stages, what they need."""
+
+    contract: str = "^1.0"
+    needs: tuple[str, ...] = ()
+    stages: tuple[StageSettings, ...] = ()
+
+
 FallbackOn = Literal["capability", "outage", "429", "5xx"]
 
 
@@ -117,6 +132,7 @@ class Configuration(msgspec.Struct, frozen=True):
     contract: ContractSettings = ContractSettings()
     host: HostSettings = HostSettings()
     gateway: GatewaySettings = GatewaySettings()
+    machines: dict[str, MachineSettings] = {}
 
     def catalog(self, base: Catalog | None = None) -> Catalog:
         """Return the catalog with this configuration's providers and models over it."""

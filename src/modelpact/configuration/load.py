@@ -17,6 +17,7 @@ from modelpact.configuration.config import (
     FallbackOn,
     GatewaySettings,
     HostSettings,
+    MachineSettings,
     ProfileSettings,
     ProviderSettings,
     SecretRef,
@@ -40,6 +41,7 @@ SECTIONS: Final = (
     "contract",
     "host",
     "gateway",
+    "machines",
 )
 WORKLOAD_FIELDS: Final = ("model", "needs", "fallback", "fallback_on", "policy")
 NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
@@ -140,6 +142,9 @@ class _Reader:
             names = (*self.providers, *self.catalog.providers.names)
             if gateway.provider not in self.providers:
                 self.wrong(["gateway", "provider"], _no_such("provider", gateway.provider, names))
+        machines = {
+            name: self.machine(name, entry) for name, entry in self.table(content, "machines")
+        }
         return Configuration(
             path,
             store,
@@ -151,6 +156,7 @@ class _Reader:
             contract,
             host,
             gateway,
+            machines,
         )
 
     def host(self, content: Mapping[str, Any]) -> HostSettings:
@@ -320,6 +326,15 @@ class _Reader:
             known = ", ".join(get_args(FallbackOn))
             self.wrong([*place, "fallback_on"], f"expected a list of some of {known}")
             return ("capability",)
+
+    def machine(self, name: str, entry: Mapping[str, Any]) -> MachineSettings:
+        """Read a state machine; which contract it is for is looked at when it is attached."""
+        place = ["machines", name]
+        found = self.fields(place, entry, MachineSettings)
+        self.needs([*place, "needs"], list(found.needs), name)
+        for stage in found.stages:
+            self.needs([*place, "stages", "needs"], list(stage.needs), stage.name)
+        return found
 
     def needs(self, place: list[str], listed: Any, name: str) -> Needs | None:
         if not isinstance(listed, list):

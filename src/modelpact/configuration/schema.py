@@ -35,6 +35,7 @@ def configuration_schema() -> dict[str, Any]:
                 ),
                 "host": _host(),
                 "gateway": _gateway(),
+                "machines": {"type": "object", "additionalProperties": _machine()},
             }
         ),
     }
@@ -89,6 +90,12 @@ def _host() -> dict[str, Any]:
     flags = {key: {"type": "boolean"} for key in ("gating", "substitution", "redact_fallback")}
     packs = {"type": "array", "items": _TEXT}
     return _closed({"name": _TEXT, "model": _TARGET, "packs": packs, **flags, "token": _secret()})
+
+
+def _machine() -> dict[str, Any]:
+    needs = {"type": "array", "items": _TEXT}
+    stage = _closed({"name": _TEXT, "needs": needs}, "name")
+    return _closed({"contract": _TEXT, "needs": needs, "stages": {"type": "array", "items": stage}})
 
 
 def _profile() -> dict[str, Any]:

@@ -31,26 +31,40 @@ class CostTotal(msgspec.Struct, frozen=True):
 
 
 def cost_totals(
-    reader: Reader, by: By, *, since: int | None = None, until: int | None = None
+    reader: Reader,
+    by: By,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    envelope: str | None = None,
 ) -> list[CostTotal]:
-    """Return totals, the dearest first; each correction counts once, when its work was done."""
+    """Return totals, the dearest first; each correction counts once, when its work was done.
+
+    `envelope` narrows them to the work of one envelope.
+    """
     start, end = since or 0, until if until is not None else 2**62
     first = min(-(-start // HOUR) * HOUR, end)
     last = max(end // HOUR * HOUR, first)
     found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-    for table, column, low, high in (
-        ("cost_hours", "hour", first, last),
-        ("costs", "time", start, first),
-        ("costs", "time", last, end),
-    ):
+    spans = (
+        (("costs", "time", start, end),)  # the sums of the hours know no envelopes
+        if envelope is not None
+        else (
+            ("cost_hours", "hour", first, last),
+            ("costs", "time", start, first),
+            ("costs", "time", last, end),
+        )
+    )
+    within = "" if envelope is None else "envelope = ? AND "
+    for table, column, low, high in spans:
         if low >= high:
             continue
         rows = reader.read(
             f"SELECT a.{BYS[BYS.index(by)]}, c.* FROM (SELECT attribution, currency, estimate, "
-            f"{SUMS} FROM {table} WHERE {column} >= ? AND {column} < ? "
+            f"{SUMS} FROM {table} WHERE {within}{column} >= ? AND {column} < ? "
             "GROUP BY attribution, currency, estimate) c "
             "JOIN attributions a ON a.id = c.attribution",
-            (low, high),
+            (low, high) if envelope is None else (envelope, low, high),
         )
         for name, _, currency, estimate, *halves in rows:
             if type(name) is not str or type(currency) is not str:

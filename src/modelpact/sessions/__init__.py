@@ -22,9 +22,11 @@ from modelpact.sessions.extensions import (
     Stage,
     StateMachine,
 )
+from modelpact.sessions.machines import find_machine, list_machines
+from modelpact.sessions.offers import Offer, at_hand, first_model, offers
 from modelpact.sessions.required import required_set
 from modelpact.sessions.session import Session, Switched
-from modelpact.sessions.state import Listed, list_sessions
+from modelpact.sessions.state import Listed, Said, list_sessions
 from modelpact.sessions.turn import Turn
 from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
 
@@ -36,7 +38,9 @@ __all__ = [
     "Hook",
     "Listed",
     "LoadError",
+    "Offer",
     "ParamsRefused",
+    "Said",
     "SecurityMode",
     "Session",
     "SessionBusy",
@@ -51,6 +55,11 @@ __all__ = [
     "Turn",
     "UnknownSession",
     "VersionRange",
+    "at_hand",
+    "find_machine",
+    "first_model",
+    "list_machines",
     "list_sessions",
+    "offers",
     "required_set",
 ]

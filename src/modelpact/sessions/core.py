@@ -27,6 +27,7 @@ from modelpact.sessions.recording import (
     required_payload,
 )
 from modelpact.sessions.state import Standing, State
+from modelpact.vocabulary.errors import ModelpactError
 
 T = TypeVar("T")
 
@@ -85,8 +86,14 @@ class Core:
         before = self.standing.state
         previous = before.target or None
         moved = proposed.target != before.target or trigger in ("/model", "/provider")
-        self.knowledge.describe(proposed.target, anew=moved)
+        unreachable: ModelpactError | None = None
+        try:
+            self.knowledge.describe(proposed.target, anew=moved)
+        except ModelpactError as error:
+            unreachable = error
         judged = self.knowledge.judge(needs, proposed.target, proposed.policy)
+        if unreachable is not None and judged.verdict.ok:
+            raise unreachable  # of a model that does not fit no key is worth looking for
         diagnostic = diagnose(
             judged.verdict,
             previous=previous,

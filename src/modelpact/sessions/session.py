@@ -13,7 +13,7 @@ from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.need import Needs
+from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.parameters import effective_params, params_affected
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
 from modelpact.sessions import state as rows
@@ -33,11 +33,11 @@ from modelpact.sessions.extensions import (
 from modelpact.sessions.loop import await_call, call, follow
 from modelpact.sessions.params import check_params
 from modelpact.sessions.recording import told
-from modelpact.sessions.state import History, Standing, State
+from modelpact.sessions.state import History, Said, Standing, State
 from modelpact.sessions.turn import Asking, Turn
 from modelpact.vocabulary.errors import InputError, brief
 
-Said = str | Message | Iterable[str | Message]
+Sent = str | Message | Iterable[str | Message]
 T = TypeVar("T")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -76,9 +76,13 @@ class Session:
         hooks: Iterable[Hook] = (),
         security: SecurityMode = SecurityMode(),  # noqa: B008
         policy: Policy = Policy(),  # noqa: B008
+        needs: Needs | Iterable[Need | str] | str = (),
         id: str | None = None,
     ) -> "Session":
-        """Start a session on a model that meets its required set, or raise `SwitchRejected`."""
+        """Start a session on a model that meets its required set, or raise `SwitchRejected`.
+
+        `needs` are required whatever is attached, for as long as the session lives.
+        """
         if not isinstance(policy, Policy):
             raise InputError(f"policy is a Policy, not {brief(policy)}")
         state = State(
@@ -92,6 +96,7 @@ class Session:
             load_all(Hook, hooks),
             read(SecurityMode, security),
             policy,
+            tuple(needs if isinstance(needs, Needs) else Needs(needs)),
         )
         return cls._begin(target, state, ledger, models, id)
 
@@ -157,6 +162,12 @@ class Session:
         return {name: dict(held) for name, held in self._core.standing.state.layers.items()}
 
     @property
+    def params_affected(self) -> tuple[ParamAffected, ...]:
+        """The parameters that do not apply on the model in use."""
+        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
+        return params_affected(self._core.standing.state.layers, resolution)
+
+    @property
     def machine(self) -> StateMachine | None:
         """The attached state machine."""
         return self._core.standing.state.machine
@@ -195,6 +206,11 @@ class Session:
     def unanswered(self) -> tuple[Message, ...]:
         """Messages that got no answer: the call failed, or the process ended. Kept, not sent."""
         return self._history.unanswered
+
+    @property
+    def transcript(self) -> tuple[Said, ...]:
+        """Everything that was said, in order, unanswered messages in their places."""
+        return rows.load_transcript(self._core.ledger, self.id)
 
     def switch_model(self, target: str) -> Switched:
         """Switch to `provider/model`, or to a model of the provider in use (`/model`)."""
@@ -293,8 +309,7 @@ class Session:
     ) -> tuple[ParamAffected, ...]:
         layers = {**state.layers, "/params": held}
         self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
-        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
-        return params_affected(layers, resolution)
+        return self.params_affected
 
     def fit(self, target: str) -> Verdict:
         """Say how a model would fit; nothing is asked, changed or recorded."""
@@ -336,15 +351,15 @@ class Session:
                 wanted, child, self._core.ledger, self._core.models, id, self._core
             )
 
-    def send(self, said: Said) -> Turn:
+    def send(self, said: Sent) -> Turn:
         """Ask the model and wait for its answer, with or without a running loop in this thread."""
         return call(self._whole(_messages(said)))
 
-    async def asend(self, said: Said) -> Turn:
+    async def asend(self, said: Sent) -> Turn:
         """Ask the model and await its answer."""
         return await await_call(self._whole(_messages(said)))
 
-    async def stream(self, said: Said) -> AsyncGenerator[StreamEvent | Turn, None]:
+    async def stream(self, said: Sent) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Ask the model and yield its answer as it comes; the last thing is the turn."""
         async with aclosing(follow(self._turn(_messages(said), streaming=True))) as pieces:
             async for piece in pieces:
@@ -393,7 +408,7 @@ class Session:
         self.close()
 
 
-def _messages(said: Said) -> tuple[Message, ...]:
+def _messages(said: Sent) -> tuple[Message, ...]:
     """Return messages, checked: the last one is the user's or a tool's."""
     listed = [said] if isinstance(said, (str, Message)) else said
     if isinstance(listed, (bytes, Mapping)) or not isinstance(listed, Iterable):

@@ -26,7 +26,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     security: SecurityMode = SecurityMode()
     policy: Policy = Policy()
     inherited: tuple[Need, ...] = ()
-    """What the parent of a subagent required when it was spawned."""
+    """What was required from the start: by whoever opened the session, or by its parent."""
     parent: str = ""
     choices: dict[str, str] = {}
     """The model that was last used at each provider."""
@@ -61,6 +61,14 @@ class History(msgspec.Struct, frozen=True):
     unanswered: tuple[Message, ...] = ()
     rows: int = 0
     turns: int = 0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A message of a session: in which turn it was said, and whether that turn has its answer."""
+
+    turn: int
+    answered: bool
+    message: Message
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -118,16 +126,23 @@ def load(reader: Reader, session: str) -> Standing:
 
 def load_history(reader: Reader, session: str) -> History:
     """Return what was said in a session."""
+    said = load_transcript(reader, session)
+    return History(
+        tuple(one.message for one in said if one.answered),
+        tuple(one.message for one in said if not one.answered),
+        len(said),
+        max((one.turn for one in said), default=0),
+    )
+
+
+def load_transcript(reader: Reader, session: str) -> tuple[Said, ...]:
+    """Return everything that was said in a session, in order."""
     rows = reader.read(
         "SELECT turn, answered, message FROM session_messages WHERE session = ? ORDER BY number",
         (session,),
     )
-    said = [(answered, _MESSAGE.decode(message)) for _, answered, message in rows]
-    return History(
-        tuple(message for answered, message in said if answered),
-        tuple(message for answered, message in said if not answered),
-        len(rows),
-        max((row[0] for row in rows), default=0),
+    return tuple(
+        Said(turn, bool(answered), _MESSAGE.decode(message)) for turn, answered, message in rows
     )
 
 

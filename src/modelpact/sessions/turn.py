@@ -122,7 +122,10 @@ class Asking:
                 response = await port.complete(request)
             assert response is not None  # a stream without its end is raised as a failed call
         except CallFailed as error:
-            raise await self._failed(error, begun) from error
+            raised = await self._failed(error, begun)
+            if raised is error:
+                raise  # with the provider's own error as its cause
+            raise raised from error
         except ModelpactError as error:
             await self._keep_failure(error, begun)
             raise

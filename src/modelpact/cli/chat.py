@@ -1,0 +1,217 @@
+"""`modelpact chat`: a session in the terminal, or one that is piped."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import FrameType
+
+import click
+import msgspec
+
+from modelpact.cli import chat_tables as tables
+from modelpact.cli.chat_answer import People, Programs, Show
+from modelpact.cli.chat_commands import Chat, session_data
+from modelpact.cli.chat_opening import Opener
+from modelpact.cli.chat_told import Told, failed, refused
+from modelpact.cli.common import (
+    complete_needs,
+    complete_target,
+    config_option,
+    read_needs,
+)
+from modelpact.cli.render import paint
+from modelpact.cli.stores import open_ledger, open_reader, store_option
+from modelpact.configuration import load_configuration
+from modelpact.conversation.message import Message
+from modelpact.needs.need import Needs
+from modelpact.sessions import SwitchRejected, Turn, list_sessions
+from modelpact.vocabulary.errors import ModelpactError
+
+NextLine = Callable[[], Awaitable[str | None]]
+_STOPPED = Told(
+    "stopped",
+    "■ Stopped. The message is kept as unfinished, and not sent along with the next one.",
+)
+
+
+@click.command("chat", short_help="Talk to models; every switch is negotiated first.")
+@click.option(
+    "--model",
+    metavar="PROVIDER/MODEL",
+    help="The model to begin with; by default the first of modelpact.toml that can be called, "
+    "else mock/demo.",
+    shell_complete=complete_target,
+)
+@click.option(
+    "--need",
+    "needs",
+    multiple=True,
+    metavar="NEEDS",
+    help='What every model must have: "tools,context>=200k".',
+    shell_complete=complete_needs,
+)
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="[ID]",
+    help="Take a session up again; by default the one that was used last.",
+)
+@click.option("--list", "listing", is_flag=True, help="List the sessions, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each turn or event.")
+@store_option
+@config_option
+def command(
+    model: str | None,
+    needs: Sequence[str],
+    resume: str | None,
+    listing: bool,
+    as_json: bool,
+    store: str | None,
+    config_path: Path | None,
+) -> None:
+    """Talk to a model in a session that is saved as it goes.
+
+    /help lists the commands. Without a terminal, lines are read from standard input; the exit code
+    is then 0 when all of them were carried out, and 2 when one was not.
+    """
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    show: Show = Programs() if as_json else People(at_terminal=at_terminal)
+    if listing:
+        with open_reader(store, config_path) as reader:
+            show.told(tables.sessions(list_sessions(reader)))
+        return
+    if resume is not None and needs:
+        raise click.UsageError("--need is for a new session: a resumed one has the needs it had.")
+    with open_ledger(store, config_path) as ledger:
+        opener = Opener(ledger, load_configuration(config_path), _yours(read_needs(needs)))
+        try:
+            opened = opener.open(model) if resume is None else opener.resume(resume)
+        except SwitchRejected as rejected:
+            show.told(refused(rejected))
+            raise SystemExit(2) from None
+        chat = Chat(opener, opened)
+        try:
+            code = asyncio.run(_run(chat, show, model, resume is not None, at_terminal))
+        finally:
+            chat.session.close()
+    raise SystemExit(code)
+
+
+def _yours(needs: Needs) -> Needs:
+    return Needs(msgspec.structs.replace(one, required_by=("you",)) for one in needs)
+
+
+async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_terminal: bool) -> int:
+    if at_terminal or isinstance(show, Programs):
+        show.told(_greeting(chat, resumed=resumed))
+    done = True
+    if model is not None and resumed:
+        done = _tell(show, chat.command(f"/model {model}"))
+    if at_terminal:
+        from modelpact.cli.chat_prompt import Prompt, quiet_keyboard  # the one who needs it pays
+
+        with _interrupts() as stopping:
+            await _talk(chat, show, Prompt(chat).line, stopping, quiet_keyboard)
+        click.echo(paint(f"Saved. Go on with: modelpact chat --resume {chat.session.id}", "dim"))
+        return 0
+    done &= await _talk(chat, show, _piped, Stopping(), contextlib.nullcontext)
+    return 0 if done else 2
+
+
+def _greeting(chat: Chat, *, resumed: bool) -> Told:
+    session = chat.session
+    words = "Resumed session" if resumed else "Session"
+    lines = [f"{words} {session.id} on {paint(session.target, 'cyan')}. /help lists the commands."]
+    if resumed and session.messages:
+        lines.append(tables.history(session).text)
+    left = len(session.unanswered)
+    if left:
+        what = "One message has" if left == 1 else f"{left} messages have"
+        lines.append(paint(f"{what} no answer: kept, and not sent again by itself.", "yellow"))
+    return Told("session", "\n".join(lines), session_data(session, resumed=resumed))
+
+
+class Stopping:
+    """The answer that is under way, if one is, so that it can be stopped."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Stop the answer; without one there is nothing to stop."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Stopping]:
+    """Let Ctrl-C stop the answer that is under way, and never the program."""
+    stopping, loop = Stopping(), asyncio.get_running_loop()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        loop.call_soon_threadsafe(stopping.stop)
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield stopping
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def _piped() -> str | None:
+    line = await asyncio.to_thread(sys.stdin.readline)
+    return line.rstrip("\r\n") if line else None
+
+
+async def _talk(
+    chat: Chat,
+    show: Show,
+    next_line: NextLine,
+    stopping: Stopping,
+    quietly: Callable[[], contextlib.AbstractContextManager[None]],
+) -> bool:
+    """Take lines until there are no more; return whether every one of them was carried out."""
+    done = True
+    while not chat.leaving and (line := await next_line()) is not None:
+        if not line.strip():
+            continue
+        if line.startswith("/") and not line.startswith("//"):
+            done &= _tell(show, chat.command(line))
+            continue
+        message = chat.message(line.removeprefix("/") if line.startswith("//") else line)
+        if message is None:
+            continue
+        with quietly():
+            stopping.task = asyncio.create_task(_answer(chat, show, message))
+            try:
+                await stopping.task
+            except ModelpactError as error:
+                done &= _tell(show, failed(error))
+            except asyncio.CancelledError:
+                if not stopping.task.cancelled():
+                    raise
+                _tell(show, _STOPPED)
+            finally:
+                stopping.task = None
+    return done
+
+
+def _tell(show: Show, told: Told) -> bool:
+    show.told(told)
+    return not told.failed
+
+
+async def _answer(chat: Chat, show: Show, message: Message) -> None:
+    show.begin()
+    async with aclosing(chat.session.stream(message)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Turn):
+                show.turn(chat.session, piece)
+            else:
+                show.event(piece)

@@ -1,0 +1,71 @@
+"""How a chat's session is opened or taken up again."""
+
+import secrets
+
+import msgspec
+
+from modelpact.configuration import Configuration
+from modelpact.dispatch.models import Models
+from modelpact.ledger.ledger import Ledger
+from modelpact.needs.need import Needs
+from modelpact.providers.profiles import profile_in_force
+from modelpact.providers.runtime import Runtime
+from modelpact.sessions import Session, first_model, list_sessions
+from modelpact.sessions.loop import call
+from modelpact.vocabulary.errors import InputError
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A session, and the models that it calls."""
+
+    session: Session
+    models: Models
+
+
+class Opener:
+    """Opens sessions on one ledger, under one configuration and the same needs."""
+
+    def __init__(self, ledger: Ledger, configuration: Configuration, needs: Needs) -> None:
+        self.ledger = ledger
+        self.configuration = configuration
+        self.needs = needs
+
+    def open(self, target: str | None = None) -> Opened:
+        """Open a new session, by default on the first model that can be called."""
+        name = secrets.token_hex(4)
+        models = self._models(name)
+        session = Session.open(
+            target or first_model(models),
+            ledger=self.ledger,
+            models=models,
+            policy=self.configuration.policy,
+            needs=self.needs,
+            id=name,
+        )
+        return Opened(session, models)
+
+    def resume(self, name: str) -> Opened:
+        """Take a session up again, by default the one that was used last.
+
+        A call that was under way when its process was killed is recorded as interrupted.
+        """
+        name = name or self._last()
+        models = self._models(name)
+        session = Session.resume(name, ledger=self.ledger, models=models)
+        call(models.runtime.recover())
+        return Opened(session, models)
+
+    def _last(self) -> str:
+        for one in list_sessions(self.ledger):
+            if not one.parent:
+                return one.id
+        raise InputError("there is no session to resume yet: leave --resume out to begin one")
+
+    def _models(self, session: str) -> Models:
+        runtime = Runtime(
+            self.ledger,
+            name=f"chat/{session}",
+            profile=profile_in_force(self.configuration),
+            plain_http=frozenset(self.configuration.contract.plain_http),
+        )
+        return Models(runtime, configuration=self.configuration)

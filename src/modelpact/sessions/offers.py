@@ -1,0 +1,99 @@
+"""Offers: models that a session could switch to, each with how it would fit."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from modelpact.dispatch.models import Models
+from modelpact.negotiation.verdict import Verdict
+from modelpact.sessions.session import Session
+from modelpact.vocabulary.errors import ModelpactError
+
+DEMO: Final = "mock/demo"
+"""The model that is there without a key, a server or a configuration."""
+
+_LOOKED_AT: Final = 300
+_RANKS: Final = {"yes": 0, "labelled": 1, "no": 2}
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A model, and the verdict on it."""
+
+    target: str
+    verdict: Verdict
+
+
+def reachable(models: Models) -> tuple[str, ...]:
+    """Return the providers that can be called: configured ones, those with a key, the mock."""
+    cloud = [one.id for one in models.catalog.providers.listed if one.kind == "cloud"]
+    named = dict.fromkeys((*models.configuration.providers, *models.ports, *cloud, "mock"))
+    return tuple(name for name in named if leads_to(models, name))
+
+
+def leads_to(models: Models, provider: str) -> bool:
+    """Tell whether there is a way to a provider; nothing is sent."""
+    try:
+        models.port(provider)
+    except ModelpactError:
+        return False
+    return True
+
+
+def first_model(models: Models) -> str:
+    """Return the model to begin with: the first that is configured and can be called, or a mock."""
+    return next(_named(models), DEMO)
+
+
+def at_hand(session: Session, models: Models) -> list[Offer]:
+    """Return the models that are named here and can be called, those that fit first."""
+    return _judged(session, dict.fromkeys((*_named(models), DEMO, session.target)))
+
+
+def offers(session: Session, models: Models, text: str, limit: int = 40) -> list[Offer]:
+    """Return models whose name begins with a text or has it inside, those that fit first.
+
+    With a provider before a slash they are that provider's, whether it can be called or not; else
+    they are those of the providers that can be called.
+    """
+    wanted = text.strip().lower()
+    provider, slash, start = wanted.partition("/")
+    if slash and models.knows(provider):
+        names: Iterable[str] = _models_of(models, provider)
+    elif wanted:
+        start = wanted
+        names = (one for name in reachable(models) for one in _models_of(models, name))
+    else:
+        return at_hand(session, models)[:limit]
+    names = list(dict.fromkeys(names))
+    begun = [one for one in names if one.lower().partition("/")[2].startswith(start)]
+    inside = [one for one in names if start in one.lower() and one not in set(begun)]
+    return _judged(session, (begun + inside)[:_LOOKED_AT])[:limit]
+
+
+def _named(models: Models) -> Iterator[str]:
+    """Yield the targets that the configuration names, of providers that can be called."""
+    configuration = models.configuration
+    named = [one.model for one in configuration.workloads.values()]
+    named += [one.fallback for one in configuration.workloads.values() if one.fallback]
+    named += [f"{provider}/{model}" for provider, model in configuration.models]
+    for target in named:
+        if leads_to(models, target.partition("/")[0]):
+            yield target
+
+
+def _models_of(models: Models, provider: str) -> Iterator[str]:
+    for whose, model in models.configuration.models:
+        if whose == provider:
+            yield f"{provider}/{model}"
+    if provider == "mock":
+        yield DEMO
+    known = models.catalog.find_provider(provider)
+    if known is not None:
+        for name in models.catalog.models.names(known.id):
+            yield f"{provider}/{name}"
+
+
+def _judged(session: Session, targets: Iterable[str]) -> list[Offer]:
+    found = [Offer(one, session.fit(one)) for one in targets]
+    return sorted(found, key=lambda one: _RANKS[one.verdict.answer])

@@ -1,0 +1,249 @@
+"""`modelpact chat` on a real pseudo-terminal, against the mock and fakes on real sockets."""
+
+import stat
+from pathlib import Path
+
+import modelpact as mp
+from modelpact.configuration import Configuration
+from modelpact.ledger.reader import Reader
+from modelpact.sessions.machines import find_machine
+from modelpact.sessions.required import required_set
+from tests.cli.terminal import Terminal
+from tests.fakes.anthropic import FakeAnthropic
+from tests.fakes.openai import FakeOpenAI
+from tests.fakes.openai_rules import MODELS, Model
+from tests.fakes.replies import Call, Fail, Reply, hang
+from tests.fakes.serving import FakeServer
+
+SMALL = '[models."mock/small"]\ntool_calling = false\ncontext_window = 8192\n'
+REFUSED = "openai/gpt-4o-2024-05-13"
+
+
+def configure(folder: Path, more: str = "", **fakes: FakeServer) -> None:
+    providers = (
+        f'[providers.{name}]\nbase_url = "{one.base_url}"\n' for name, one in fakes.items()
+    )
+    (folder / "modelpact.toml").write_text("\n".join([more, *providers]))
+
+
+def events(folder: Path) -> list[str]:
+    with Reader.open_to_read(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
+        return [one.type for one in reader.latest(1_000)]
+
+
+def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path) -> None:
+    """Issue 6: "a person can switch models in `modelpact chat`, be refused, read why, take the
+    suggestion and go on"."""
+    needs = required_set(find_machine("review", Configuration()))
+    found = mp.suggest(needs, avoid=REFUSED)
+    assert found is not None
+    suggested = found.target.removeprefix("openai/")
+    models = [*MODELS, Model(suggested)]
+    with (
+        FakeOpenAI(models=models).in_thread() as openai,
+        FakeAnthropic().in_thread() as anthropic,
+    ):
+        configure(tmp_path, openai=openai, anthropic=anthropic)
+        with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
+            terminal.enter("Hello")
+            terminal.expect("You said: Hello")
+            terminal.enter("/sm attach review")
+            terminal.expect("review is attached")
+            terminal.enter(f"/model {REFUSED}")
+            terminal.expect(f"{REFUSED} is refused: it does not meet 1 need.")
+            terminal.expect_match(
+                r"structured-output +is not supported +required by \S*review/judge"
+            )
+            terminal.expect("Still on openai/gpt-4o; nothing has changed.")
+            terminal.expect(f"Suggestion: openai/{suggested} meets every need that is hard.")
+            terminal.enter("/model")
+            terminal.expect(f"openai/gpt-4o ❯ /model openai/{suggested}")
+            assert "session.switched" not in events(tmp_path)
+            terminal.type("\r")
+            terminal.expect(f"Now on openai/{suggested} (before: openai/gpt-4o).")
+            terminal.enter("Still there?")
+            terminal.expect("You said: Still there?")
+            terminal.enter("/model anthropic/claude-opus-4-5")
+            terminal.expect("Now on anthropic/claude-opus-4-5")
+            terminal.enter("And you?")
+            terminal.expect("You said: And you?")
+            terminal.enter("/cost")
+            terminal.expect_match(r"claude-opus-4-5 +1 +\$0\.\d+")
+            terminal.enter("/audit why")
+            terminal.expect("└─ because of session/")
+            terminal.enter("/quit")
+            assert terminal.ended() == 0
+    assert [one["model"] for one in openai.bodies] == ["gpt-4o", suggested]
+    (last,) = anthropic.bodies
+    assert [one["role"] for one in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
+
+
+def test_the_mock_works_at_once(tmp_path: Path) -> None:
+    """Issue 6: "Works at once with the bundled `mock` provider"."""
+    with Terminal("chat", cwd=tmp_path) as terminal:
+        terminal.enter("Hello")
+        terminal.expect("You said: Hello")
+        terminal.enter("/sm attach review")
+        terminal.expect("review is attached")
+        terminal.enter("/needs")
+        terminal.expect_match(r"✓ +structured-output\S* +native +state-machine:review/judge")
+        terminal.enter("/sm detach")
+        terminal.expect("Detached")
+        terminal.enter("/needs")
+        terminal.expect("Nothing is required of mock/demo")
+        terminal.at_prompt()
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+        terminal.expect("modelpact chat --resume ")
+
+
+def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
+    """Issue 6: "completion of model names with their fit beside them"."""
+    configure(tmp_path, SMALL)
+    with Terminal("chat", "--model", "mock/demo", "--need", "tools", cwd=tmp_path) as terminal:
+        terminal.at_prompt()
+        terminal.type("/mo")
+        terminal.expect("switch models, negotiated first")
+        terminal.type("del ")
+        terminal.expect_match(r"✓ mock/demo +fits")
+        terminal.expect_match(r"✗ mock/small +tool-calling is missing")
+        terminal.type("openai/gpt-4o-mi")
+        terminal.expect_match(r"✓ openai/gpt-4o-mini +fits; no key")
+        terminal.type("\x15/sm attach r")
+        terminal.expect_match(r"\n +review\b")
+        terminal.type("\x15/params temp")
+        terminal.expect("temperature=")
+
+
+def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
+    """Issue 6: "Ctrl-C that stops an answer and not the program"."""
+    with FakeOpenAI([Reply(text="A long story that", fault=hang(3)), "Well."]).in_thread() as fake:
+        configure(tmp_path, openai=fake)
+        with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
+            terminal.enter("Tell me a story")
+            terminal.expect("A long")
+            terminal.type("typed ahead")
+            terminal.type("\x03")
+            terminal.expect("Stopped. The message is kept as unfinished")
+            terminal.expect("openai/gpt-4o ❯")
+            assert fake.gone == 1
+            assert "capability.cancelled" in events(tmp_path)
+            terminal.type("\x15")
+            terminal.enter("/history")
+            terminal.expect("you  Tell me a story  (unfinished: it got no answer)")
+            terminal.enter("Now?")
+            terminal.expect("Well.")
+            terminal.at_prompt()
+            terminal.type("half a line\x03")
+            terminal.at_prompt()
+            terminal.type("\x03")
+            terminal.expect("Ctrl-C again, or Ctrl-D, leaves.")
+            terminal.at_prompt()
+            terminal.type("\x03")
+            assert terminal.ended() == 0
+    assert [one["content"] for one in fake.bodies[-1]["messages"]] == ["Now?"]
+
+
+def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
+    """Issue 6: "sessions saved and resumed (`--resume`), crash-safe"."""
+    script = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
+    with FakeOpenAI(script).in_thread() as fake:
+        configure(tmp_path, openai=fake)
+        with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
+            terminal.enter("One")
+            terminal.expect("First.")
+            terminal.enter("/params temperature=0.5")
+            terminal.expect("temperature  0.5")
+            terminal.enter("Two")
+            terminal.expect("A long")
+            terminal.kill()
+        with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
+            terminal.expect("Resumed session")
+            terminal.expect("One message has no answer")
+            terminal.expect("you  Two  (unfinished: it got no answer)")
+            terminal.enter("Three")
+            terminal.expect("Third.")
+            terminal.enter("/params")
+            terminal.expect("temperature  0.5")
+            terminal.enter("/quit")
+            assert terminal.ended() == 0
+    last = fake.bodies[-1]
+    assert [one["content"] for one in last["messages"]] == ["One", "First.", "Three"]
+    assert last["temperature"] == 0.5
+    with Reader.open_to_read(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
+        errors = [one.payload.get("error", "") for one in reader.latest(1_000)]
+    assert any(str(one).startswith("interrupted") for one in errors)
+
+
+def test_what_a_model_says_is_not_obeyed(tmp_path: Path) -> None:
+    nasty = "\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil\ttab\r\nnext"
+    with FakeOpenAI([Reply(text=nasty)], piece=1).in_thread() as fake:
+        configure(tmp_path, openai=fake)
+        with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
+            terminal.enter("Hi")
+            terminal.expect(r"\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil")
+            terminal.expect("next")
+    assert b"\x1b]0;owned" not in terminal.raw
+    assert "\u202e".encode() not in terminal.raw
+
+
+def test_thinking_is_dimmed_and_tool_calls_are_shown_and_answered(tmp_path: Path) -> None:
+    thought = Reply(text="Done.", thinking="Hmm, let me see.")
+    called = Reply(calls=(Call("look_up", {"word": "pact"}, "toolu_1"),))
+    tool = '{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}'
+    with FakeAnthropic([thought, called, "It is an agreement."]).in_thread() as fake:
+        configure(tmp_path, anthropic=fake)
+        with Terminal("chat", "--model", "anthropic/claude-sonnet-4-5", cwd=tmp_path) as terminal:
+            terminal.enter('/params thinking={"type": "enabled", "budget_tokens": 1024}')
+            terminal.expect("✓  thinking")
+            terminal.enter("Think")
+            terminal.expect("Done.")
+            assert terminal.raw.count(b"\x1b[2mHmm, le") == 1
+            terminal.enter(f"/params -thinking tools=[{tool}]")
+            terminal.expect("✓  tools")
+            terminal.enter("What is a pact?")
+            terminal.expect('⚙ look_up({"word": "pact"})')
+            terminal.expect("result of look_up ❯")
+            terminal.type("an agreement\r")
+            terminal.expect("It is an agreement.")
+            terminal.at_prompt()
+    sent = fake.bodies[-1]["messages"][-1]
+    assert sent["content"][0]["type"] == "tool_result"
+
+
+def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_path: Path) -> None:
+    script = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
+    with FakeOpenAI(script).in_thread() as fake:
+        configure(tmp_path, openai=fake)
+        with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
+            terminal.enter("One")
+            terminal.expect("check the key")
+            terminal.enter("Two")
+            terminal.expect("send it again in 7 s")
+            terminal.enter("Three")
+            terminal.expect("send it again, or")
+            terminal.enter("/model anthropic/claude-opus-4-5")
+            terminal.expect("anthropic: no key: set ANTHROPIC_API_KEY")
+            terminal.enter("/params top_k=5")
+            terminal.expect("top_k will not apply")
+            terminal.enter("Four")
+            terminal.expect("/params -top_k takes them out")
+            terminal.enter("/params -top_k")
+            terminal.expect("No parameters are set")
+            terminal.enter("Five")
+            terminal.expect("At last.")
+            terminal.at_prompt()
+
+
+def test_what_was_typed_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
+    with Terminal("chat", cwd=tmp_path) as terminal:
+        terminal.enter("Remember me")
+        terminal.expect("You said: Remember me")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+    kept = tmp_path / "data" / "chat_history"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    with Terminal("chat", cwd=tmp_path) as terminal:
+        terminal.at_prompt()
+        terminal.type("\x1b[A\x1b[A\r")
+        terminal.expect("You said: Remember me")

@@ -1,0 +1,149 @@
+"""`modelpact chat` without a terminal: lines in, text or JSON out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.fakes.openai import FakeOpenAI
+from tests.fakes.replies import Fail
+
+SMALL = '[models."mock/small"]\ntool_calling = false\n'
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_lines_are_answered_and_the_end_of_input_is_the_end(run: Run) -> None:
+    done = run("chat", stdin="Hi\n\n//etc is a folder\n")
+    assert done.stdout == "You said: Hi\nYou said: /etc is a folder\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run("chat", stdin="/quit\nHi\n").stdout == ""
+
+
+def test_a_line_that_is_not_carried_out_exits_with_2(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "modelpact.toml").write_text(SMALL)
+    asked = ("chat", "--model", "mock/demo", "--need", "tools")
+    done = run(*asked, stdin="/model mock/small\nHi\n")
+    assert done.returncode == 2
+    assert done.stdout == "You said: Hi\n"
+    assert "mock/small is refused: it does not meet 1 need." in done.stderr
+    assert "required by you" in done.stderr
+    assert "Still on mock/demo; nothing has changed." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/modle x", "unknown command '/modle'; did you mean /model?"),
+        ("/model", ""),
+        ("/model nobody/x", "unknown provider"),
+        ("/provider nobody", "unknown provider"),
+        ("/sm attach nothing", "unknown state machine 'nothing'"),
+        ("/sm attach no.toml", "no.toml cannot be read"),
+        ("/sm atach review", "write /sm attach NAME | detach"),
+        ("/sm detach", "no state machine is attached"),
+        ("/params temperature", "write NAME=VALUE, or -NAME"),
+        ("/params stop=[1", "is not JSON"),
+        ("/params -seed", "seed is not set"),
+        ("/params model=x", "is not a parameter"),
+        ("/audit when", "write /audit or /audit why"),
+        ("/new x", "/new goes alone"),
+    ],
+)
+def test_wrong_commands_are_told_in_a_line(run: Run, line: str, told: str) -> None:
+    done = run("chat", stdin=f"{line}\nHi\n")
+    assert "You said: Hi" in done.stdout
+    assert told in done.stderr
+    assert done.stderr.count("\n") == (1 if told else 0)
+    assert done.returncode == (2 if told else 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--model", "nobody/x"), "unknown provider"),
+        (("--model", "openai/gpt-5"), "no key: set OPENAI_API_KEY"),
+        (("--need", "audio,context>=300k"), "mock/demo is refused: it does not meet 1 need."),
+        (("--need", "tols"), "did you mean"),
+        (("--resume", "nothing"), "no session 'nothing'"),
+        (("--resume",), "there is no session to resume yet"),
+        (("--resume", "x", "--need", "tools"), "--need is for a new session"),
+    ],
+)
+def test_what_cannot_begin_exits_with_2(run: Run, args: tuple[str, ...], told: str) -> None:
+    done = run("chat", *args, stdin="Hi\n", OPENAI_API_KEY="")
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path) -> None:
+    """Issue 6: sessions on programs' terms: turns, refusals and errors as data."""
+    (tmp_path / "modelpact.toml").write_text(SMALL)
+    lines = (
+        "Hi\n/model small\n/model\n/needs\n/params seed=7\n/cost\n/audit\n/history\n/oops\n/quit\n"
+    )
+    done = run("chat", "--json", "--model", "mock/demo", "--need", "tools", stdin=lines)
+    assert done.returncode == 2
+    assert done.stderr == ""
+    found = {one["type"]: one for one in objects(done.stdout)}
+    assert found["session"]["target"] == "mock/demo"
+    assert found["session"]["needs"] == ["tool-calling"]
+    answer = found["answer"]
+    assert (answer["text"], answer["stopReason"]) == ("You said: Hi", "end")
+    assert answer["usage"]["output"] > 0
+    diagnostic = found["refused"]["diagnostic"]
+    assert diagnostic["missing"][0]["requiredBy"] == ["you"]
+    assert diagnostic["previous"] == {"provider": "mock", "model": "demo"}
+    assert found["needs"]["ok"] is True
+    assert found["params"]["layers"]["/params"] == {"seed": 7}
+    assert found["cost"]["rows"][0]["calls"] == 1
+    assert "session.rejected" in {one["type"] for one in found["audit"]["events"]}
+    assert [one["answered"] for one in found["history"]["messages"]] == [True, True]
+    assert "unknown command" in found["error"]["message"]
+    assert objects(done.stdout)[-1] == {"type": "left", "session": found["session"]["session"]}
+
+
+def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
+    first = objects(run("chat", "--json", stdin="One\n").stdout)[0]["session"]
+    second = objects(run("chat", "--json", stdin="Two\n/new\nThree\n").stdout)
+    names = [one["session"] for one in second if one["type"] == "session"]
+    listed = objects(run("chat", "--list", "--json").stdout)[0]["sessions"]
+    assert [one["id"] for one in listed] == [*reversed(names), first]
+    done = run("chat", "--resume", first, "--model", "mock/other", stdin="/history\n")
+    assert done.returncode == 0, done.stderr
+    assert "Now on mock/other" in done.stdout
+    assert "you  One\nmodel  You said: One" in done.stdout
+    assert run("chat", "--list").stdout.splitlines()[1].startswith(first)
+
+
+def test_a_server_is_found_by_the_configuration_alone(run: Run, tmp_path: Path) -> None:
+    """Issue 6: "any OpenAI-compatible … server whose key and address … `modelpact.toml` gives"."""
+    key = "-".join(["key", "of", "the", "test"])
+    with FakeOpenAI([Fail(500), "Here."], key=key).in_thread() as fake:
+        (tmp_path / "modelpact.toml").write_text(
+            f'[providers.local]\nkind = "openai"\nbase_url = "{fake.base_url}"\n'
+            'api_key = { env = "LOCAL" }\n'
+            '[workloads.talk]\nmodel = "local/gpt-4o"\n'
+            '[machines.triage]\ncontract = "^9.0"\n'
+            '[[machines.triage.stages]]\nname = "sort"\nneeds = ["structured-output"]\n'
+        )
+        done = run("chat", stdin="Hi\nHi again\n/sm attach triage\n/sm\n/provider\n", LOCAL=key)
+    assert done.stdout.startswith("Here.\n")
+    assert "answered 500" in done.stderr
+    assert "send it again, or go elsewhere with /provider" in done.stderr
+    assert "load-time contract version" in done.stderr
+    assert "sort" in done.stdout
+    assert "● local" in done.stdout
+
+
+def test_without_its_key_the_configured_model_is_not_the_one_to_begin_with(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "modelpact.toml").write_text('[workloads.talk]\nmodel = "openai/gpt-5"\n')
+    done = run("chat", stdin="Hi\n", OPENAI_API_KEY="")
+    assert done.stdout == "You said: Hi\n"

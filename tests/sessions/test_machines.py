@@ -1,0 +1,96 @@
+"""State machines by name."""
+
+from pathlib import Path
+
+import pytest
+
+from modelpact.configuration import Configuration, read_configuration
+from modelpact.sessions import LoadError, find_machine, list_machines, required_set
+from modelpact.vocabulary.errors import ConfigurationError, InputError
+
+CONFIGURED = read_configuration(
+    """
+[machines.triage]
+needs = ["streaming:preferred"]
+
+[[machines.triage.stages]]
+name = "sort"
+needs = ["structured-output", "context>=32k"]
+
+[[machines.triage.stages]]
+name = "answer"
+"""
+)
+
+
+def test_the_configurations_and_those_that_come_along_have_names() -> None:
+    assert [one.name for one in list_machines(CONFIGURED)] == ["triage", "review"]
+    assert [one.name for one in list_machines(Configuration())] == ["review"]
+
+
+def test_stages_contribute_what_they_need() -> None:
+    needs = required_set(find_machine("triage", CONFIGURED))
+    assert {one.capability: one.required_by for one in needs} == {
+        "tool-calling": ("state-machine:triage",),
+        "streaming": ("state-machine:triage",),
+        "structured-output": ("state-machine:triage/sort",),
+        "context-window": ("state-machine:triage/sort",),
+    }
+
+
+def test_a_configured_one_stands_before_one_that_comes_along() -> None:
+    own = read_configuration('[machines.review]\nneeds = ["audio"]\n')
+    assert find_machine("review", own).needs == ("audio",)
+    assert len(list_machines(own)) == 1
+
+
+def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text('needs = ["tools"]\n[[stages]]\nname = "think"\n')
+    found = find_machine(str(path), Configuration())
+    assert (found.name, found.stages[0].name) == ("plan", "think")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"not = = toml", "is not TOML"),
+        (b"\xff", "is not TOML"),
+        (b"stages = 3", "state machine"),
+        (b"color = 'red'", "color"),
+        (b"x" * 300_000, "larger than"),
+    ],
+)
+def test_a_file_that_is_none_is_told(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=told):
+        find_machine(str(path), Configuration())
+
+
+def test_another_contract_is_a_matter_of_loading() -> None:
+    other = read_configuration('[machines.old]\ncontract = "^9.0"\n')
+    assert [one.name for one in list_machines(other)] == ["old", "review"]
+    with pytest.raises(LoadError):
+        find_machine("old", other)
+
+
+def test_unknown_names_have_neighbours() -> None:
+    with pytest.raises(InputError, match="did you mean review"):
+        find_machine("reviev", Configuration())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[machines.m]\nneeds = ["tols"]', "machines.m.needs"),
+        ('[[machines.m.stages]]\nname = "s"\nneeds = ["tols"]', "machines.m.stages.needs"),
+        ("[machines.m]\nstages = 3", "machines.m.stages"),
+        ("[[machines.m.stages]]\nneeds = []", "name"),
+        ("[machines.m]\ncolor = 3", "unknown key 'color'"),
+        ("[machines]\nm = 3", "expected a section"),
+    ],
+)
+def test_a_configuration_with_a_wrong_machine_is_told(text: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        read_configuration(text)

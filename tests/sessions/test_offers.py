@@ -1,0 +1,86 @@
+"""Models that a session could switch to, each with how it would fit."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from modelpact.configuration import Configuration, read_configuration
+from modelpact.dispatch.models import Models
+from modelpact.ledger import Ledger
+from modelpact.providers.runtime import Runtime
+from modelpact.sessions import Session, at_hand, first_model, offers
+from modelpact.sessions.offers import reachable
+
+CONFIGURED = """
+[providers.local]
+kind = "vllm"
+base_url = "http://127.0.0.1:9/v1"
+
+[models."local/tuned"]
+tool_calling = false
+
+[workloads.first]
+model = "openai/gpt-5"
+
+[workloads.second]
+model = "mock/second"
+"""
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    with Ledger.open(url) as opened:
+        yield opened
+
+
+def models_with(ledger: Ledger, configuration: Configuration, **environment: str) -> Models:
+    return Models(Runtime(ledger), configuration=configuration, environment=environment)
+
+
+def test_what_can_be_called_is_reachable(ledger: Ledger) -> None:
+    configured = read_configuration(CONFIGURED)
+    assert reachable(models_with(ledger, Configuration())) == ("mock",)
+    found = reachable(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
+    assert set(found) == {"local", "anthropic", "mock"}
+
+
+def test_the_first_model_is_one_that_can_be_called(ledger: Ledger) -> None:
+    configured = read_configuration(CONFIGURED)
+    assert first_model(models_with(ledger, Configuration())) == "mock/demo"
+    assert first_model(models_with(ledger, configured)) == "mock/second"
+    with_key = models_with(ledger, configured, OPENAI_API_KEY="-".join("abc"))
+    assert first_model(with_key) == "openai/gpt-5"
+
+
+def test_those_that_fit_come_first(ledger: Ledger) -> None:
+    models = models_with(ledger, read_configuration(CONFIGURED))
+    with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
+        near = at_hand(session, models)
+        assert [(one.target, one.verdict.ok) for one in near] == [
+            ("mock/second", True),
+            ("mock/demo", True),
+            ("local/tuned", False),
+        ]
+        assert offers(session, models, "") == near
+        answers = [one.verdict.answer for one in offers(session, models, "openai/gpt-")]
+        assert answers == sorted(answers, key=["yes", "labelled", "no"].index)
+        assert "yes" in answers
+
+
+def test_names_are_found_by_their_beginning_and_inside(ledger: Ledger) -> None:
+    models = models_with(ledger, read_configuration(CONFIGURED), OPENAI_API_KEY="-".join("abc"))
+    with Session.open("mock/demo", ledger=ledger, models=models) as session:
+        assert [one.target for one in offers(session, models, "tun")] == ["local/tuned"]
+        assert [one.target for one in offers(session, models, "local/une")] == ["local/tuned"]
+        found = [one.target for one in offers(session, models, "gpt-4o-mini", limit=5)]
+        assert len(found) == 5
+        assert all(one.startswith("openai/") for one in found)
+        assert offers(session, models, "nothing-has-this-name") == []
+
+
+def test_offers_ask_change_and_record_nothing(ledger: Ledger) -> None:
+    models = models_with(ledger, Configuration())
+    with Session.open("mock/demo", ledger=ledger, models=models) as session:
+        before = ledger.events(session.envelope)
+        assert offers(session, models, "openai/")
+        assert ledger.events(session.envelope) == before
