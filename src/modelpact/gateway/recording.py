@@ -9,6 +9,7 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan import Plan
+from modelpact.ledger.canonical import LARGEST
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
@@ -119,6 +120,7 @@ class Recorder:
             estimate=estimate,
             cause=cause,
             keep_content=self._keep_content,
+            plain=True,
         )
         try:
             opened, _ = await self.ledger.write_async(lambda tx: open_invocation(tx, order))
@@ -141,7 +143,8 @@ class Recorder:
     ) -> Invocation:
         """Record how a request ended and what it cost."""
         record = CostRecord(lines, invocation.attribution, estimate) if lines else None
-        outcome = Outcome(None, error, record, answered=True, data=answer)
+        plain = all(0 <= line.amount <= LARGEST for line in lines)
+        outcome = Outcome(None, error, record, answered=True, data=answer, plain=plain)
         ended, _ = await self.ledger.write_async(
             lambda tx: settle(tx, self._profile, invocation, outcome)
         )

@@ -34,6 +34,7 @@ class _Chat(msgspec.Struct):
     usage: _ChatUsage
 
 
+_MOST_TOKENS: Final = 2**40
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 
@@ -60,8 +61,13 @@ def _of_chat(told: _ChatUsage) -> Usage | None:
         0 if reasoned is None else reasoned.reasoning_tokens or 0,
         0 if cached is None else cached.cached_tokens or 0,
     )
-    fine = min(found.input, found.output, found.reasoning, found.cache_read) >= 0
-    return found if fine else None
+    return found if _sensible(found) else None
+
+
+def _sensible(usage: Usage) -> bool:
+    """Tell whether a usage can be: an upstream may say anything."""
+    counts: tuple[int, ...] = msgspec.structs.astuple(usage)
+    return min(counts) >= 0 and max(counts) <= _MOST_TOKENS
 
 
 def _read(api: RequestApi, told: Any) -> Usage | None:
@@ -70,9 +76,10 @@ def _read(api: RequestApi, told: Any) -> Usage | None:
     if api == "openai-responses" or ("input_tokens" in told and api != "anthropic"):
         told = _as_chat(told)
     try:
-        return read_anthropic_usage(told) if api == "anthropic" else read_openai_usage(told)
+        read = read_anthropic_usage(told) if api == "anthropic" else read_openai_usage(told)
     except InputError:
         return None
+    return read if _sensible(read) else None
 
 
 def _as_chat(told: dict[str, Any]) -> dict[str, Any]:

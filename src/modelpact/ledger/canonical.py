@@ -27,6 +27,17 @@ def canonical(value: Any) -> bytes:
         raise NotCanonical("a text has a character that UTF-8 cannot carry") from None
 
 
+def canonical_plain(value: Any) -> bytes:
+    """Return the canonical JSON of a value that is known to be plain, without looking through it.
+
+    That is keys in ASCII, texts, and whole numbers within bounds.
+    """
+    try:
+        return _FAST.encode(value)
+    except UnicodeEncodeError:
+        raise NotCanonical("a text has a character that UTF-8 cannot carry") from None
+
+
 def _check(value: Any, depth: int) -> bool:
     """Tell whether the fast encoder sorts this as the standard does; raise if nothing may."""
     kind = type(value)

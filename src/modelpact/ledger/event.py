@@ -74,6 +74,9 @@ class Draft(msgspec.Struct, frozen=True):
     type: str
     payload: dict[str, Any]
     cause: str | None = None
+    plain: bool = False
+    """Whether who made the payload vouches that it is plain: keys in ASCII, texts, and whole
+    numbers that every JSON reader reads exactly. It is not looked through then."""
 
 
 class Event(msgspec.Struct, frozen=True):

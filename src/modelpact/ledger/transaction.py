@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Any, Final, NoReturn
 
-from modelpact.ledger.canonical import canonical
+from modelpact.ledger.canonical import canonical, canonical_plain
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.cost_rows import checked_rows
 from modelpact.ledger.costs import CostRecord
@@ -202,7 +202,8 @@ class Transaction:
             check_name(cause, "cause")
         if type(draft.payload) is not dict:
             raise InputError(f"{kind}: the payload is {brief(draft.payload)}, not an object")
-        payload = canonical(draft.payload)
+        written = canonical_plain if draft.plain else canonical
+        payload = written(draft.payload)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
         sequence, previous = head.sequence + 1, head.hash

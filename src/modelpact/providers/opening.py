@@ -49,6 +49,8 @@ class Order(msgspec.Struct, frozen=True):
     estimate: tuple[CostLine, ...] = ()
     cause: str | None = None
     keep_content: bool = True
+    plain: bool = False
+    """Whether attribution and estimate are known to be texts and whole numbers within bounds."""
 
 
 def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
@@ -71,7 +73,8 @@ def open_invocation(tx: Transaction, order: Order) -> tuple[Invocation, bool]:
         "estimate": msgspec.to_builtins(order.estimate),
         "attribution": msgspec.to_builtins(order.attribution),
     }
-    event = tx.append(Draft(order.envelope, "capability.invoked", payload, order.cause)).id
+    draft = Draft(order.envelope, "capability.invoked", payload, order.cause, order.plain)
+    event = tx.append(draft).id
     now = max(tx.now, order.now)
     deadline = None if order.deadline_s is None else now + int(order.deadline_s * SECOND)
     every = None if order.remind_every_s is None else int(order.remind_every_s * SECOND)

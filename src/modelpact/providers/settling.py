@@ -46,6 +46,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The output in JSON, where there is one."""
     tally: Tally | None = None
     """The pieces that came before it, where they are not kept."""
+    plain: bool = False
+    """Whether the cost record is known to be texts and whole numbers within bounds."""
 
 
 def keep_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
@@ -117,7 +119,9 @@ def _end(tx: Transaction, invocation: Invocation, outcome: Outcome) -> Invocatio
     else:
         payload["output"] = digest(outcome.data)
         kept = outcome.data.decode() if invocation.kept else payload["output"]
-    draft = Draft(invocation.envelope, f"capability.{state}", payload, invocation.event)
+    draft = Draft(
+        invocation.envelope, f"capability.{state}", payload, invocation.event, outcome.plain
+    )
     ended = msgspec.structs.replace(
         invocation,
         state=state,
