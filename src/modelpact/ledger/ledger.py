@@ -17,7 +17,7 @@ from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
 from modelpact.ledger.transaction import Transaction
-from modelpact.ledger.waiting import Item, Waiter, Work
+from modelpact.ledger.waiting import Gathering, Item, Waiter, Work
 from modelpact.ledger.writer import Clock, Writer
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Ledger(Reader):
         self._writer = Writer(
             store, connection, known, clock, self.bus, signer, checkpoint_every, latest
         )
+        self._gathering = Gathering(self._writer.put)
 
     @classmethod
     def open(
@@ -103,8 +104,7 @@ class Ledger(Reader):
         """Do work and wait until it is durable, without blocking the loop."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        if not self._writer.put(Item(work, future, loop)):
-            raise LedgerError("the ledger is closed")
+        self._gathering.add(Item(work, future, loop), loop)
         return await future
 
     def append(self, *drafts: Draft) -> list[Event]:

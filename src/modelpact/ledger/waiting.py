@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from modelpact.ledger.store import LedgerError
 from modelpact.ledger.transaction import Transaction
 
 T = TypeVar("T")
@@ -63,6 +64,28 @@ class Item(msgspec.Struct):
             return not self.future.cancelled()
         running: bool = self.future.set_running_or_notify_cancel()
         return running
+
+
+class Gathering:
+    """Hands in together what one turn of an event loop brings: the writer is woken once for it."""
+
+    def __init__(self, put: Callable[..., bool]) -> None:
+        self._put = put
+        self._waiting: dict[asyncio.AbstractEventLoop, list[Item]] = {}
+
+    def add(self, item: Item, loop: asyncio.AbstractEventLoop) -> None:
+        """Take work in, to be handed in when this turn of its loop is over."""
+        waiting = self._waiting.get(loop)
+        if waiting is None:
+            self._waiting[loop] = [item]
+            loop.call_soon(self._hand_in, loop)
+        else:
+            waiting.append(item)
+
+    def _hand_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        items = self._waiting.pop(loop)
+        if not self._put(*items):
+            settle((item, None, LedgerError("the ledger is closed")) for item in items)
 
 
 Done = tuple[Item, Any, BaseException | None]

@@ -55,18 +55,18 @@ class Writer:
         self._every = every
         self._latest = latest
         self._unsigned: dict[str, int] = {}
-        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Item] | None] = queue.SimpleQueue()
         self._entering = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="modelpact-ledger", daemon=True)
         self._thread.start()
 
-    def put(self, item: Item) -> bool:
+    def put(self, *items: Item) -> bool:
         """Take work in; False where the writer is closed."""
         with self._entering:
             if self._closed:
                 return False
-            self._queue.put(item)
+            self._queue.put(list(items))
             return True
 
     def close(self) -> None:
@@ -81,9 +81,8 @@ class Writer:
             self._connection.close()
 
     def _run(self) -> None:
-        waiting: Item | None
-        while (waiting := self._queue.get()) is not None:
-            items = [waiting]
+        items: list[Item] | None
+        while (items := self._queue.get()) is not None:
             while len(items) < _MOST_TOGETHER:
                 try:
                     waiting = self._queue.get_nowait()
@@ -92,7 +91,7 @@ class Writer:
                 if waiting is None:
                     self._queue.put(None)
                     break
-                items.append(waiting)
+                items += waiting
             self._commit([item for item in items if item.claim()])
         if self._unsigned:
             self._commit([Item(self._sign_rest, Future())])
