@@ -121,6 +121,14 @@ class Models:
             )
         return found
 
+    def supported(self) -> tuple[str, ...]:
+        """Return the providers to call: configured, with a key at hand, or the mock."""
+        found = {*self.configuration.providers, *self.ports, "mock"}
+        for provider in self.catalog.providers.listed:
+            if provider.key_env and self.has_key(provider):
+                found.add(provider.id)
+        return tuple(sorted(found))
+
     def can_authenticate(self, provider: str) -> bool:
         """Tell whether a provider can be called: it is known, and its credential resolves."""
         if provider in self.ports:

@@ -7,7 +7,6 @@ from modelpact.gateway.gateway import State
 from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.search import find_models
-from modelpact.openwop.host import supported_providers
 from modelpact.vocabulary.capability import CAPABILITIES
 
 _SHOWN: Final = (
@@ -41,7 +40,7 @@ def list_models(state: State, needs: Needs) -> list[dict[str, Any]]:
 
 def _targets(state: State, needs: Needs) -> list[str]:
     models = state.models
-    usable = [one for one in supported_providers(models) if models.can_authenticate(one)]
+    usable = [one for one in models.supported() if models.can_authenticate(one)]
     listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
     overlaid = [
         "/".join(pair)

@@ -35,6 +35,7 @@ class Planner:
         self.configuration = configuration
         self.models = models
         self.names = Names(configuration, models)
+        self._supported = models.supported()
         self._plans: dict[Question, Plan] = {}
 
     def plan(self, question: Question) -> Plan:
@@ -154,7 +155,8 @@ class Planner:
         resolution: Resolution,
     ) -> Plan:
         needs = Needs(one.need for one in verdict.findings)
-        better = suggest(needs, avoid=meant.target, catalog=self.models.catalog)
+        near = [one for one in self._supported if self.models.can_authenticate(one)]
+        better = suggest(needs, avoid=meant.target, catalog=self.models.catalog, among=near)
         missing: list[dict[str, Any]] = [
             {
                 "capability": one.capability,

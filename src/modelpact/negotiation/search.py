@@ -64,11 +64,12 @@ def suggest(
     avoid: str = "",
     policy: Policy = DEFAULT_POLICY,
     catalog: Catalog | None = None,
+    among: Sequence[str] = (),
 ) -> Verdict | None:
     """Return the verdict for a model that really satisfies the needs, or None.
 
-    The provider of the model to `avoid` comes first, then vendors of their own models; then the
-    price. It is never applied by itself.
+    The provider of the model to `avoid` comes first, then those `among` which the caller can call,
+    then vendors of their own models; then the price. It is never applied by itself.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
@@ -79,18 +80,30 @@ def suggest(
         provider = catalog.find_provider(same)
         if found is not None or (provider is not None and provider.kind == "local"):
             return found  # what runs at home is not sent elsewhere by a suggestion
+    if among:
+        near = find_models(needs, provider=among, sort="price", catalog=catalog)
+        found = _first_good(catalog, near, needs, policy, avoid, at_hand=True)
+        if found is not None:
+            return found
     return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, avoid)
 
 
 def _first_good(
-    catalog: Catalog, targets: Iterable[str], needs: Needs, policy: Policy, avoid: str
+    catalog: Catalog,
+    targets: Iterable[str],
+    needs: Needs,
+    policy: Policy,
+    avoid: str,
+    *,
+    at_hand: bool = False,
 ) -> Verdict | None:
     for target in targets:
         if target == avoid:
             continue
         one = catalog.resolve(*catalog.split(target))
-        gone = one.retired_by(catalog.today)
-        if not gone and _recommendable(one) and surely_meets(needs, one):
+        if one.retired_by(catalog.today) or not (at_hand or _recommendable(one)):
+            continue
+        if surely_meets(needs, one):
             verdict = negotiate(needs, one, policy)
             if verdict.ok:
                 return verdict

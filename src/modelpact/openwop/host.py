@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration, HostSettings
 from modelpact.configuration.packs import load_pack
 from modelpact.dispatch.gate import Gate, catalog_lacks
@@ -44,7 +43,7 @@ class Host:
         self.settings = settings or HostSettings()
         self.library = Library((core_pack(), *packs))
         self.models = models
-        self.providers = supported_providers(models)
+        self.providers = models.supported()
         self.gate = Gate(
             catalog_lacks(models.catalog),
             supported=self.providers,
@@ -144,13 +143,3 @@ def configured_host(
     folder = None if configuration.path is None else configuration.path.parent
     packs = tuple(load_pack(name, folder, gating=settings.gating) for name in settings.packs)
     return Host(ledger, models, settings=settings, packs=packs, executors=executors)
-
-
-def supported_providers(models: Models) -> tuple[str, ...]:
-    """Return the providers that can be called: configured, with a key at hand, or the mock."""
-    catalog: Catalog = models.catalog
-    found = {*models.configuration.providers, *models.ports, "mock"}
-    for provider in catalog.providers.listed:
-        if provider.key_env and models.has_key(provider):
-            found.add(provider.id)
-    return tuple(sorted(found))
