@@ -12,7 +12,7 @@ from tests.cli.terminal import Terminal
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import MODELS, Model
-from tests.fakes.replies import Call, Fail, Reply, hang
+from tests.fakes.replies import Call, Fail, Reply, Step, hang
 from tests.fakes.serving import FakeServer
 
 SMALL = '[models."mock/small"]\ntool_calling = false\ncontext_window = 8192\n'
@@ -146,7 +146,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
 
 def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     """Issue 6: "sessions saved and resumed (`--resume`), crash-safe"."""
-    script = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
+    script: list[Step] = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
@@ -212,7 +212,7 @@ def test_thinking_is_dimmed_and_tool_calls_are_shown_and_answered(tmp_path: Path
 
 
 def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_path: Path) -> None:
-    script = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
+    script: list[Step] = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:

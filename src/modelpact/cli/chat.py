@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -27,8 +28,9 @@ from modelpact.cli.render import paint
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.configuration import load_configuration
 from modelpact.conversation.message import Message
+from modelpact.conversation.response import spell_out
 from modelpact.needs.need import Needs
-from modelpact.sessions import SwitchRejected, Turn, list_sessions
+from modelpact.sessions import CapabilityMissing, SwitchRejected, Turn, list_sessions
 from modelpact.vocabulary.errors import ModelpactError
 
 NextLine = Callable[[], Awaitable[str | None]]
@@ -120,6 +122,8 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
             await _talk(chat, show, Prompt(chat).line, stopping, quiet_keyboard)
         click.echo(paint(f"Saved. Go on with: modelpact chat --resume {chat.session.id}", "dim"))
         return 0
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     done &= await _talk(chat, show, _piped, Stopping(), contextlib.nullcontext)
     return 0 if done else 2
 
@@ -184,6 +188,7 @@ async def _talk(
         if line.startswith("/") and not line.startswith("//"):
             done &= _tell(show, chat.command(line))
             continue
+        line = line.encode("utf-8", "replace").decode()  # what was typed may be no text at all
         message = chat.message(line.removeprefix("/") if line.startswith("//") else line)
         if message is None:
             continue
@@ -209,9 +214,23 @@ def _tell(show: Show, told: Told) -> bool:
 
 async def _answer(chat: Chat, show: Show, message: Message) -> None:
     show.begin()
-    async with aclosing(chat.session.stream(message)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Turn):
-                show.turn(chat.session, piece)
-            else:
-                show.event(piece)
+    try:
+        async with aclosing(chat.session.stream(message)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Turn):
+                    show.turn(chat.session, piece)
+                else:
+                    show.event(piece)
+    except CapabilityMissing as missing:
+        if missing.capability != "streaming":
+            raise
+        show.told(_not_streamed(chat.session.target, missing.code))
+        turn = await chat.session.asend(message)
+        for event in spell_out(turn.response):
+            show.event(event)
+        show.turn(chat.session, turn)
+
+
+def _not_streamed(target: str, code: str) -> Told:
+    text = f"! {target} does not stream [{code}]: its answer comes whole."
+    return Told("notStreamed", paint(text, "dim"), {"target": target, "code": code})
