@@ -73,6 +73,7 @@ def params(session: Session) -> Told:
 def cost(session: Session, ledger: Ledger) -> Told:
     """Tell what this session cost, by model; what is only estimated is marked."""
     totals = cost_totals(ledger, "model", envelope=session.envelope)
+    totals.sort(key=lambda one: not one.currency)  # what cost nothing comes last
     data = {"rows": [_cost_data(one) for one in totals]}
     if not totals:
         return Told("cost", "Nothing was spent in this session yet.", data)
