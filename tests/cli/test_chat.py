@@ -1,5 +1,6 @@
 """`modelpact chat` on a real pseudo-terminal, against the mock and fakes on real sockets."""
 
+import re
 import stat
 from pathlib import Path
 
@@ -95,6 +96,28 @@ def test_the_mock_works_at_once(tmp_path: Path) -> None:
         terminal.type("\x04")
         assert terminal.ended() == 0
         terminal.expect("modelpact chat --resume ")
+
+
+def test_the_story_in_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    settings, story = re.findall(r"```(?:toml|text)\n(.*?)```", page, re.DOTALL)[:2]
+    configure(tmp_path, settings)
+    first, *lines = story.splitlines()
+    with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:
+        for place, line in enumerate(lines):
+            prompt, typed, said = line.partition(" ❯ ")
+            if typed and place and lines[place - 1].startswith("Suggested:"):
+                terminal.expect(line)  # the offer stands there, and Enter takes it
+                terminal.type("\r")
+            elif typed:
+                terminal.expect(prompt)
+                terminal.enter(said)
+            else:
+                terminal.expect(line)
+        terminal.at_prompt()
+    assert [one for one in events(tmp_path) if one in ("session.rejected", "session.switched")] == [
+        *("session.rejected", "session.switched"),
+    ]
 
 
 def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
