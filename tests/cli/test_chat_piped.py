@@ -112,6 +112,7 @@ def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path
 
 
 def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
+    assert "there is no ledger in" in run("chat", "--list").stderr
     first = objects(run("chat", "--json", stdin="One\n").stdout)[0]["session"]
     second = objects(run("chat", "--json", stdin="Two\n/new\nThree\n").stdout)
     names = [one["session"] for one in second if one["type"] == "session"]

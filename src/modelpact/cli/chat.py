@@ -34,6 +34,8 @@ from modelpact.sessions import CapabilityMissing, SwitchRejected, Turn, list_ses
 from modelpact.vocabulary.errors import ModelpactError
 
 NextLine = Callable[[], Awaitable[str | None]]
+_SHOWN_AGAIN = 6
+"""Messages that are shown when a session is resumed."""
 _STOPPED = Told(
     "stopped",
     "■ Stopped. The message is kept as unfinished, and not sent along with the next one.",
@@ -132,8 +134,8 @@ def _greeting(chat: Chat, *, resumed: bool) -> Told:
     session = chat.session
     words = "Resumed session" if resumed else "Session"
     lines = [f"{words} {session.id} on {paint(session.target, 'cyan')}. /help lists the commands."]
-    if resumed and session.messages:
-        lines.append(tables.history(session).text)
+    if resumed:
+        lines.append(tables.history(session, _SHOWN_AGAIN).text)
     left = len(session.unanswered)
     if left:
         what = "One message has" if left == 1 else f"{left} messages have"
