@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-HEAVY = ("asyncio", "cryptography", "httptools", "jsonschema_rs", "psycopg", "sqlite3", "ssl")
+HEAVY = (
+    *("asyncio", "cryptography", "httptools", "jsonschema_rs", "prompt_toolkit", "psycopg"),
+    *("sqlite3", "ssl"),
+)
 
 
 def run(code: str) -> str:
@@ -14,6 +17,10 @@ def run(code: str) -> str:
 def test_heavy_modules_are_imported_by_those_who_use_them() -> None:
     code = f"import sys, modelpact; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert run(code) == "[]"
+
+
+def test_a_chat_without_a_terminal_needs_no_line_editor() -> None:
+    assert run("import sys, modelpact.cli.chat; print('prompt_toolkit' in sys.modules)") == "False"
 
 
 def test_no_file_but_code_is_opened_at_import() -> None:

@@ -1,5 +1,6 @@
 """`modelpact chat` on a real pseudo-terminal, against the mock and fakes on real sockets."""
 
+import re
 import stat
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.cli.terminal import Terminal
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import MODELS, Model
-from tests.fakes.replies import Call, Fail, Reply, hang
+from tests.fakes.replies import Call, Fail, Reply, Step, hang
 from tests.fakes.serving import FakeServer
 
 SMALL = '[models."mock/small"]\ntool_calling = false\ncontext_window = 8192\n'
@@ -97,6 +98,28 @@ def test_the_mock_works_at_once(tmp_path: Path) -> None:
         terminal.expect("modelpact chat --resume ")
 
 
+def test_the_story_in_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    settings, story = re.findall(r"```(?:toml|text)\n(.*?)```", page, re.DOTALL)[:2]
+    configure(tmp_path, settings)
+    first, *lines = story.splitlines()
+    with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:
+        for place, line in enumerate(lines):
+            prompt, typed, said = line.partition(" ❯ ")
+            if typed and place and lines[place - 1].startswith("Suggested:"):
+                terminal.expect(line)  # the offer stands there, and Enter takes it
+                terminal.type("\r")
+            elif typed:
+                terminal.expect(prompt)
+                terminal.enter(said)
+            else:
+                terminal.expect(line)
+        terminal.at_prompt()
+    assert [one for one in events(tmp_path) if one in ("session.rejected", "session.switched")] == [
+        *("session.rejected", "session.switched"),
+    ]
+
+
 def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
     """Issue 6: "completion of model names with their fit beside them"."""
     configure(tmp_path, SMALL)
@@ -146,7 +169,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
 
 def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     """Issue 6: "sessions saved and resumed (`--resume`), crash-safe"."""
-    script = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
+    script: list[Step] = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
@@ -212,7 +235,7 @@ def test_thinking_is_dimmed_and_tool_calls_are_shown_and_answered(tmp_path: Path
 
 
 def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_path: Path) -> None:
-    script = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
+    script: list[Step] = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:

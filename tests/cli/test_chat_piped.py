@@ -1,6 +1,9 @@
 """`modelpact chat` without a terminal: lines in, text or JSON out."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,7 @@ def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path
 
 
 def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
+    assert "there is no ledger in" in run("chat", "--list").stderr
     first = objects(run("chat", "--json", stdin="One\n").stdout)[0]["session"]
     second = objects(run("chat", "--json", stdin="Two\n/new\nThree\n").stdout)
     names = [one["session"] for one in second if one["type"] == "session"]
@@ -147,3 +151,26 @@ def test_without_its_key_the_configured_model_is_not_the_one_to_begin_with(
     (tmp_path / "modelpact.toml").write_text('[workloads.talk]\nmodel = "openai/gpt-5"\n')
     done = run("chat", stdin="Hi\n", OPENAI_API_KEY="")
     assert done.stdout == "You said: Hi\n"
+
+
+def test_a_model_that_does_not_stream_is_asked_for_its_answer_whole(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "modelpact.toml").write_text('[models."mock/slow"]\nstreaming = false\n')
+    done = run("chat", "--model", "mock/slow", stdin="Hi\n")
+    assert done.returncode == 0
+    assert "ProviderCapability/MissingStreaming" in done.stdout
+    assert done.stdout.endswith("You said: Hi\n")
+
+
+def test_what_is_no_text_is_read_as_well_as_it_can_be(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "modelpact", "chat"],
+        input=b"caf\xe9 \x00\n",
+        capture_output=True,
+        env={**os.environ, "MODELPACT_DATA": str(tmp_path), "PYTHONUTF8": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == "You said: caf\ufffd \\x00\n"

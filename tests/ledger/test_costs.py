@@ -176,3 +176,15 @@ def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
 def test_wrong_lines_are_named(lines: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         check_lines(lines)
+
+
+def test_totals_of_one_envelope_hold_its_corrections(ledger: Ledger) -> None:
+    who = Attribution(provider="acme", model="m")
+    first = spend(ledger, CostRecord((usd(100),), who, estimate=True), "run-1")
+    spend(ledger, CostRecord((usd(7),), who), "run-2")
+    assert only(cost_totals(ledger, "model", envelope="run-1")).estimated["currency"] == 100
+    spend(ledger, CostRecord((usd(90),), who, corrects=first.id), "run-1")
+    one = only(cost_totals(ledger, "model", envelope="run-1"))
+    assert (one.money, one.records, one.estimated["currency"]) == (90, 1, 0)
+    assert only(cost_totals(ledger, "model")).money == 97
+    assert cost_totals(ledger, "model", envelope="nothing") == []

@@ -1,9 +1,5 @@
 """Models that a session could switch to, each with how it would fit."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from modelpact.configuration import Configuration, read_configuration
 from modelpact.dispatch.models import Models
 from modelpact.ledger import Ledger
@@ -25,12 +21,6 @@ model = "openai/gpt-5"
 [workloads.second]
 model = "mock/second"
 """
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    with Ledger.open(url) as opened:
-        yield opened
 
 
 def models_with(ledger: Ledger, configuration: Configuration, **environment: str) -> Models:

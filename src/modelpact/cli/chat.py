@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -27,11 +28,14 @@ from modelpact.cli.render import paint
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.configuration import load_configuration
 from modelpact.conversation.message import Message
+from modelpact.conversation.response import spell_out
 from modelpact.needs.need import Needs
-from modelpact.sessions import SwitchRejected, Turn, list_sessions
+from modelpact.sessions import CapabilityMissing, SwitchRejected, Turn, list_sessions
 from modelpact.vocabulary.errors import ModelpactError
 
 NextLine = Callable[[], Awaitable[str | None]]
+_SHOWN_AGAIN = 6
+"""Messages that are shown when a session is resumed."""
 _STOPPED = Told(
     "stopped",
     "■ Stopped. The message is kept as unfinished, and not sent along with the next one.",
@@ -120,6 +124,8 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
             await _talk(chat, show, Prompt(chat).line, stopping, quiet_keyboard)
         click.echo(paint(f"Saved. Go on with: modelpact chat --resume {chat.session.id}", "dim"))
         return 0
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     done &= await _talk(chat, show, _piped, Stopping(), contextlib.nullcontext)
     return 0 if done else 2
 
@@ -128,8 +134,8 @@ def _greeting(chat: Chat, *, resumed: bool) -> Told:
     session = chat.session
     words = "Resumed session" if resumed else "Session"
     lines = [f"{words} {session.id} on {paint(session.target, 'cyan')}. /help lists the commands."]
-    if resumed and session.messages:
-        lines.append(tables.history(session).text)
+    if resumed:
+        lines.append(tables.history(session, _SHOWN_AGAIN).text)
     left = len(session.unanswered)
     if left:
         what = "One message has" if left == 1 else f"{left} messages have"
@@ -184,6 +190,7 @@ async def _talk(
         if line.startswith("/") and not line.startswith("//"):
             done &= _tell(show, chat.command(line))
             continue
+        line = line.encode("utf-8", "replace").decode()  # what was typed may be no text at all
         message = chat.message(line.removeprefix("/") if line.startswith("//") else line)
         if message is None:
             continue
@@ -209,9 +216,23 @@ def _tell(show: Show, told: Told) -> bool:
 
 async def _answer(chat: Chat, show: Show, message: Message) -> None:
     show.begin()
-    async with aclosing(chat.session.stream(message)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Turn):
-                show.turn(chat.session, piece)
-            else:
-                show.event(piece)
+    try:
+        async with aclosing(chat.session.stream(message)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Turn):
+                    show.turn(chat.session, piece)
+                else:
+                    show.event(piece)
+    except CapabilityMissing as missing:
+        if missing.capability != "streaming":
+            raise
+        show.told(_not_streamed(chat.session.target, missing.code))
+        turn = await chat.session.asend(message)
+        for event in spell_out(turn.response):
+            show.event(event)
+        show.turn(chat.session, turn)
+
+
+def _not_streamed(target: str, code: str) -> Told:
+    text = f"! {target} does not stream [{code}]: its answer comes whole."
+    return Told("notStreamed", paint(text, "dim"), {"target": target, "code": code})

@@ -73,6 +73,7 @@ def params(session: Session) -> Told:
 def cost(session: Session, ledger: Ledger) -> Told:
     """Tell what this session cost, by model; what is only estimated is marked."""
     totals = cost_totals(ledger, "model", envelope=session.envelope)
+    totals.sort(key=lambda one: not one.currency)  # what cost nothing comes last
     data = {"rows": [_cost_data(one) for one in totals]}
     if not totals:
         return Told("cost", "Nothing was spent in this session yet.", data)
@@ -142,12 +143,14 @@ def _event_row(event: Event) -> tuple[str, ...]:
     )
 
 
-def history(session: Session) -> Told:
-    """Tell what was said; a turn without an answer is marked as unfinished."""
+def history(session: Session, last: int | None = None) -> Told:
+    """Tell what was said, or the last of it; a turn without an answer is marked as unfinished."""
     said = session.transcript
     data = {"messages": [msgspec.to_builtins(one) for one in said]}
-    lines = []
-    for one in said:
+    shown = said if last is None else said[-last:]
+    earlier = len(said) - len(shown)
+    lines = [paint(f"({earlier:,} messages before: /history)", "dim")] if earlier else []
+    for one in shown:
         mark = "" if one.answered else paint("  (unfinished: it got no answer)", "yellow")
         who = paint(_WHO[one.message.role], "bold" if one.message.role == "user" else "dim")
         lines.append(f"{who}  {message_text(one.message)}{mark}")

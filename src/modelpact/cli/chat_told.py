@@ -70,9 +70,11 @@ def _labels(verdict: Verdict) -> list[str]:
             continue
         how = f"emulated by us: {one.label}" if one.outcome == "emulated" else one.sentence()
         mark = paint(MARKS[one.outcome], "yellow")
-        rows.append((f"  {mark}", str(one.need), how, paint(_whose(one.need.required_by), "dim")))
+        rows.append(
+            (f"  {mark}", str(one.need), visible(how), paint(_whose(one.need.required_by), "dim"))
+        )
     lines = table(rows).splitlines()
-    return lines + [f"  {paint('!', 'yellow')}  {note}" for note in verdict.notes]
+    return lines + [f"  {paint('!', 'yellow')}  {visible(note)}" for note in verdict.notes]
 
 
 def _params(affected: tuple[ParamAffected, ...]) -> list[str]:
@@ -107,7 +109,7 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
         (
             f"  {paint('✗', 'red')}",
             one.capability,
-            one.message,
+            visible(one.message),
             paint(f"required by {visible(', '.join(one.required_by)) or 'you'}", "dim"),
         )
         for one in diagnostic.missing
