@@ -118,6 +118,11 @@ def test_an_answer_after_the_deadline_comes_too_late(desk: Path, run: Run) -> No
         (("invocations", "answer", "inv_x", "{"), 2, "not JSON"),
         (("invocations", "cancel", "inv_x"), 2, "no invocation"),
         (("invocations", "list", "--state", "odd"), 2, "--state"),
+        (("providers", "show", "\udcff"), 2, "unknown provider"),
+        (("invocations", "show", "\udcff"), 2, "no invocation"),
+        (("providers", "deregister", "\udcff"), 1, "no active provider"),
+        (("invocations", "list", "--provider", "\udcff"), 0, ""),
+        (("providers", "register", "broken.json"), 2, "registration.baseUrl"),
     ],
 )
 def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said: str) -> None:
@@ -130,6 +135,7 @@ def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said:
         "signingKey": "a" * 64,
     }
     (desk / "plain.json").write_text(json.dumps(plain))
+    (desk / "broken.json").write_text(json.dumps({**plain, "baseUrl": "http://[::1"}))
     done = run(*args)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
