@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from modelpact.identity import Authority, fingerprint
 from modelpact.ledger import Ledger
+from modelpact.providers import inbox
+from modelpact.providers.contract import ContractError, Profile
 from modelpact.providers.human import ASK, human_registration
 from modelpact.providers.runtime import Runtime
 from tests.cli.conftest import Run
+from tests.identity.conftest import der
 
 HUMAN = msgspec.to_builtins(human_registration())
 
@@ -113,6 +118,11 @@ def test_an_answer_after_the_deadline_comes_too_late(desk: Path, run: Run) -> No
         (("invocations", "answer", "inv_x", "{"), 2, "not JSON"),
         (("invocations", "cancel", "inv_x"), 2, "no invocation"),
         (("invocations", "list", "--state", "odd"), 2, "--state"),
+        (("providers", "show", "\udcff"), 2, "unknown provider"),
+        (("invocations", "show", "\udcff"), 2, "no invocation"),
+        (("providers", "deregister", "\udcff"), 1, "no active provider"),
+        (("invocations", "list", "--provider", "\udcff"), 0, ""),
+        (("providers", "register", "broken.json"), 2, "registration.baseUrl"),
     ],
 )
 def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said: str) -> None:
@@ -125,6 +135,7 @@ def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said:
         "signingKey": "a" * 64,
     }
     (desk / "plain.json").write_text(json.dumps(plain))
+    (desk / "broken.json").write_text(json.dumps({**plain, "baseUrl": "http://[::1"}))
     done = run(*args)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
@@ -144,3 +155,159 @@ def test_the_profile_of_the_configuration_is_in_force(desk: Path, run: Run) -> N
     waiting = ask(desk)
     assert run("providers", "deregister", "human").returncode == 0
     assert data(run("invocations", "show", waiting, "--json"))["state"] == "cancelled"
+
+
+def test_of_two_who_answer_one_is_told_done(desk: Path) -> None:
+    """Two people answer one question: one answer counts, the other hears so, nobody is flagged."""
+
+    async def both(one: Runtime, two: Runtime, waiting: str) -> list[Any]:
+        answers = [
+            inbox.answer(runtime, waiting, {"answer": str(number)})
+            for number, runtime in enumerate((one, two, one, two))
+        ]
+        return await asyncio.gather(*answers, return_exceptions=True)
+
+    url, strict = f"sqlite:{desk / 'work.db'}", Profile(on_violation="deregister")
+    waiting = ask(desk)
+    with Ledger.open(url) as one, Ledger.open(url) as two:
+        came = asyncio.run(
+            both(Runtime(one, profile=strict), Runtime(two, profile=strict), waiting)
+        )
+        done = [came_one for came_one in came if not isinstance(came_one, Exception)]
+        late = [came_one for came_one in came if isinstance(came_one, ContractError)]
+        assert [one.state for one in done] == ["completed"]
+        assert [one.code for one in late] == ["settled"] * 3
+        assert Runtime(one).find(waiting).output == done[0].output
+        assert [event.type for event in one.events("registry")] == ["provider.registered"]
+
+
+def test_who_answers_is_shown_and_how_an_inbox_is_made(desk: Path, run: Run) -> None:
+    remote = {
+        **HUMAN,
+        "id": "remote",
+        "baseUrl": "http://127.0.0.1:1",
+        "signingKey": "a" * 64,
+    }
+    (desk / "remote.json").write_text(json.dumps(remote))
+    assert run("providers", "register", "remote.json").returncode == 0
+    here = ask(desk)
+    with Ledger.open(f"sqlite:{desk / 'work.db'}") as ledger:
+        question = {"question": "?"}
+        there = asyncio.run(Runtime(ledger).invoke("remote", ASK, question, semantics="async"))
+    assert there.state == "failed"
+    listed = run("invocations", "list", "--state", "all").stdout
+    assert [line.split()[0] for line in listed.splitlines() if " here " in line] == [here]
+    assert [line.split()[0] for line in listed.splitlines() if " by provider " in line] == [
+        there.id
+    ]
+    refused = run("invocations", "answer", there.id, '{"answer": "x"}')
+    assert refused.returncode == 2
+    assert "of category human that was registered without a baseUrl" in refused.stderr
+
+
+def test_an_invocation_is_shown_with_its_cost_and_events(desk: Path, run: Run) -> None:
+    waiting = ask(desk)
+    assert run("invocations", "answer", waiting, '{"answer": "yes"}').returncode == 0
+    shown = run("invocations", "show", waiting).stdout
+    assert "1 pieces" in shown
+    assert "by human, " in shown
+    assert [line.split()[-1] for line in shown.splitlines()[-2:]] == [
+        "capability.invoked",
+        "capability.completed",
+    ]
+    told = data(run("invocations", "show", waiting, "--json"))
+    assert {one["unit"] for one in told["cost"]["lines"]} == {"time", "discrete"}
+    assert len(told["events"]) == 2
+
+
+def test_deregistering_says_what_becomes_of_open_invocations(desk: Path, run: Run) -> None:
+    ask(desk)
+    ask(desk)
+    assert (
+        "It may still answer: 2 open invocations." in run("providers", "deregister", "human").stdout
+    )
+    assert run("providers", "register", "human.json").returncode == 0
+    done = run("providers", "deregister", "human", "--policy", "cancel", "--release")
+    assert done.stdout.startswith("human is released (registry:4). Cancelled: 2 open")
+    assert data(run("providers", "list", "--json"))[0]["state"] == "released"
+
+
+def test_all_that_is_wrong_with_a_registration_is_told_at_once(desk: Path, run: Run) -> None:
+    bad = {
+        "id": "x",
+        "category": "robot",
+        "unit": ["time"],
+        "offers": [{"kind": "urn:a:b", "inptu": {}, "semantics": ["sync", "later"]}],
+    }
+    (desk / "bad.json").write_text(json.dumps(bad))
+    said = run("providers", "register", "bad.json").stderr
+    lines = said.splitlines()
+    assert lines[0] == "modelpact: 7 problems:"
+    assert all(line.startswith("  bad.json: registration") for line in lines[1:])
+    for told in (
+        "registration: unknown field 'unit'; did you mean units?",
+        "registration.category: Invalid enum value 'robot'; expected of model, tool, knowledge",
+        "registration.units: is missing: one of currency, tokens.input",
+        "registration.offers[0]: unknown field 'inptu'; did you mean input?",
+        "registration.offers[0].input: is missing",
+        "registration.offers[0].semantics: Invalid enum value 'later'",
+    ):
+        assert told in said
+    (desk / "bad.json").write_text(json.dumps({**HUMAN, "units": ["hours"]}))
+    said = run("providers", "register", "bad.json").stderr
+    assert "expected of currency, tokens.input" in said
+    sync = {**HUMAN, "offers": [{**HUMAN["offers"][0], "semantics": ["sync"]}]}
+    (desk / "bad.json").write_text(json.dumps(sync))
+    said = run("providers", "register", "bad.json").stderr
+    assert "a human without a baseUrl answers from the inbox, later" in said
+
+
+def test_a_revoked_identity_is_shown(desk: Path, run: Run) -> None:
+    authority = Authority.init(desk / "data" / "identity" / "authority")
+    issued = authority.issue("far", "provider", ["127.0.0.1"])
+    far = {
+        **HUMAN,
+        "id": "far",
+        "baseUrl": "https://127.0.0.1:1",
+        "signingKey": "a" * 64,
+        "identity": fingerprint(der(issued.path)),
+    }
+    (desk / "far.json").write_text(json.dumps(far))
+    assert run("providers", "register", "far.json").returncode == 0
+    assert "revoked" not in run("providers", "list").stdout
+    authority.revoke("far")
+    assert "revoked" in run("providers", "list").stdout
+    assert "(revoked)" in run("providers", "show", "far").stdout
+    listed = data(run("providers", "list", "--json"))
+    assert {one["id"]: one["revoked"] for one in listed} == {"far": True, "human": False}
+
+
+def test_nothing_of_a_provider_is_obeyed_by_the_terminal(desk: Path, run: Run) -> None:
+    offer = HUMAN["offers"][0]
+    for change in (
+        {"name": "n\x1b]0;title\x07"},
+        {"name": "two\nlines"},
+        {"offers": [{**offer, "kind": "urn:x:\x1b[31mred"}]},
+        {"offers": [{**offer, "description": "\x1b[2J"}]},
+        {"baseUrl": "http://127.0.0.1:1/\x1b[2J", "signingKey": "a" * 64},
+    ):
+        (desk / "bad.json").write_text(json.dumps({**HUMAN, **change}))
+        done = run("providers", "register", "bad.json")
+        assert done.returncode == 2
+        assert "\x1b" not in done.stderr
+    waiting = ask(desk, "\x9b31m\u202e red")
+    run("invocations", "answer", waiting, "--error", "no \x9b2J")
+    with sqlite3.connect(desk / "work.db") as raw:  # as an older version let it in
+        raw.execute(
+            "UPDATE providers SET registration = REPLACE(registration, 'A question', '\\u001b[31m')"
+        )
+    raw.close()
+    for args in (
+        ("providers", "list"),
+        ("providers", "show", "human"),
+        ("invocations", "list", "--state", "all"),
+        ("invocations", "show", waiting),
+    ):
+        done = run(*args)
+        assert done.returncode == 0, done.stderr
+        assert not set(done.stdout) & {"\x1b", "\x9b", "\u202e", "\x07"}

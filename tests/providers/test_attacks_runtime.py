@@ -12,7 +12,15 @@ import pytest
 from modelpact.ledger import Attribution, CostLine, Draft, Ledger, LedgerError, archive
 from modelpact.providers import upkeep
 from modelpact.providers.carrier import Accepted, Partial
-from modelpact.providers.contract import Invocation, Offer, Profile, Rate, Registration, Reply
+from modelpact.providers.contract import (
+    ContractError,
+    Invocation,
+    Offer,
+    Profile,
+    Rate,
+    Registration,
+    Reply,
+)
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 from tests.providers.inside import COST, ECHOING, Echo, echoing
@@ -307,3 +315,20 @@ async def test_a_misstated_cost_is_no_fact(ledger: Ledger) -> None:
     cost = runtime.cost(done.id)
     assert cost is not None
     assert cost.lines == (CostLine("discrete", 3),)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\udcff"])
+@on_loop
+async def test_names_that_no_store_takes_are_unknown(ledger: Ledger, name: str) -> None:
+    """What cannot be a name is not there; the store is not said to be away."""
+    runtime = echoing(ledger)
+    for code, asking in (
+        ("unknown_provider", runtime.invoke(name, ECHO, {})),
+        ("unknown_provider", runtime.deregister(name)),
+        ("unknown_invocation", runtime.wait(name)),
+    ):
+        with pytest.raises(ContractError) as caught:
+            await asking
+        assert caught.value.code == code
+    assert runtime.registry.find(name) is None
+    assert runtime.listed(provider=name) == []

@@ -1,14 +1,29 @@
 """The examples, each a process of its own over real mutual TLS: every kind, every semantics."""
 
 import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 from modelpact.ledger import Event, Ledger
 from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation
+from modelpact.providers.registrations import in_inbox, read_registration
 from modelpact.providers.signals import SignalInbox
-from tests.providers.processes.starting import providing
-from tests.providers.support import World, assert_whole, events_of, flags, on_loop, until
+from tests.providers.processes.starting import free_port, providing
+from tests.providers.support import (
+    PATIENCE,
+    ROOT,
+    World,
+    assert_whole,
+    events_of,
+    flags,
+    on_loop,
+    until,
+)
 
 
 @on_loop
@@ -152,3 +167,40 @@ async def test_a_provider_whose_runtime_never_comes_can_be_stopped(
         await until(lambda: "trying again" in log.read_text())
         process.terminate()
         assert await asyncio.to_thread(process.wait, 30) == 0
+
+
+def blocks(language: str) -> list[str]:
+    page = (ROOT / "docs" / "provider-binding.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def test_the_walkthrough_of_the_documentation(tmp_path: Path) -> None:
+    """An application, a provider, and an answer between them, as a newcomer types it."""
+    script = next(one for one in blocks("sh") if "examples/runtime.py" in one)
+    port = free_port()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    done = subprocess.run(
+        ["bash", "-c", f"set -e\n{script.replace('8643', str(port))}\nwait"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PORT": str(port),
+            "MODELPACT_DATA": str(tmp_path / "data"),
+            "NO_COLOR": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"https://127.0.0.1:{port} waits for distances" in done.stdout
+    assert "completed {'km': 877}" in done.stdout
+    assert "0.002 EUR" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_desk_of_the_documentation_is_an_inbox() -> None:
+    text = next(one for one in blocks("json") if '"desk"' in one)
+    assert in_inbox(read_registration(json.loads(text)))

@@ -32,7 +32,9 @@ def load(tx: Transaction, invocation_id: str) -> Invocation:
 
 def find_invocation(reader: Reader, invocation_id: str) -> Invocation:
     """Return an invocation, or raise `unknown_invocation`."""
-    rows = reader.read(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
+    rows = []
+    if invocation_id.isprintable():  # others no store has, nor takes for a question
+        rows = reader.read(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
     if not rows:
         raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
     return read_row(rows[0])
@@ -42,6 +44,8 @@ def list_invocations(
     reader: Reader, state: str = "", provider: str = "", limit: int = 100
 ) -> list[Invocation]:
     """Return invocations, the newest first."""
+    if not provider.isprintable():
+        return []
     rows = reader.read(
         f"SELECT {COLUMNS} FROM invocations WHERE (? = '' OR state = ?) "
         "AND (? = '' OR provider = ?) ORDER BY created DESC LIMIT ?",

@@ -188,9 +188,11 @@ class Registry:
 
     def active(self, provider: str) -> Registered:
         """Return an active provider as the store has it, or raise."""
-        rows = self._ledger.read(
-            "SELECT registration, state, event FROM providers WHERE id = ?", (provider,)
-        )
+        rows = []
+        if provider.isprintable():
+            rows = self._ledger.read(
+                "SELECT registration, state, event FROM providers WHERE id = ?", (provider,)
+            )
         if not rows:
             raise ContractError("unknown_provider", f"no provider {provider!r:.80} is registered")
         registration, state, event = rows[0]
@@ -225,6 +227,8 @@ class Registry:
 
 def find_provider(reader: Reader, provider: str) -> tuple[Registration, str] | None:
     """Return a provider's registration and state, or None."""
+    if not provider.isprintable():  # such a name no store has, nor takes for a question
+        return None
     rows = reader.read("SELECT registration, state FROM providers WHERE id = ?", (provider,))
     return (_REGISTRATION.decode(rows[0][0]), str(rows[0][1])) if rows else None
 

@@ -224,6 +224,8 @@ def deregister(
     """
     if policy not in ("drain", "cancel"):
         raise InputError("policy: expected drain or cancel")
+    if not provider.isprintable():
+        raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
     if registered is not None:
         rows = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))
         if rows and rows[0][0] != registered:

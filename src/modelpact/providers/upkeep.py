@@ -83,8 +83,8 @@ def _apart(identity: str) -> Iterator[None]:
         yield
     except LedgerUnavailable:
         raise
-    except ModelpactError as error:
-        _LOG.warning("%s cannot be kept up: %s", identity, error)
+    except Exception as error:
+        _LOG.warning("%s cannot be kept up: %s: %s", identity, type(error).__name__, error)
 
 
 def _remind(tx: Transaction, identity: str, due: int, every: int, now: int) -> Invocation | None:

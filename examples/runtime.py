@@ -1,0 +1,36 @@
+"""An application: its runtime waits for a provider, asks it once, and shows answer and cost.
+
+python examples/runtime.py IDENTITY_FOLDER PROVIDER CAPABILITY INPUT
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from modelpact.identity import Authority, Identity, Trust
+from modelpact.ledger import Ledger
+from modelpact.providers.binding import HttpCarrier, serve_runtime
+from modelpact.providers.runtime import Runtime
+
+
+async def main(folder: str, provider: str, capability: str, asked: str) -> None:
+    authority = Authority.open(Path(folder) / "authority")
+    me = Identity(authority.identity_file("worker-1"))
+    trust = Trust(authority.certificate, crl=authority.crl)
+    carrier, port = HttpCarrier(me, trust), int(os.environ.get("PORT", "8643"))
+    with Ledger.open("sqlite:modelpact.db") as ledger:
+        runtime = Runtime(ledger, name="worker-1", default_carrier=carrier)
+        async with serve_runtime(runtime, me, trust, port=port) as host:
+            print(f"{host.url} waits for {provider}", flush=True)
+            while (found := runtime.registry.find(provider)) is None or found[1] != "active":
+                await asyncio.sleep(0.1)
+            done = await runtime.invoke(provider, capability, json.loads(asked))
+            print(done.state, done.output or done.error)
+            print(runtime.cost(done.id))
+    await carrier.aclose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
