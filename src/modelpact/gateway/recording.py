@@ -145,14 +145,6 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     return lines if money is None else (*lines, money)
 
 
-def money_of(lines: tuple[CostLine, ...]) -> int | None:
-    """Return the money among cost lines, in nano-units, or None."""
-    for line in lines:
-        if line.unit == "currency":
-            return line.amount
-    return None
-
-
 def attributed(plan: Plan, worker: str) -> Attribution:
     """Return who and what a request was for."""
     return msgspec.structs.replace(
