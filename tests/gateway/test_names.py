@@ -59,9 +59,7 @@ def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
         ("gpt-4o", "nothing", "unknown workload"),
     ],
 )
-def test_what_cannot_be_called_is_told(
-    name: str, workload: str, told: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_called_is_told(name: str, workload: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownModel) as caught:
         names(tmp_path).meant(name, workload)
     assert told in str(caught.value)

@@ -161,9 +161,7 @@ class Carrier:
                     await close()
             if not settled:
                 left = "cancelled: the client left"
-                await asyncio.shield(
-                    self._settle(exchange, invocation, report, usage, made, left)
-                )
+                await asyncio.shield(self._settle(exchange, invocation, report, usage, made, left))
 
     async def _settle(
         self,
@@ -178,9 +176,7 @@ class Carrier:
         if report.estimate:
             usage = Usage(exchange.expected.input, max(1, made // 40))
         report.lines = cost_of(exchange.plan.price, usage)
-        await self._recorder.settle(
-            invocation, report.lines, error=error, estimate=report.estimate
-        )
+        await self._recorder.settle(invocation, report.lines, error=error, estimate=report.estimate)
 
     async def _refused(
         self, exchange: Exchange, invocation: Invocation, error: ModelpactError

@@ -295,9 +295,7 @@ class Gateway:
             except (LedgerError, ModelpactError):
                 return
             state = self.state
-            self.state = await asyncio.to_thread(
-                self._state, state.configuration, state.upstreams
-            )
+            self.state = await asyncio.to_thread(self._state, state.configuration, state.upstreams)
 
 
 def _size(capability: str, least: int, place: str) -> Need:

@@ -204,7 +204,6 @@ class Planner:
             workload=meant.workload,
         )
 
-
     def _better(
         self, meant: Meant, question: Question, verdict: Verdict, params: list[ParamFinding]
     ) -> str | None:

@@ -47,7 +47,6 @@ class Upstream(msgspec.Struct, frozen=True):
         named = {name for name, _ in more}
         return (*(pair for pair in self.headers if pair[0] not in named), *more)
 
-
     def without_key(self, content: bytes) -> bytes:
         """Return what a server said without the key that it was shown; some say it back."""
         key = self.key.reveal()
