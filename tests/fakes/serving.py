@@ -58,6 +58,8 @@ class FakeServer:
         self.key = key
         self.piece = piece
         self.requests: list[Seen] = []
+        self.contents: list[bytes] = []
+        """The bodies as they came, byte for byte."""
         self.gone = 0
         self.hold: tuple[threading.Event, threading.Event] | None = None
         """Says that a request is there, and waits to be let go on."""
@@ -124,6 +126,7 @@ class FakeServer:
 
     async def _handle(self, request: Incoming) -> Outgoing:
         content = await request.body()
+        self.contents.append(content)
         try:
             body = json.loads(content) if content else None
             readable = True

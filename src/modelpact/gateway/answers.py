@@ -25,13 +25,16 @@ class GatewayError(Exception):
         param: str = "",
         retry_after: float | None = None,
         headers: HeaderPairs = (),
+        plan: Plan | None = None,
     ) -> None:
+        """`plan` is told in full, where there is one."""
         self.status = status
         self.code = code
         self.message = message
         self.param = param
         self.retry_after = retry_after
         self.headers = headers
+        self.plan = plan
         super().__init__(message)
 
 
@@ -46,20 +49,38 @@ def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
 def error_answer(api: RequestApi, error: GatewayError) -> Outgoing:
     """Answer with an error."""
     headers = [JSON, *error.headers]
+    body = error_body(api, error)
+    if error.plan is not None:
+        headers += error.plan.headers()
+        body["error"]["modelpact"] = error.plan.data()
+    if error.plan is not None and error.plan.how == "refuse":
+        body["error"]["type"] = error.code
     if error.retry_after is not None:
         headers.append(("retry-after", str(max(1, round(error.retry_after)))))
-    return Outgoing(error.status, headers, msgspec.json.encode(error_body(api, error)))
+    return Outgoing(error.status, headers, msgspec.json.encode(body))
 
 
 def refusal(api: RequestApi, plan: Plan, event: str) -> Outgoing:
     """Answer that the model cannot do it: why, who needs it, and what would do."""
     diagnostic = plan.diagnostic or {}
-    missing = [one["capability"] for one in diagnostic.get("missing", [])]
+    missing = [one["message"] for one in diagnostic.get("missing", [])]
     better = diagnostic.get("suggestion")
-    hint = f"; {better} would do" if better else ""
-    message = f"{plan.requested} does not have {', '.join(missing)}{hint}. Nothing was sent."
-    body = error_body(api, GatewayError(422, REFUSED, message))
-    body["error"]["type"] = REFUSED
-    body["error"]["modelpact"] = plan.data()
-    headers = (JSON, *plan.headers(), ("modelpact-event", event))
-    return Outgoing(422, headers, msgspec.json.encode(body))
+    hint = f" {better} would do." if better else ""
+    message = f"{diagnostic.get('target')}: {'; '.join(missing)}. Nothing was sent.{hint}"
+    told = GatewayError(422, REFUSED, message, headers=(("modelpact-event", event),), plan=plan)
+    return error_answer(api, told)
+
+
+def cannot_carry(plan: Plan, why: str, helps: list[str] | None = None) -> GatewayError:
+    """Refuse what cannot be said in the provider's API."""
+    diagnostic = {
+        "target": plan.target,
+        "missing": [],
+        "previous": None,
+        "suggestion": None,
+        "wouldHelp": helps or [],
+    }
+    refused = msgspec.structs.replace(plan, how="refuse", answer="no", diagnostic=diagnostic)
+    hint = f" It would be sent all the same under {', '.join(helps)}." if helps else ""
+    message = f"{plan.target} cannot be told: {why}. Nothing was sent.{hint}"
+    return GatewayError(422, "cannot_carry", message, plan=refused)

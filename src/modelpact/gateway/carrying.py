@@ -13,12 +13,13 @@ from modelpact.dispatch import emulated
 from modelpact.emulation.emulator import Emulator
 from modelpact.emulation.report import EmulationFailed
 from modelpact.emulation.work import Work
-from modelpact.gateway.answers import JSON, GatewayError, error_body
+from modelpact.gateway.answers import JSON, GatewayError, cannot_carry, error_body
 from modelpact.gateway.bodies import wants_usage
 from modelpact.gateway.exchange import Exchange
-from modelpact.gateway.forwarding import Failed, dollars
+from modelpact.gateway.forwarding import Failed
 from modelpact.gateway.plan import HeaderPairs, header_safe
-from modelpact.gateway.recording import Recorder, cost_of, money_of
+from modelpact.gateway.recording import Recorder, cost_of
+from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.adapters.errors import UpstreamError
@@ -82,6 +83,8 @@ class Carrier:
         await self._recorder.settle(invocation, lines, answer=content, estimate=not counted)
         money = money_of(lines)
         cost = () if money is None else (("modelpact-cost-usd", dollars(money)),)
+        if exchange.report:
+            content = Report(exchange.plan, invocation.id, lines, not counted).in_answer(content)
         return Outgoing(200, (JSON, *head, *cost), content)
 
     async def _streamed(
@@ -106,7 +109,10 @@ class Carrier:
         except ModelpactError as error:
             raise await self._refused(exchange, invocation, error) from error
         kind = ("content-type", "text/event-stream")
-        body = self._events(exchange, invocation, first, events)
+        report = Report(exchange.plan, invocation.id)
+        body = self._events(exchange, invocation, first, events, report)
+        if exchange.report:
+            body = report.in_stream(exchange.api, body)
         return Outgoing(200, (kind, ("cache-control", "no-cache"), *head), body)
 
     async def _events(
@@ -115,6 +121,7 @@ class Carrier:
         invocation: Invocation,
         first: StreamEvent,
         events: AsyncIterator[StreamEvent],
+        report: Report,
     ) -> AsyncIterator[bytes]:
         """Write a stream as it comes, and settle it when it ends, however it does."""
         speller = StreamSpeller(
@@ -135,7 +142,7 @@ class Carrier:
                     made += len(said)
                     if isinstance(event, Finish):
                         settled = True
-                        await self._settle(exchange, invocation, usage, made)
+                        await self._settle(exchange, invocation, report, usage, made)
                     if said:
                         yield said
                     if isinstance(event, Finish):
@@ -146,7 +153,7 @@ class Carrier:
                 problem = f"{getattr(error, 'code', '') or 'failed'}: {error}"
                 usage = error.usage if isinstance(error, EmulationFailed) else usage
             settled = True
-            await self._settle(exchange, invocation, usage, made, problem)
+            await self._settle(exchange, invocation, report, usage, made, problem)
             yield _error_event(exchange, problem)
         finally:
             close = getattr(events, "aclose", None)
@@ -155,16 +162,22 @@ class Carrier:
                     await close()
             if not settled:
                 left = "cancelled: the client left"
-                await asyncio.shield(self._settle(exchange, invocation, usage, made, left))
+                await asyncio.shield(self._settle(exchange, invocation, report, usage, made, left))
 
     async def _settle(
-        self, exchange: Exchange, invocation: Invocation, usage: Usage, made: int, error: str = ""
+        self,
+        exchange: Exchange,
+        invocation: Invocation,
+        report: Report,
+        usage: Usage,
+        made: int,
+        error: str = "",
     ) -> None:
-        counted = usage != Usage()
-        if not counted:
+        report.estimate = usage == Usage()
+        if report.estimate:
             usage = Usage(exchange.expected.input, max(1, made // 40))
-        lines = cost_of(exchange.plan.price, usage)
-        await self._recorder.settle(invocation, lines, error=error, estimate=not counted)
+        report.lines = cost_of(exchange.plan.price, usage)
+        await self._recorder.settle(invocation, report.lines, error=error, estimate=report.estimate)
 
     async def _refused(
         self, exchange: Exchange, invocation: Invocation, error: ModelpactError
@@ -186,7 +199,7 @@ class Carrier:
             kind = "429"
         if isinstance(error, EmulationFailed):
             kind = "refused"
-        return Failed(kind, told)
+        return Failed(kind, told, invocation)
 
 
 async def _complete(port: ModelPort, request: Request, work: Work | None) -> Response:
@@ -199,9 +212,7 @@ def _request(exchange: Exchange) -> Request:
     plan = exchange.plan
     read = READ.get(exchange.api)
     if read is None:
-        raise GatewayError(
-            422, "cannot_carry", f"{plan.target} does not speak the {exchange.api} API"
-        )
+        raise cannot_carry(plan, f"it does not speak the {exchange.api} API")
     body = {name: value for name, value in exchange.body.items() if name not in plan.drops}
     try:
         request = read(body)
@@ -220,12 +231,8 @@ def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss
     ]
     if fatal:
         told = "; ".join(f"{one.path}: {one.what}" for one in fatal)
-        raise GatewayError(
-            422,
-            "cannot_carry",
-            f"{exchange.plan.target} cannot be told: {told}. Nothing was sent.",
-            headers=exchange.plan.headers(),
-        )
+        loosened = all(one.fidelity == "lossy" for one in fatal)
+        raise cannot_carry(exchange.plan, told, ["policy lossy"] if loosened else [])
     return losses
 
 

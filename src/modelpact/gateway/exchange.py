@@ -25,6 +25,8 @@ class Exchange(msgspec.Struct, frozen=True):
     expected: Usage
     """What it is expected to use."""
     estimate: tuple[CostLine, ...]
+    report: bool = False
+    """Whether its report is wanted in the body as well."""
 
     @property
     def asked(self) -> Asked:

@@ -9,12 +9,16 @@ import msgspec
 from modelpact.conversation.answers import ErrorSaid, read_error
 from modelpact.conversation.response import Usage
 from modelpact.gateway.answers import GatewayError, error_body
-from modelpact.gateway.bodies import changed_body, wants_usage
+from modelpact.gateway.bodies import USAGE, changed_body, wants_usage
+from modelpact.gateway.endings import end_at, error_in
 from modelpact.gateway.exchange import Exchange
-from modelpact.gateway.recording import Recorder, cost_of, money_of
+from modelpact.gateway.plan import TOLD
+from modelpact.gateway.recording import Recorder, cost_of
+from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.upstreams import Upstream
 from modelpact.gateway.usage import StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine
+from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
 from modelpact.providers.contract import Invocation
 from modelpact.wire import (
@@ -30,26 +34,27 @@ from modelpact.wire import (
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
-    | {b"modelpact-verdict", b"modelpact-served-model", b"modelpact-invocation"}
+    | {f"modelpact-{name}".encode() for name in TOLD}
 )
 """Headers of upstreams that are not for the gateway's clients."""
+_ADDED: Final = Lines.of((("modelpact-added", USAGE),))
 _MOST_ERROR: Final = 256 * 1024
-_ENDS: Final = {
-    "openai-chat": b"[DONE]",
-    "anthropic": b"message_stop",
-    "openai-responses": b"response.completed",
-    "embeddings": b"",
-}
-_OTHER_ENDS: Final = (b"response.incomplete", b"response.failed", b'"error"')
 
 
 class Failed(Exception):
     """An upstream gave no answer, or none that can be used; it may be worth asking another."""
 
-    def __init__(self, kind: str, error: UpstreamError, outgoing: Outgoing | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        error: UpstreamError,
+        invocation: Invocation,
+        outgoing: Outgoing | None = None,
+    ) -> None:
         self.kind = kind
         """`outage`, `429` or `5xx`, on which a workload may have a fallback; else `refused`."""
         self.error = error
+        self.invocation = invocation
         self.outgoing = outgoing
         """The upstream's own answer, where it gave one."""
         super().__init__(str(error))
@@ -82,18 +87,19 @@ class Forwarder:
         try:
             answer = await self._sent(exchange, upstream, sent)
             if not 200 <= answer.status < 300:
-                raise await self._refusal(exchange, invocation, answer)
+                raise await self._refusal(exchange, invocation, answer, upstream)
             if stream and _is_stream(answer):
                 watch = StreamWatch(exchange.api, hide_usage=ask_usage)
-                return Outgoing(
-                    answer.status,
-                    _head(exchange, answer, invocation),
-                    self._stream(exchange, invocation, answer, watch),
-                )
+                report = Report(plan, invocation.id)
+                body = self._stream(exchange, invocation, answer, watch, report)
+                if exchange.report:
+                    body = report.in_stream(exchange.api, body)
+                head = _head(exchange, answer, invocation)
+                return Outgoing(answer.status, head.plus(_ADDED) if ask_usage else head, body)
             return await self._whole(exchange, invocation, answer)
         except WireError as error:
             await self._end(invocation, f"{_code(error)}: {error}")
-            raise _failed(exchange, error) from error
+            raise _failed(exchange, error, invocation) from error
         except asyncio.CancelledError:
             await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
             raise
@@ -117,36 +123,44 @@ class Forwarder:
         lines = cost_of(exchange.plan.price, usage or exchange.expected)
         await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
         head = _head(exchange, answer, invocation, lines)
+        if exchange.report:
+            content = Report(exchange.plan, invocation.id, lines, usage is None).in_answer(content)
         return Outgoing(answer.status, head, content)
 
     async def _stream(
-        self, exchange: Exchange, invocation: Invocation, answer: Answer, watch: StreamWatch
+        self,
+        exchange: Exchange,
+        invocation: Invocation,
+        answer: Answer,
+        watch: StreamWatch,
+        report: Report,
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, event by event, and settle it when it ends, however it does."""
-        end, settled, complete = _ENDS[exchange.api], False, False
-        problem = ""
+        api, settled, complete = exchange.api, False, False
+        problem = told = ""
         try:
             try:
                 async for chunk in answer:
                     events = watch.feed(chunk)
                     if events:
-                        complete = (
-                            complete or end in events or any(one in events for one in _OTHER_ENDS)
-                        )
+                        complete = complete or end_at(api, events) >= 0
+                        told = told or _told_in(api, events)
                         yield events
                     if watch.broken:
                         problem = "malformed: an event has no end"
                         break
             except WireError as error:
                 problem = f"{_code(error)}: {error}"
-            if not problem and watch.rest().strip():
-                yield watch.rest() + b"\n\n"
-                complete = complete or end in watch.rest()
-            if not problem and not complete:
+            rest = b"" if problem else watch.end()
+            if rest:
+                complete = complete or end_at(api, rest) >= 0
+                told = told or _told_in(api, rest)
+                yield rest
+            if not (problem or complete or told):
                 problem = "cut_off: the stream ended before the answer did"
             settled = True
-            await self._settle_stream(exchange, invocation, watch, problem)
-            if problem:
+            await self._settle_stream(exchange, invocation, watch, report, told or problem)
+            if problem and not told:
                 yield _error_event(exchange, problem)
         finally:
             await answer.aclose()
@@ -154,15 +168,18 @@ class Forwarder:
                 await asyncio.shield(self._left(exchange, invocation, watch))
 
     async def _settle_stream(
-        self, exchange: Exchange, invocation: Invocation, watch: StreamWatch, problem: str
+        self,
+        exchange: Exchange,
+        invocation: Invocation,
+        watch: StreamWatch,
+        report: Report,
+        problem: str,
     ) -> None:
         usage = watch.usage
-        told = usage or _so_far(exchange, watch)
+        report.estimate = usage is None
+        report.lines = cost_of(exchange.plan.price, usage or _so_far(exchange, watch))
         await self._recorder.settle(
-            invocation,
-            cost_of(exchange.plan.price, told),
-            error=problem,
-            estimate=usage is None,
+            invocation, report.lines, error=problem, estimate=report.estimate
         )
 
     async def _left(self, exchange: Exchange, invocation: Invocation, watch: StreamWatch) -> None:
@@ -175,15 +192,19 @@ class Forwarder:
     async def _end(self, invocation: Invocation, error: str) -> None:
         await self._recorder.settle(invocation, (), error=error)
 
-    async def _refusal(self, exchange: Exchange, invocation: Invocation, answer: Answer) -> Failed:
-        """Record an upstream's refusal; its own answer is passed on as it is."""
-        content = await answer.read(_MOST_ERROR)
+    async def _refusal(
+        self, exchange: Exchange, invocation: Invocation, answer: Answer, upstream: Upstream
+    ) -> Failed:
+        """Record an upstream's refusal; its own answer is passed on, but for our key in it."""
+        content = upstream.without_key(await answer.read(_MOST_ERROR))
         said = _said(content)
         error = refused(exchange.plan.provider, answer.status, answer.headers, said, "")
         await self._end(invocation, f"{error.code or answer.status}: {error}")
         kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
         head = _head(exchange, answer, invocation)
-        return Failed(kind, error, Outgoing(answer.status, head, content))
+        if exchange.report:
+            content = Report(exchange.plan, invocation.id).in_answer(content)
+        return Failed(kind, error, invocation, Outgoing(answer.status, head, content))
 
 
 def _head(
@@ -197,12 +218,6 @@ def _head(
     cost = b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode()
     own = b"modelpact-invocation: %b\r\n%b" % (invocation.id.encode(), cost)
     return Lines(answer.headers.passed_on(_KEPT_BACK) + exchange.plan.head + own)
-
-
-def dollars(nano: int) -> str:
-    """Write nano-dollars as dollars, without a fraction that is not there."""
-    whole, rest = divmod(nano, 1_000_000_000)
-    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)
 
 
 def _is_stream(answer: Answer) -> bool:
@@ -225,6 +240,16 @@ def _said(content: bytes) -> ErrorSaid | None:
     return said
 
 
+def _told_in(api: RequestApi, events: bytes) -> str:
+    """Return the error that an upstream tells of in its stream, for the record."""
+    event = error_in(api, events)
+    if not event:
+        return ""
+    said = _said(event[max(0, event.find(b"{")) :])
+    code = "" if said is None else said.code or said.kind
+    return f"{code or 'upstream_error'}: {'' if said is None else cleaned(said.message, '')}"
+
+
 def _code(error: WireError) -> str:
     if isinstance(error, WireTimeout):
         return "timeout"
@@ -233,11 +258,11 @@ def _code(error: WireError) -> str:
     return "cut_off" if isinstance(error, ConnectionLost) else "malformed"
 
 
-def _failed(exchange: Exchange, error: WireError) -> Failed:
+def _failed(exchange: Exchange, error: WireError, invocation: Invocation) -> Failed:
     code = _code(error)
     wait = error.retry_after if isinstance(error, PoolFull) else None
     told = UpstreamError(f"{exchange.plan.provider}: {error}", code=code, retry_after=wait)
-    return Failed("429" if wait is not None else "outage", told)
+    return Failed("429" if wait is not None else "outage", told, invocation)
 
 
 def _error_event(exchange: Exchange, problem: str) -> bytes:

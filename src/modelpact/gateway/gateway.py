@@ -21,11 +21,13 @@ from modelpact.gateway.names import UnknownModel
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import HEADER, RequestPolicy, base_policy, with_header
-from modelpact.gateway.recording import Recorder, cost_of, money_of
+from modelpact.gateway.recording import Recorder, cost_of
+from modelpact.gateway.reports import money_of, wants_report
 from modelpact.gateway.spelling import READ
 from modelpact.gateway.upstreams import Upstreams
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
+from modelpact.needs.need import Need, Needs, need
 from modelpact.needs.requests import RequestApi, Sizes, measure, read_asked
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
@@ -83,7 +85,7 @@ class Gateway:
         self.budgets = Budgets(ledger)
         self.state = self._state(configuration)
 
-    def _state(self, configuration: Configuration) -> State:
+    def _state(self, configuration: Configuration, upstreams: Upstreams | None = None) -> State:
         catalog: Catalog = configuration.catalog().extended(evidence=read_evidence(self.ledger))
         models = Models(
             self.runtime,
@@ -97,7 +99,7 @@ class Gateway:
             configuration,
             models,
             Planner(configuration, models),
-            Upstreams(models),
+            upstreams or Upstreams(models),
             base_policy(configuration.policy, configuration.gateway.lossy),
         )
 
@@ -178,9 +180,13 @@ class Gateway:
         question = Question(body["model"], workload, asked, policy)
         self._check_allowed(key, question)
         plan = state.planner.plan(question)
-        expected = self._expected(plan, raw, body)
+        expected, too_long = self._expected(plan, raw, body)
+        if too_long:
+            plan = state.planner.sized(question, too_long)
+            expected, _ = self._expected(plan, raw, body)
         estimate = cost_of(plan.price, expected)
-        return Exchange(request, api, key, raw, body, question, plan, expected, estimate)
+        report = wants_report(headers)
+        return Exchange(request, api, key, raw, body, question, plan, expected, estimate, report)
 
     def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
         named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
@@ -194,22 +200,19 @@ class Gateway:
         if question.workload:
             names.append(f"workload/{question.workload}")
         for name in names:
-            if not key.allows(name):
+            if not (key.allows(name) or key.allows(self.state.planner.names.meant(name).target)):
                 allowed = ", ".join(key.settings.models)
                 told = f"the key {key.name} is not for {name}; it is for {allowed}"
                 raise GatewayError(403, "model_not_allowed", told)
 
-    def _expected(self, plan: Plan, raw: bytes, body: dict[str, Any]) -> Usage:
-        """Estimate what a request uses, and refuse what cannot fit the model's window."""
+    def _expected(self, plan: Plan, raw: bytes, body: dict[str, Any]) -> tuple[Usage, Needs]:
+        """Estimate what a request uses, and what it needs that the model is too small for."""
         if plan.how == "refuse":
-            return Usage()
+            return Usage(), Needs()
         window = plan.window
         asked = _output(body)
         if asked is not None and plan.longest_output is not None and asked > plan.longest_output:
-            told = (
-                f"{plan.target} answers with at most {plan.longest_output:,} tokens, not {asked:,}"
-            )
-            raise GatewayError(422, "capability_not_provided", told, param="max_tokens")
+            return Usage(), Needs([_size("max-output", asked, "max_tokens")])
         room = None if window is None else window - (asked or 0)
         if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
             output = (
@@ -217,17 +220,12 @@ class Gateway:
                 if asked is not None
                 else min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
             )
-            return Usage(-(-len(raw) // _BYTES_A_TOKEN), output)
+            return Usage(-(-len(raw) // _BYTES_A_TOKEN), output), Needs()
         sizes: Sizes = measure(body)
         if prompt_tokens(sizes) > room:
-            told = (
-                f"the prompt has about {prompt_tokens(sizes):,} tokens (estimated) and "
-                f"{asked or 0:,} are asked for; {plan.target} has room for {window:,} in all"
-            )
-            raise GatewayError(
-                422, "capability_not_provided", told, headers=plan.headers(), param="messages"
-            )
-        return estimated(sizes, plan)
+            needed = prompt_tokens(sizes) + (asked or 0)
+            return Usage(), Needs([_size("context-window", needed, "messages, estimated")])
+        return estimated(sizes, plan), Needs()
 
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
@@ -241,9 +239,14 @@ class Gateway:
                 try:
                     return await self._attempt(other)
                 except Failed as again:
-                    failed = again
+                    exchange, failed = other, again
             await self._learn(exchange, failed)
             return _answer(exchange, failed)
+        except GatewayError as error:
+            if error.plan is not None:
+                envelope = self.recorder.envelope(error.plan)
+                await self.recorder.decided(error.plan, envelope, key=key.id)
+            raise
         finally:
             self.budgets.settled(key, estimate, estimate)
 
@@ -267,7 +270,13 @@ class Gateway:
         meant = planner.names.meant(exchange.question.name, exchange.question.workload)
         because = f"{failed.kind}: {failed.error}"
         made = planner.fallback(exchange.question, meant, because)
-        return None if made is None else msgspec.structs.replace(exchange, plan=made)
+        if made is None:
+            return None
+        expected, too_long = self._expected(made, exchange.raw, exchange.body)
+        if too_long:
+            return None
+        estimate = cost_of(made.price, expected)
+        return msgspec.structs.replace(exchange, plan=made, expected=expected, estimate=estimate)
 
     async def _learn(self, exchange: Exchange, failed: Failed) -> None:
         """Keep what a refusal teaches of the model; the next plan is made with it."""
@@ -285,7 +294,12 @@ class Gateway:
                 await record_async(self.ledger, *learned)
             except (LedgerError, ModelpactError):
                 return
-            self.state = await asyncio.to_thread(self._state, self.state.configuration)
+            state = self.state
+            self.state = await asyncio.to_thread(self._state, state.configuration, state.upstreams)
+
+
+def _size(capability: str, least: int, place: str) -> Need:
+    return need(capability, minimum=least, required_by=(f"request: {place}",))
 
 
 def _output(body: dict[str, Any]) -> int | None:
@@ -310,6 +324,9 @@ def _answer(exchange: Exchange, failed: Failed) -> Outgoing:
         str(error),
         param=error.param,
         retry_after=error.retry_after,
-        headers=exchange.plan.headers(),
+        headers=(
+            *exchange.plan.headers(),
+            ("modelpact-invocation", failed.invocation.id),
+        ),
     )
     return error_answer(exchange.api, told)

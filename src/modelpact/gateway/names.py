@@ -48,7 +48,8 @@ class Names:
     def _workload(self, name: str) -> Workload:
         found = self._configuration.workloads.get(name)
         if found is None:
-            raise UnknownName("workload", name, self._configuration.workloads)
+            unknown = UnknownName("workload", name, self._configuration.workloads)
+            raise UnknownModel(str(unknown))
         return found
 
     def _of_workload(self, name: str) -> Meant:

@@ -15,6 +15,11 @@ How = Literal["forward", "carry", "refuse"]
 HeaderPairs = tuple[tuple[str, str], ...]
 NO_LINES: Final = Lines()
 _LONGEST: Final = 1_000
+TOLD: Final = (
+    *("verdict", "requested-model", "served-model", "emulated", "carried", "substituted"),
+    *("dropped", "renamed", "added", "warnings", "lossy", "invocation", "cost-usd", "event"),
+)
+"""The headers of answers, after `modelpact-`; those of upstreams are not passed on."""
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from modelpact.emulation.emulator import emulator_strategies
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
-from modelpact.needs.need import Needs
+from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import Asked
 from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
@@ -25,6 +25,8 @@ from modelpact.negotiation.search import suggest
 from modelpact.negotiation.verdict import Finding, Policy, Verdict
 
 MOST_REMEMBERED: Final = 10_000
+_NONE: Final = Needs()
+_WRONG: Final = ("unsupported", "conflict")
 _SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")
 
 
@@ -47,17 +49,23 @@ class Planner:
             found = self._plans[question] = self._made(question).with_head()
         return found
 
-    def _made(self, question: Question) -> Plan:
+    def sized(self, question: Question, sizes: Needs) -> Plan:
+        """Return the plan for a request that is longer than its model takes."""
+        return self._made(question, sizes).with_head()
+
+    def _made(self, question: Question, sizes: Needs = _NONE) -> Plan:
         meant = self.names.meant(question.name, question.workload)
-        first = self._on(meant, question)
+        first = self._on(meant, question, sizes)
         if first.how != "refuse" or meant.workload is None:
             return first
         if not question.policy.fallback or "capability" not in meant.workload.fallback_on:
             return first
         because = f"it lacks {', '.join(one['capability'] for one in _missing(first))}"
-        return self.fallback(question, meant, because) or first
+        return self.fallback(question, meant, because, sizes) or first
 
-    def fallback(self, question: Question, meant: Meant, because: str) -> Plan | None:
+    def fallback(
+        self, question: Question, meant: Meant, because: str, sizes: Needs = _NONE
+    ) -> Plan | None:
         """Return the plan on the declared fallback, negotiated like any other, or None."""
         workload = meant.workload
         if workload is None or workload.fallback is None:
@@ -65,26 +73,26 @@ class Planner:
         other = Meant(*self.models.catalog.split(workload.fallback), workload)
         if not self.models.can_authenticate(other.provider):
             return None
-        made = self._on(other, question)
+        made = self._on(other, question, sizes)
         if made.how == "refuse":
             return None
         return msgspec.structs.replace(
             made,
             answer="labelled",
-            requested=meant.target,
             substituted_for=meant.target,
             because=because,
         ).with_head()
 
-    def _on(self, meant: Meant, question: Question) -> Plan:
+    def _on(self, meant: Meant, question: Question, sizes: Needs = _NONE) -> Plan:
         """Negotiate a question on one model."""
         asked, policy = question.asked, question.policy
         api = self._api(meant.provider, asked)
         resolution = self.models.catalog.resolve(meant.provider, meant.model, api)
         declared = Needs() if meant.workload is None else meant.workload.needs
-        verdict = self._verdict(declared, asked, policy, resolution)
+        needs = asked.needs + sizes if sizes else asked.needs
+        verdict = self._verdict(declared, needs, policy, resolution)
         params = negotiate_parameters(asked.settings, resolution)
-        wrong = [one for one in params if one.action in ("unsupported", "conflict")]
+        wrong = [one for one in params if one.action in _WRONG]
         invalid = [one for one in params if one.action == "invalid"]
         drops = wrong if policy.drop_params else []
         refused = [*invalid, *(() if policy.drop_params else wrong)]
@@ -92,6 +100,7 @@ class Planner:
             return self._refused(meant, question, verdict, refused, resolution)
         warnings = [
             *(f"{one.capability} {one.sentence()}" for one in verdict.warnings),
+            *(f"{one.capability}: {one.label}" for one in verdict.findings if _labelled(one)),
             *(f"{'.'.join(one.path)}: {one.reason}" for one in params if one.action == "unknown"),
             *verdict.notes,
         ]
@@ -104,7 +113,7 @@ class Planner:
         return Plan(
             "forward" if forward else "carry",
             "labelled" if labelled else "yes",
-            meant.target,
+            question.name,
             meant.provider,
             meant.model,
             api,
@@ -131,10 +140,10 @@ class Planner:
         return next((one for one in apis if one in _SPOKEN), apis[0])
 
     def _verdict(
-        self, declared: Needs, asked: Asked, policy: RequestPolicy, resolution: Resolution
+        self, declared: Needs, asked: Needs, policy: RequestPolicy, resolution: Resolution
     ) -> Verdict:
         """Decide on all needs at once; what was declared may be unknown only if policy says so."""
-        needs = declared + asked.needs if declared else asked.needs
+        needs = declared + asked if declared else asked
         verdict = decide(needs, resolution, Policy("probe", policy.emulate), emulator_strategies())
         if policy.strict_unknown:
             checked = {one.capability for one in needs}
@@ -154,15 +163,13 @@ class Planner:
         params: list[ParamFinding],
         resolution: Resolution,
     ) -> Plan:
-        needs = Needs(one.need for one in verdict.findings)
-        near = [one for one in self._supported if self.models.can_authenticate(one)]
-        better = suggest(needs, avoid=meant.target, catalog=self.models.catalog, among=near)
+        better = self._better(meant, question, verdict, params)
         missing: list[dict[str, Any]] = [
             {
                 "capability": one.capability,
                 "requiredBy": list(one.need.required_by),
                 "reason": one.reason,
-                "message": one.sentence(),
+                "message": f"{one.capability} {one.sentence()}",
             }
             for one in verdict.missing
         ]
@@ -186,17 +193,31 @@ class Planner:
             "target": resolution.target,
             "missing": missing,
             "previous": None,
-            "suggestion": None if better is None else better.target,
+            "suggestion": better,
             "wouldHelp": helps,
         }
         return Plan(
             "refuse",
             "no",
-            meant.target,
+            question.name,
             diagnostic=diagnostic,
             policy=question.policy,
             workload=meant.workload,
         )
+
+    def _better(
+        self, meant: Meant, question: Question, verdict: Verdict, params: list[ParamFinding]
+    ) -> str | None:
+        """Return a model that would do, its parameters looked at as well."""
+        wanted = [need(one.capability) for one in params if one.action == "unsupported"]
+        needs = Needs([*(one.need for one in verdict.findings), *wanted])
+        near = [one for one in self._supported if self.models.can_authenticate(one)]
+        found = suggest(needs, avoid=meant.target, catalog=self.models.catalog, among=near)
+        if found is None:
+            return None
+        takes = negotiate_parameters(question.asked.settings, found.target, self.models.catalog)
+        fits = all(one.action not in (*_WRONG, "invalid") for one in takes)
+        return found.target if fits else None
 
 
 def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:
@@ -207,6 +228,10 @@ def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:
     if finding.capability == "context-window":
         return finding
     return msgspec.structs.replace(finding, outcome="missing")
+
+
+def _labelled(finding: Finding) -> bool:
+    return finding.outcome == "met" and bool(finding.label)
 
 
 def _missing(plan: Plan) -> list[dict[str, Any]]:

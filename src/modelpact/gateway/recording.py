@@ -160,11 +160,3 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     money = None if price is None else price_cost(price, usage)
     lines = usage_lines(usage)
     return lines if money is None else (*lines, money)
-
-
-def money_of(lines: tuple[CostLine, ...]) -> int | None:
-    """Return the money among cost lines, in nano-units, or None."""
-    for line in lines:
-        if line.unit == "currency":
-            return line.amount
-    return None

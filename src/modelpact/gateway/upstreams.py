@@ -10,8 +10,10 @@ from modelpact.configuration.config import ProviderSettings
 from modelpact.dispatch.models import Models
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.choice import KEY_HEADERS
+from modelpact.providers.adapters.keys import Key
 from modelpact.providers.adapters.places import checked_base
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.redaction import REDACTED
 from modelpact.wire import Client, PoolLimits, Timeouts
 from modelpact.wire.headers import Headers
 
@@ -35,6 +37,7 @@ class Upstream(msgspec.Struct, frozen=True):
     timeouts: Timeouts
     stream_usage: bool
     seconds: float
+    key: Key
 
     def shown(self, given: Headers) -> tuple[tuple[str, str], ...]:
         """Return the headers to send: ours, and the few of the client's that mean something."""
@@ -43,6 +46,11 @@ class Upstream(msgspec.Struct, frozen=True):
             return self.headers
         named = {name for name, _ in more}
         return (*(pair for pair in self.headers if pair[0] not in named), *more)
+
+    def without_key(self, content: bytes) -> bytes:
+        """Return what a server said without the key that it was shown; some say it back."""
+        key = self.key.reveal()
+        return content.replace(key.encode(), REDACTED.encode()) if key else content
 
 
 class Upstreams:
@@ -90,6 +98,7 @@ class Upstreams:
             ),
             settings.stream_usage,
             settings.timeout,
+            key,
         )
 
     async def aclose(self) -> None:

@@ -128,9 +128,10 @@ class StreamWatch:
             events = self._look(events)
         return events
 
-    def rest(self) -> bytes:
-        """Return what came after the last whole event."""
-        return self._rest
+    def end(self) -> bytes:
+        """Return what came after the last whole event, as one: some servers leave it open."""
+        rest, self._rest = self._rest.strip(), b""
+        return self._look(rest + b"\n\n") if rest else b""
 
     def _look(self, events: bytes) -> bytes:
         kept = []
@@ -155,15 +156,16 @@ class StreamWatch:
             if isinstance(said.get(inner), dict) and told is None:
                 told = said[inner].get("usage")
         found = _read(self._api, told)
-        if found is not None:
-            before = self.usage or Usage()
-            if self._api == "anthropic":
-                found = msgspec.structs.replace(
-                    found,
-                    input=max(found.input, before.input),
-                    output=max(found.output, before.output),
-                    cache_read=max(found.cache_read, before.cache_read),
-                    cache_write=max(found.cache_write, before.cache_write),
-                )
-            self.usage = found
+        if found is None:
+            return False
+        before = self.usage or Usage()
+        if self._api == "anthropic":
+            found = msgspec.structs.replace(
+                found,
+                input=max(found.input, before.input),
+                output=max(found.output, before.output),
+                cache_read=max(found.cache_read, before.cache_read),
+                cache_write=max(found.cache_write, before.cache_write),
+            )
+        self.usage = found
         return self._hide and said.get("choices") == []

@@ -1,0 +1,104 @@
+"""Reports: what was done with a request, in the body of its answer for who asks for it there."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.gateway.endings import end_at
+from modelpact.gateway.plan import Plan
+from modelpact.ledger.costs import CostLine
+from modelpact.needs.requests import RequestApi
+from modelpact.vocabulary.errors import InputError, brief
+from modelpact.wire import write_event
+from modelpact.wire.headers import Headers
+
+HEADER: Final = "modelpact-report"
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Report(msgspec.Struct):
+    """What is told of one request: its plan, its record, and its cost once that is known."""
+
+    plan: Plan
+    invocation: str
+    lines: tuple[CostLine, ...] = ()
+    estimate: bool = False
+
+    def data(self) -> dict[str, Any]:
+        """Return the object that goes into a body."""
+        cost: dict[str, Any] | None = None
+        if self.lines:
+            money = money_of(self.lines)
+            cost = {
+                "usd": None if money is None else dollars(money),
+                "lines": msgspec.to_builtins(self.lines),
+                "estimate": self.estimate,
+            }
+        return {**self.plan.data(), "invocation": self.invocation, "cost": cost}
+
+    def in_answer(self, content: bytes) -> bytes:
+        """Return a whole answer with the report as a field of its own; what is no object stays."""
+        try:
+            fields: dict[str, Any] = _FIELDS.decode(content)
+        except msgspec.DecodeError:
+            return content
+        return msgspec.json.encode({**fields, "modelpact": self.data()})
+
+    def as_event(self, api: RequestApi) -> bytes:
+        """Return the report as an event of a stream, which clients can overlook."""
+        if api != "openai-chat":
+            said = {"type": "modelpact", "modelpact": self.data()}
+            return write_event(msgspec.json.encode(said).decode(), "modelpact")
+        chunk = {
+            "id": self.invocation,
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": self.plan.model,
+            "choices": [],
+            "modelpact": self.data(),
+        }
+        return write_event(msgspec.json.encode(chunk).decode())
+
+    async def in_stream(
+        self, api: RequestApi, pieces: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """Pass a stream on, with the report before its last event: all is known by then."""
+        held = b""
+        async with aclosing(pieces):  # type: ignore[type-var]
+            async for piece in pieces:
+                if held:
+                    held += piece
+                    continue
+                at = end_at(api, piece)
+                if at >= 0:
+                    piece, held = piece[:at], piece[at:]
+                if piece:
+                    yield piece
+        yield self.as_event(api) + held
+
+
+def wants_report(headers: Headers) -> bool:
+    """Tell whether a request asks for its report in the body."""
+    asked = headers.get(HEADER)
+    if asked is None:
+        return False
+    if asked.strip().lower() != "body":
+        raise InputError(f"{HEADER}: expected body, not {brief(asked)}")
+    return True
+
+
+def money_of(lines: tuple[CostLine, ...]) -> int | None:
+    """Return the money among cost lines, in nano-units, or None."""
+    for line in lines:
+        if line.unit == "currency":
+            return line.amount
+    return None
+
+
+def dollars(nano: int) -> str:
+    """Write nano-dollars as dollars, without a fraction that is not there."""
+    whole, rest = divmod(nano, 1_000_000_000)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)

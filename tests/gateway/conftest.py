@@ -1,0 +1,24 @@
+"""Gateways for tests: a plain one, and one with what a test wants beside."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.support import Running, gateway_running
+
+Serve = Callable[..., Running]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Serve a gateway with more in its configuration."""
+    with contextlib.ExitStack() as stack:
+        yield lambda more="": stack.enter_context(gateway_running(tmp_path, more))
+
+
+@pytest.fixture
+def gateway(serve: Serve) -> Running:
+    """A gateway with the usual configuration."""
+    return serve()

@@ -1,0 +1,64 @@
+"""Planners without a gateway: a configuration, a question, a plan."""
+
+from pathlib import Path
+from typing import Any
+
+from modelpact.configuration import read_configuration
+from modelpact.dispatch.models import Models
+from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.planning import Planner
+from modelpact.gateway.policy import RequestPolicy, base_policy
+from modelpact.ledger.ledger import Ledger
+from modelpact.needs.requests import RequestApi, read_asked
+from modelpact.providers.runtime import Runtime
+from tests.gateway.support import BASE, HI, UPSTREAM_KEYS
+
+CONFIGURATION = BASE.format(openai='"http://127.0.0.1:9/v1"', anthropic='"http://127.0.0.1:9"')
+WEATHER: Any = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}]
+SCHEMA: Any = {
+    "type": "json_schema",
+    "json_schema": {"name": "answer", "schema": WEATHER, "strict": True},
+}
+
+
+def planner(folder: Path, more: str = "") -> Planner:
+    """Make a planner; nothing is ever called."""
+    configuration = read_configuration(CONFIGURATION + more)
+    ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
+    with ledger:
+        models = Models(
+            Runtime(ledger), configuration=configuration, environment=dict(UPSTREAM_KEYS)
+        )
+        return Planner(configuration, models)
+
+
+def question(
+    made: Planner,
+    name: str,
+    policy: RequestPolicy | None = None,
+    *,
+    api: RequestApi = "openai-chat",
+    workload: str = "",
+    **body: Any,
+) -> Question:
+    """Ask as a request with such a body does."""
+    asked = read_asked(api, {"model": name, "messages": HI, **body})
+    given = policy or base_policy(made.configuration.policy, made.configuration.gateway.lossy)
+    return Question(name, workload, asked, given)
+
+
+def plan(made: Planner, name: str, policy: RequestPolicy | None = None, **body: Any) -> Plan:
+    """Return the plan for a request."""
+    return made.plan(question(made, name, policy, **body))
+
+
+def missing(plan: Plan) -> list[tuple[str, str]]:
+    """What a refusal misses, and why."""
+    assert plan.diagnostic is not None
+    return [(one["capability"], one["reason"]) for one in plan.diagnostic["missing"]]

@@ -1,0 +1,248 @@
+"""A gateway on a port of its own, in a thread, before both fakes; and a plain client of it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelpact.configuration import Configuration, read_configuration
+from modelpact.gateway.gateway import Gateway
+from modelpact.gateway.keys import KeySettings, create_key
+from modelpact.gateway.serving import serve_gateway
+from modelpact.ledger.event import Event
+from modelpact.ledger.ledger import Ledger
+from modelpact.wire import EventParser
+from tests.fakes.anthropic import FakeAnthropic
+from tests.fakes.openai import FakeOpenAI
+
+UPSTREAM_KEYS = {"OPENAI_API_KEY": "o" * 24, "ANTHROPIC_API_KEY": "a" * 24}
+"""What the fakes want to be shown, and nobody else may see."""
+PATHS = {"openai-chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
+BASE = """
+[providers.openai]
+base_url = {openai}
+api_key = {{ env = "OPENAI_API_KEY" }}
+[providers.anthropic]
+base_url = {anthropic}
+api_key = {{ env = "ANTHROPIC_API_KEY" }}
+[providers.local]
+kind = "vllm"
+base_url = {openai}
+api_key = {{ env = "OPENAI_API_KEY" }}
+[models."openai/text-only"]
+tool_calling = false
+structured_output = false
+image_input = false
+reasoning = false
+streaming = true
+context_window = 8192
+max_output = 4096
+"""
+HI: Any = [{"role": "user", "content": "Hi"}]
+ANSWER_TIME = 30.0
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+    @property
+    def events(self) -> list[tuple[str, Any]]:
+        """The events of a stream: their names and what they say."""
+        return [
+            (one.event, one.data if one.data == "[DONE]" else json.loads(one.data))
+            for one in EventParser().feed(self.content)
+        ]
+
+    @property
+    def text(self) -> str:
+        """What the model says, of whichever API, whole or streamed."""
+        if self.headers["content-type"].startswith("text/event-stream"):
+            return "".join(map(_piece, (said for _, said in self.events)))
+        if "choices" in self.json:
+            return str(self.json["choices"][0]["message"]["content"])
+        return "".join(one.get("text", "") for one in self.json["content"])
+
+
+def _piece(said: Any) -> str:
+    if said == "[DONE]":
+        return ""
+    if "choices" in said:
+        return "".join(one["delta"].get("content") or "" for one in said["choices"])
+    found: str = said.get("delta", {}).get("text", "")
+    return found
+
+
+class Running:
+    """A gateway that serves, and all that one asks of it."""
+
+    def __init__(
+        self,
+        url: str,
+        gateway: Gateway,
+        openai: FakeOpenAI,
+        anthropic: FakeAnthropic,
+        path: Path,
+        key: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.url = url
+        self.gateway = gateway
+        self.ledger = gateway.ledger
+        self.openai = openai
+        self.anthropic = anthropic
+        self.path = path
+        self.key = key
+        self.loop = loop
+
+    def on_loop(self, work: Callable[[], Any]) -> Any:
+        """Run something where the gateway runs."""
+
+        async def run() -> Any:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_TIME)
+
+    def new_key(self, name: str = "a", **settings: Any) -> str:
+        """Make a key that the gateway knows at once."""
+        _, secret = create_key(self.ledger, name, KeySettings(**settings))
+        self.on_loop(self.gateway.load_keys)
+        return secret
+
+    def ask(
+        self,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        method: str = "POST",
+        key: str | None = None,
+    ) -> Answer:
+        """Send a request and read all of its answer."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        shown = {"authorization": f"Bearer {key or self.key}", "content-type": "application/json"}
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=ANSWER_TIME)
+        with contextlib.closing(connection):
+            given = None if body is None else content
+            connection.request(method, path, given, {**shown, **(headers or {})})
+            answer = connection.getresponse()
+            told = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, told, answer.read())
+
+    def chat(
+        self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
+    ) -> Answer:
+        """Ask over OpenAI's API."""
+        asked = {"model": model, "messages": HI, **body}
+        return self.ask("/v1/chat/completions", asked, headers, key=key or None)
+
+    def message(
+        self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
+    ) -> Answer:
+        """Ask over Anthropic's API."""
+        asked = {"model": model, "messages": HI, "max_tokens": 100, **body}
+        told = {"anthropic-version": "2023-06-01", **(headers or {})}
+        return self.ask("/v1/messages", asked, told, key=key or None)
+
+    def wait_until(self, met: Callable[[], bool]) -> None:
+        """Wait for what happens after an answer has gone."""
+        until = time.monotonic() + ANSWER_TIME
+        while not met():
+            assert time.monotonic() < until, "it did not happen"
+            time.sleep(0.005)
+
+    def invocations(self) -> list[tuple[str, str, str | None]]:
+        """Every invocation: its id, state and error, in order."""
+        rows = self.ledger.read("SELECT id, state, error FROM invocations ORDER BY created, id")
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def settled(self) -> list[tuple[str, str | None]]:
+        """The states and errors of all invocations, once none is open."""
+        self.wait_until(lambda: all(state != "open" for _, state, _ in self.invocations()))
+        return [(state, error) for _, state, error in self.invocations()]
+
+    def events(self, kind: str = "") -> list[Event]:
+        """The events in the gateway's own envelopes."""
+        rows = self.ledger.read("SELECT id FROM envelopes WHERE kind = 'gateway' ORDER BY id")
+        found = [event for row in rows for event in self.ledger.events(row[0])]
+        return [one for one in found if not kind or one.type == kind]
+
+
+def configured(openai: FakeOpenAI, anthropic: FakeAnthropic, more: str = "") -> str:
+    """Write the configuration of a gateway before the fakes."""
+    places = {
+        "openai": json.dumps(openai.base_url),
+        "anthropic": json.dumps(anthropic.base_url),
+    }
+    return BASE.format(**places) + more
+
+
+@contextlib.contextmanager
+def gateway_running(folder: Path, more: str = "") -> Iterator[Running]:
+    """Serve a gateway with a configuration beside the usual one."""
+    path = folder / "ledger.db"
+    openai = FakeOpenAI(key=UPSTREAM_KEYS["OPENAI_API_KEY"])
+    anthropic = FakeAnthropic(key=UPSTREAM_KEYS["ANTHROPIC_API_KEY"])
+    with (
+        openai.in_thread(),
+        anthropic.in_thread(),
+        Ledger.open(f"sqlite:{path}") as ledger,
+    ):
+        configuration = read_configuration(configured(openai, anthropic, more))
+        _, key = create_key(ledger, "test", KeySettings())
+        with _served(ledger, configuration) as (url, gateway, loop):
+            yield Running(url, gateway, openai, anthropic, path, key, loop)
+
+
+@contextlib.contextmanager
+def _served(
+    ledger: Ledger, configuration: Configuration
+) -> Iterator[tuple[str, Gateway, asyncio.AbstractEventLoop]]:
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+    found: dict[str, Any] = {}
+
+    async def run() -> None:
+        stop = found["stop"] = asyncio.Event()
+        serving = serve_gateway(ledger, configuration, environment=dict(UPSTREAM_KEYS), grace=1.0)
+        async with serving as served:
+            found["served"] = served
+            started.set()
+            await stop.wait()
+
+    def work() -> None:
+        try:
+            loop.run_until_complete(run())
+        except BaseException as error:
+            found["error"] = error
+            raise
+        finally:
+            started.set()
+            loop.close()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert started.wait(ANSWER_TIME)
+    if "error" in found:
+        raise found["error"]
+    try:
+        yield found["served"].url, found["served"].gateway, loop
+    finally:
+        loop.call_soon_threadsafe(found["stop"].set)
+        thread.join(ANSWER_TIME)
+        assert not thread.is_alive()

@@ -1,0 +1,167 @@
+"""Upstreams that fail: their own words are passed on, streams end well-formed, records are true."""
+
+import contextlib
+import json
+import socket
+import threading
+
+import pytest
+
+from tests.fakes import Fail, Reply, cut, garbage, hang
+from tests.gateway.support import HI, UPSTREAM_KEYS, Running
+
+LONG = "x" * 2_000
+
+
+def test_an_upstreams_refusal_passes_as_it_is(gateway: Running) -> None:
+    gateway.openai.script.add(Fail(400, "Too odd.", "invalid_request_error", "too_odd"))
+    answer = gateway.chat("gpt-4o")
+    assert (answer.status, answer.json["error"]["message"]) == (400, "Too odd.")
+    assert answer.headers["x-request-id"].startswith("req_")
+    assert answer.headers["modelpact-verdict"] == "yes"
+    assert answer.headers["modelpact-invocation"] == gateway.invocations()[0][0]
+    ((state, error),) = gateway.settled()
+    assert (state, error) == ("failed", "too_odd: openai answered 400 (too_odd): Too odd.")
+
+
+def test_a_refusal_from_another_api_is_told_in_the_clients(gateway: Running) -> None:
+    gateway.openai.script.add(Fail(429, retry_after=7))
+    answer = gateway.message("gpt-4o")
+    assert (answer.status, answer.headers["retry-after"]) == (429, "7")
+    assert answer.json["type"] == "error"
+    assert answer.json["error"]["type"] == "rate_limit_error"
+    assert answer.headers["modelpact-invocation"] == gateway.invocations()[0][0]
+    gateway.anthropic.script.add(Fail(529))
+    answer = gateway.chat("claude-opus-4-5", max_tokens=10)
+    assert answer.status == 529
+    assert answer.json["error"]["code"] == "overloaded_error"
+
+
+def test_nobody_is_told_the_key_of_an_upstream(gateway: Running) -> None:
+    """The fakes say the key back that they were shown, as servers do."""
+    gateway.openai.key = gateway.anthropic.key = "another"
+    answers = [
+        gateway.chat("gpt-4o"),
+        gateway.message("claude-opus-4-5"),
+        gateway.message("gpt-4o"),
+        gateway.chat("claude-opus-4-5", max_tokens=10),
+    ]
+    assert [one.status for one in answers] == [401] * 4
+    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    for secret in UPSTREAM_KEYS.values():
+        assert all(secret.encode() not in one.content for one in answers)
+        assert secret.encode() not in kept
+
+
+def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    upstream = gateway.gateway.state.upstreams.find("openai", "openai-chat")
+    upstream.urls["openai-chat"] = f"http://127.0.0.1:{port}/v1/chat/completions"
+    answer = gateway.chat("gpt-4o")
+    assert (answer.status, answer.json["error"]["code"]) == (502, "unreachable")
+    assert answer.headers["modelpact-invocation"] == gateway.invocations()[0][0]
+    assert gateway.settled()[0][0] == "failed"
+
+
+@pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
+def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: object) -> None:
+    """Issue 6: "a well-formed error event" where an upstream dies, and an honest record."""
+    gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
+    gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
+    first = gateway.chat("gpt-4o", stream=True)
+    assert first.status == 200
+    assert "error" in first.events[-1][1]
+    assert b"[DONE]" not in first.content
+    second = gateway.message("claude-opus-4-5", stream=True)
+    name, said = second.events[-1]
+    assert (name, said["type"]) == ("error", "error")
+    states = gateway.settled()
+    assert [state for state, _ in states] == ["failed", "failed"]
+    assert all(error and error.startswith(("cut_off", "malformed")) for _, error in states)
+    costs = [one.payload["cost"] for one in gateway.events("capability.failed")]
+    spent = [{line["unit"] for line in one["lines"]} for one in costs]
+    assert all("tokens.output" in units for units in spent), "what was made is paid for"
+
+
+@pytest.mark.parametrize("fault", [cut(6), cut(6, clean=True)])
+def test_so_does_one_that_is_carried(gateway: Running, fault: object) -> None:
+    gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
+    gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
+    first = gateway.message("gpt-4o", stream=True)
+    assert first.events[-1][1]["type"] == "error"
+    second = gateway.chat("claude-opus-4-5", stream=True, max_tokens=4_000)
+    assert "error" in second.events[-1][1]
+    assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
+
+
+def test_an_error_that_an_upstream_tells_in_its_stream_is_on_the_record(gateway: Running) -> None:
+    """It passes as it is, no second one is added, and the record does not say "completed"."""
+    told = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
+    gateway.anthropic.script.add(Reply(LONG, fault=garbage(told + b"\n\n", after=4)))
+    answer = gateway.message("claude-opus-4-5", stream=True)
+    assert [said["type"] for _, said in answer.events].count("error") == 1
+    assert gateway.settled() == [("failed", "overloaded_error: M")]
+
+
+def test_a_model_that_talks_of_ends_has_not_ended(gateway: Running) -> None:
+    said = "data: [DONE]\n\n and message_stop " * 20
+    gateway.openai.script.add(Reply(said, fault=cut(10, clean=True)))
+    gateway.openai.piece = 50
+    assert "error" in gateway.chat("gpt-4o", stream=True).events[-1][1]
+    assert gateway.settled()[0][0] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/v1/chat/completions", "gpt-4o"),
+        ("/v1/messages", "claude-opus-4-5"),
+        ("/v1/messages", "gpt-4o"),
+    ],
+)
+def test_a_client_that_leaves_a_stream_ends_it(gateway: Running, path: str, model: str) -> None:
+    """Issue 6: the client leaves, the upstream's stream is closed, the record settled."""
+    fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
+    fake.script.add(Reply(LONG, fault=hang(6)))
+    left(gateway, path, {"model": model, "messages": HI, "max_tokens": 5_000, "stream": True})
+    gateway.wait_until(lambda: fake.gone == 1)
+    ((state, error),) = gateway.settled()
+    assert (state, error) == ("failed", "cancelled: the client left")
+    ((payload,)) = [one.payload for one in gateway.events("capability.failed")]
+    assert payload["cost"]["estimate"] is True
+    assert {"tokens.input", "tokens.output"} <= {line["unit"] for line in payload["cost"]["lines"]}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_client_that_does_not_wait_for_an_answer(gateway: Running, path: str) -> None:
+    held, release = threading.Event(), threading.Event()
+    gateway.openai.hold = (held, release)
+    body = json.dumps({"model": "gpt-4o", "messages": HI, "max_tokens": 50}).encode()
+    with opened(gateway, path, body):
+        assert held.wait(30)
+    ((state, error),) = gateway.settled()
+    release.set()
+    assert (state, error) == ("cancelled", "the client left")
+
+
+@contextlib.contextmanager
+def opened(gateway: Running, path: str, body: bytes):  # type: ignore[no-untyped-def]
+    """Send a request by hand, to leave when one wants."""
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {gateway.key}\r\n"
+        f"anthropic-version: 2023-06-01\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(head.encode() + body)
+        yield connection
+
+
+def left(gateway: Running, path: str, body: object) -> None:
+    """Leave a stream once some of it has come."""
+    with opened(gateway, path, json.dumps(body).encode()) as connection:
+        came = b""
+        while b"data: " not in came:
+            came += connection.recv(65_536)

@@ -1,0 +1,112 @@
+"""Workloads: "fallback on a missing capability, outage, 429, 5xx if declared"."""
+
+import pytest
+
+from tests.fakes import Fail
+from tests.gateway.conftest import Serve
+from tests.gateway.planners import TOOLS
+
+MORE = """
+[gateway]
+lossy = true
+[workloads.sure]
+model = "openai/gpt-4o"
+needs = ["tools"]
+fallback = "anthropic/claude-opus-4-5"
+fallback_on = ["capability", "outage", "429", "5xx"]
+[workloads.strict]
+model = "openai/gpt-4o"
+needs = ["tools"]
+fallback = "anthropic/claude-opus-4-5"
+[workloads.small]
+model = "openai/gpt-4.1"
+needs = []
+fallback = "openai/gpt-3.5-turbo"
+fallback_on = ["429"]
+[workloads.lacks]
+model = "openai/text-only"
+needs = []
+fallback = "anthropic/claude-opus-4-5"
+"""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("status", "kind"), [(429, "429"), (500, "5xx"), (503, "5xx")])
+def test_a_declared_fallback_answers(serve: Serve, status: int, kind: str, stream: bool) -> None:
+    gateway = serve(MORE)
+    gateway.openai.script.add(Fail(status))
+    answer = gateway.chat("workload/sure", stream=stream)
+    assert (answer.status, answer.text) == (200, "You said: Hi")
+    assert answer.headers["modelpact-verdict"] == "labelled"
+    assert answer.headers["modelpact-requested-model"] == "workload/sure"
+    assert answer.headers["modelpact-served-model"] == "anthropic/claude-opus-4-5"
+    told = answer.headers["modelpact-substituted"]
+    assert told.startswith(f"openai/gpt-4o -> anthropic/claude-opus-4-5: {kind}: ")
+    assert [state for state, _ in gateway.settled()] == ["failed", "completed"]
+    decided = [one.payload for one in gateway.events("negotiation.decided")]
+    assert decided[-1]["substituted"]["from"] == "openai/gpt-4o"
+
+
+def test_an_outage_is_one_too(serve: Serve) -> None:
+    gateway = serve(MORE.replace("[gateway]", "[gateway]\n"))
+    upstream = gateway.gateway.state.upstreams.find("openai", "openai-chat")
+    upstream.urls["openai-chat"] = "http://127.0.0.1:9/v1/chat/completions"
+    answer = gateway.chat("workload/sure")
+    assert answer.status == 200
+    assert "outage: " in answer.headers["modelpact-substituted"]
+
+
+def test_what_was_not_declared_is_passed_on(serve: Serve) -> None:
+    gateway = serve(MORE)
+    for status in (429, 500):
+        gateway.openai.script.add(Fail(status))
+        assert gateway.chat("workload/strict").status == status
+    gateway.openai.script.add(Fail(400, "no"))
+    assert gateway.chat("workload/sure").status == 400, "it would be as wrong elsewhere"
+    assert not gateway.anthropic.requests
+
+
+def test_a_request_may_do_without(serve: Serve) -> None:
+    gateway = serve(MORE)
+    gateway.openai.script.add(Fail(429))
+    assert gateway.chat("workload/sure", {"modelpact-policy": "fallback=off"}).status == 429
+
+
+def test_the_fallback_is_negotiated_with_what_is_asked(serve: Serve) -> None:
+    """Issue 6: "always re-negotiated first", with the length of this very prompt."""
+    gateway = serve(MORE)
+    gateway.openai.script.add(Fail(429))
+    long = [{"role": "user", "content": "word " * 20_000}]
+    assert gateway.chat("workload/small", messages=long).status == 429
+    gateway.openai.script.add(Fail(429))
+    answer = gateway.chat("workload/small")
+    assert answer.headers["modelpact-served-model"] == "openai/gpt-3.5-turbo"
+
+
+def test_when_both_fail_the_last_ones_words_are_passed_on(serve: Serve) -> None:
+    gateway = serve(MORE)
+    gateway.openai.script.add(Fail(500))
+    gateway.anthropic.script.add(Fail(529))
+    answer = gateway.chat("workload/sure")
+    assert (answer.status, answer.json["error"]["code"]) == (529, "overloaded_error")
+    assert answer.headers["modelpact-served-model"] == "anthropic/claude-opus-4-5"
+    assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
+
+
+def test_what_the_fallback_refuses_is_learned_of_the_fallback(serve: Serve) -> None:
+    gateway = serve(MORE)
+    gateway.openai.script.add(Fail(500))
+    gateway.anthropic.script.add(
+        Fail(400, "tools: this model does not support tools", "invalid_request_error")
+    )
+    assert gateway.chat("workload/sure", tools=TOOLS).status == 400
+    catalog = gateway.gateway.state.models.catalog
+    assert catalog.resolve("openai", "gpt-4o").claim("tool-calling").support == "native"
+
+
+def test_a_missing_capability_is_told(serve: Serve) -> None:
+    gateway = serve(MORE)
+    answer = gateway.chat("workload/lacks", tools=TOOLS)
+    assert answer.status == 200
+    assert "it lacks tool-calling" in answer.headers["modelpact-substituted"]
+    assert gateway.chat("workload/lacks").headers["modelpact-served-model"] == "openai/text-only"

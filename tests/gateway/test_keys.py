@@ -1,0 +1,184 @@
+"""Keys: only hashes are kept; each is for some models, so much money, so many requests."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from modelpact.gateway.budgets import period_start
+from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, create_key, revoke_key
+from modelpact.ledger.ledger import Ledger
+from modelpact.vocabulary.errors import InputError
+from tests.gateway.conftest import Serve
+from tests.gateway.support import Running
+
+
+def test_only_the_hash_of_a_key_is_kept(gateway: Running) -> None:
+    secret = gateway.new_key("app")
+    assert gateway.chat("gpt-4o", key=secret).status == 200
+    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    assert secret.encode() not in kept
+    assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
+
+
+def test_a_key_may_be_shown_in_either_apis_way(gateway: Running) -> None:
+    shown = {"authorization": "", "x-api-key": gateway.key}
+    assert gateway.chat("gpt-4o", shown).status == 200
+    assert gateway.message("claude-opus-4-5").status == 200
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer nonsense", "Basic abc"])
+def test_without_a_key_nothing_is_said(gateway: Running, shown: str) -> None:
+    for path, kind in (("/v1/chat/completions", "invalid_api_key"), ("/v1/messages", "")):
+        answer = gateway.ask(path, {"model": "gpt-4o"}, {"authorization": shown})
+        assert answer.status == 401
+        assert answer.json["error"]["type"] == (kind or "authentication_error")
+    for path in ("/v1/models", "/metrics", "/v1/capabilities"):
+        answer = gateway.ask(path, None, {"authorization": shown}, method="GET")
+        assert answer.status == 401
+    assert not gateway.openai.requests
+
+
+def test_a_revoked_key_is_no_key(gateway: Running) -> None:
+    secret = gateway.new_key("app")
+    revoke_key(gateway.ledger, "app")
+    gateway.on_loop(gateway.gateway.load_keys)
+    assert gateway.chat("gpt-4o", key=secret).status == 401
+    with pytest.raises(InputError, match="is revoked already"):
+        revoke_key(gateway.ledger, "app")
+
+
+def test_a_revoked_key_is_heard_of_elsewhere(gateway: Running) -> None:
+    secret = gateway.new_key("app")
+    revoke_key(gateway.ledger, "app")
+    gateway.wait_until(lambda: gateway.chat("gpt-4o", key=secret).status == 401)
+
+
+@pytest.mark.parametrize(
+    ("models", "name", "status"),
+    [
+        (("openai/*",), "openai/gpt-4o", 200),
+        (("openai/*",), "gpt-4o", 200),
+        (("openai/*",), "anthropic/claude-opus-4-5", 403),
+        (("workload/extract",), "workload/extract", 200),
+        (("workload/extract",), "openai/gpt-4o", 403),
+        (("fast",), "fast", 200),
+        (("fast",), "openai/gpt-4o-mini", 403),
+    ],
+)
+def test_a_key_is_for_some_models(
+    serve: Serve, models: tuple[str, ...], name: str, status: int
+) -> None:
+    gateway = serve(
+        '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\n'
+        '[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n'
+    )
+    secret = gateway.new_key(models=models)
+    answer = gateway.chat(name, key=secret)
+    assert answer.status == status
+    if status == 403:
+        assert answer.json["error"]["code"] == "model_not_allowed"
+        assert models[0] in answer.json["error"]["message"]
+
+
+def test_a_key_sees_only_its_models(gateway: Running) -> None:
+    secret = gateway.new_key(models=("openai/gpt-4o*",))
+    listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
+    assert listed
+    assert all(one["id"].startswith("openai/gpt-4o") for one in listed)
+    assert gateway.ask("/v1/models/openai/gpt-5", method="GET", key=secret).status == 404
+
+
+def test_so_many_requests_a_minute(gateway: Running) -> None:
+    secret = gateway.new_key(rate=2)
+    answers = [gateway.chat("gpt-4o", key=secret) for _ in range(3)]
+    assert [one.status for one in answers] == [200, 200, 429]
+    assert answers[2].json["error"]["code"] == "rate_limit_exceeded"
+    assert 1 <= int(answers[2].headers["retry-after"]) <= 30
+
+
+def test_a_rate_fills_evenly() -> None:
+    key = ClientKey("k", "k", KeySettings(rate=60), 0)
+    rates = Rates()
+    assert [rates.wait(key, 0.0) for _ in range(60)] == [0.0] * 60
+    assert rates.wait(key, 0.0) == pytest.approx(1.0)
+    assert rates.wait(key, 0.5) == pytest.approx(0.5)
+    assert rates.wait(key, 1.0) == 0.0
+
+
+def test_a_budget_that_is_spent(gateway: Running) -> None:
+    """Issue 6: a key's budget counts what was spent, and what is under way by its estimate."""
+    secret = gateway.new_key(budget=1, period="day")
+    assert gateway.chat("gpt-4o", key=secret).status == 200
+    refused = gateway.chat("gpt-4o", key=secret)
+    assert (refused.status, refused.json["error"]["code"]) == (429, "insufficient_quota")
+    assert "this day" in refused.json["error"]["message"]
+    assert gateway.chat("gpt-4o").status == 200, "another key's budget is its own"
+    assert len(gateway.openai.requests) == 2
+
+
+def test_budgets_are_read_from_the_ledger(gateway: Running) -> None:
+    secret = gateway.new_key(budget=10_000_000, period="all")
+    cost = gateway.chat("gpt-4o", key=secret).headers["modelpact-cost-usd"]
+    key = gateway.gateway.keys.find(secret)
+    assert key is not None
+    spent = gateway.gateway.budgets._total(key)
+    assert spent == round(float(cost) * 1e9)
+
+
+def test_periods_begin_at_midnight() -> None:
+    import datetime
+
+    now = datetime.datetime(2026, 5, 17, 13, 30, tzinfo=datetime.UTC)
+    begun = {period: period_start(period, now) for period in ("day", "month", "all")}  # type: ignore[arg-type]
+    days = {"day": (2026, 5, 17), "month": (2026, 5, 1)}
+    for period, (year, month, day) in days.items():
+        moment = datetime.datetime(year, month, day, tzinfo=datetime.UTC)
+        assert begun[period] == int(moment.timestamp()) * 10**9
+    assert begun["all"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("", KeySettings(), "name: expected"),
+        ("a\nb", KeySettings(), "name: expected"),
+        ("a", KeySettings(loosen=("speed",)), "'speed' is not one of"),
+        ("a", KeySettings(budget=0), "budget: expected a number above zero"),
+        ("a", KeySettings(rate=-1), "rate: expected a number above zero"),
+    ],
+)
+def test_keys_that_cannot_be_made(
+    name: str, settings: KeySettings, told: str, tmp_path: Path
+) -> None:
+    with (
+        Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger,
+        pytest.raises(InputError, match=told),
+    ):
+        create_key(ledger, name, settings)
+
+
+def test_two_keys_of_one_name_are_told_apart_by_id(tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger:
+        first, _ = create_key(ledger, "app", KeySettings())
+        _, secret = create_key(ledger, "app", KeySettings())
+        with pytest.raises(InputError, match="several keys are called"):
+            revoke_key(ledger, "app")
+        revoke_key(ledger, first.id)
+        assert Keys.load(ledger).find(secret) is not None
+        kinds = [one.type for one in ledger.events("keys")]
+        assert kinds == ["key.created", "key.created", "key.revoked"]
+        told = json.dumps([one.payload for one in ledger.events("keys")])
+        assert secret not in told
+
+
+def test_a_key_may_loosen_what_it_was_given_leave_to(gateway: Running) -> None:
+    loose = gateway.new_key(loosen=("params",))
+    asked = {"modelpact-policy": "params=drop"}
+    assert gateway.chat("gpt-5", asked, temperature=0.2).status == 400
+    answer = gateway.chat("gpt-5", asked, key=loose, temperature=0.2)
+    assert (answer.status, answer.headers["modelpact-dropped"]) == (200, "temperature")
+    assert "temperature" not in gateway.openai.bodies[-1]
+    refused = gateway.chat("gpt-5", {"modelpact-policy": "emulate=on"}, key=loose)
+    assert "emulate can only be made stricter" in refused.json["error"]["message"]

@@ -1,0 +1,65 @@
+"""Names: what a client's word for a model means."""
+
+from pathlib import Path
+
+import pytest
+
+from modelpact.gateway.names import Names, UnknownModel
+from tests.gateway.planners import planner
+
+MORE = """
+[gateway.aliases]
+fast = "openai/gpt-4o-mini"
+"openai/gpt-4" = "anthropic/claude-opus-4-5"
+[workloads.extract]
+model = "anthropic/claude-opus-4-5"
+needs = ["tools"]
+"""
+
+
+def names(folder: Path, more: str = MORE) -> Names:
+    return planner(folder, more).names
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("openai/gpt-4o", "openai/gpt-4o"),
+        ("gpt-4o", "openai/gpt-4o"),
+        ("claude-opus-4-5", "anthropic/claude-opus-4-5"),
+        ("fast", "openai/gpt-4o-mini"),
+        ("openai/gpt-4", "anthropic/claude-opus-4-5"),
+        ("local/acme/finetune", "local/acme/finetune"),
+        ("mock/demo", "mock/demo"),
+        ("workload/extract", "anthropic/claude-opus-4-5"),
+    ],
+)
+def test_what_names_mean(name: str, target: str, tmp_path: Path) -> None:
+    assert names(tmp_path).meant(name).target == target
+
+
+def test_a_provider_of_ones_own_may_be_the_usual_one(tmp_path: Path) -> None:
+    found = names(tmp_path, '[gateway]\nprovider = "local"\n').meant("acme/finetune")
+    assert found.target == "local/acme/finetune"
+
+
+def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
+    found = names(tmp_path)
+    by_name, by_header = found.meant("workload/extract"), found.meant("gpt-4o", "extract")
+    assert by_name.workload is by_header.workload is not None
+    assert by_header.target == "openai/gpt-4o", "the header adds needs, not another model"
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "told"),
+    [
+        ("nobodys", "", "write PROVIDER/MODEL"),
+        ("groq/llama-3.3-70b-versatile", "", "no key for groq here; set GROQ_API_KEY"),
+        ("workload/extrct", "", "did you mean extract?"),
+        ("gpt-4o", "nothing", "unknown workload"),
+    ],
+)
+def test_what_cannot_be_called_is_told(name: str, workload: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        names(tmp_path).meant(name, workload)
+    assert told in str(caught.value)

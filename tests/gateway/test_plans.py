@@ -1,0 +1,186 @@
+"""Plans: forward, carry, emulate, substitute or refuse; every change is in the head."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.gateway.policy import RequestPolicy, with_header
+from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question
+
+WORKLOADS = """
+[workloads.plain]
+model = "openai/text-only"
+needs = ["tools"]
+[workloads.falls]
+model = "openai/text-only"
+needs = ["tools"]
+fallback = "anthropic/claude-opus-4-5"
+[workloads.only-outages]
+model = "openai/text-only"
+needs = ["tools"]
+fallback = "anthropic/claude-opus-4-5"
+fallback_on = ["outage"]
+[workloads.both-lack]
+model = "openai/text-only"
+needs = ["audio-input"]
+fallback = "anthropic/claude-opus-4-5"
+[workloads.unsure]
+model = "local/finetune"
+needs = ["image-input"]
+"""
+IMAGE: Any = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+SEEN: Any = [{"role": "user", "content": [IMAGE]}]
+
+
+def head(made: Any) -> dict[str, str]:
+    return dict(made.headers())
+
+
+def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "openai/gpt-4o", tools=TOOLS, stream=True)
+    assert (made.how, made.answer, made.api) == ("forward", "yes", "openai-chat")
+    assert head(made) == {
+        "modelpact-verdict": "yes",
+        "modelpact-requested-model": "openai/gpt-4o",
+        "modelpact-served-model": "openai/gpt-4o",
+    }
+
+
+def test_another_api_is_carried_and_told(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "claude-opus-4-5", tools=TOOLS)
+    assert (made.how, made.answer, made.api) == ("carry", "labelled", "anthropic")
+    assert head(made)["modelpact-carried"] == "openai-chat -> anthropic"
+    assert head(made)["modelpact-requested-model"] == "claude-opus-4-5"
+    assert head(made)["modelpact-served-model"] == "anthropic/claude-opus-4-5"
+
+
+def test_what_is_missing_is_emulated_where_policy_says_so(tmp_path: Path) -> None:
+    """DESIGN: "emulate where policy says so (default: off), else the declared fallback"."""
+    made = planner(tmp_path, WORKLOADS)
+    refused = plan(made, "openai/text-only", tools=TOOLS)
+    assert (refused.how, refused.answer) == ("refuse", "no")
+    assert any("emulate" in one for one in (refused.diagnostic or {})["wouldHelp"])
+    emulated = plan(made, "openai/text-only", RequestPolicy(emulate=True), tools=TOOLS)
+    assert (emulated.how, emulated.answer) == ("carry", "labelled")
+    assert head(emulated)["modelpact-emulated"].startswith("tool-calling: ")
+    first = plan(made, "workload/falls", RequestPolicy(emulate=True))
+    assert (first.provider, first.substituted_for) == ("openai", "")
+
+
+def test_the_declared_fallback_is_taken_and_told(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path, WORKLOADS), "workload/falls")
+    assert (made.how, made.answer) == ("carry", "labelled")
+    assert made.target == "anthropic/claude-opus-4-5"
+    told = head(made)["modelpact-substituted"]
+    assert told == "openai/text-only -> anthropic/claude-opus-4-5: it lacks tool-calling"
+    assert head(made)["modelpact-requested-model"] == "workload/falls"
+
+
+@pytest.mark.parametrize("name", ["plain", "only-outages", "both-lack"])
+def test_without_a_fallback_that_fits_it_is_refused(name: str, tmp_path: Path) -> None:
+    """Issue 6: "fallback … if declared, always re-negotiated first"."""
+    made = plan(planner(tmp_path, WORKLOADS), f"workload/{name}")
+    assert made.how == "refuse"
+    assert (made.diagnostic or {})["target"] == "openai/text-only"
+    assert "modelpact-served-model" not in head(made)
+
+
+def test_a_request_may_do_without_the_fallback(tmp_path: Path) -> None:
+    policy = with_header(RequestPolicy(), "fallback=off")
+    assert plan(planner(tmp_path, WORKLOADS), "workload/falls", policy).how == "refuse"
+
+
+def test_a_refusal_names_every_miss_who_needs_it_and_a_model_that_would_do(
+    tmp_path: Path,
+) -> None:
+    made = planner(tmp_path, WORKLOADS)
+    refused = plan(made, "workload/plain", messages=SEEN, tools=TOOLS, response_format=SCHEMA)
+    found = refused.diagnostic or {}
+    assert {name for name, _ in missing(refused)} == {
+        "tool-calling",
+        "image-input",
+        "structured-output",
+    }
+    by = {one["capability"]: one["requiredBy"] for one in found["missing"]}
+    assert "request: tools" in by["tool-calling"]
+    assert len(by["tool-calling"]) == 2, "the workload needs it too"
+    better = plan(made, found["suggestion"], messages=SEEN, tools=TOOLS, response_format=SCHEMA)
+    assert better.answer == "yes"
+
+
+def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -> None:
+    made = planner(tmp_path)
+    refused = plan(made, "openai/gpt-5", temperature=0.2)
+    assert missing(refused) == [("temperature", "unsupported")]
+    suggested = (refused.diagnostic or {})["suggestion"]
+    assert plan(made, suggested, temperature=0.2).how == "forward", "it takes the parameter"
+    dropped = plan(made, "openai/gpt-5", RequestPolicy(drop_params=True), temperature=0.2)
+    assert (dropped.how, dropped.answer, dropped.drops) == ("forward", "labelled", ("temperature",))
+    assert head(dropped)["modelpact-dropped"] == "temperature"
+
+
+def test_a_value_that_is_wrong_is_not_dropped(tmp_path: Path) -> None:
+    policy = RequestPolicy(drop_params=True)
+    refused = plan(planner(tmp_path), "openai/gpt-5", policy, reasoning_effort="extreme")
+    assert missing(refused) == [("reasoning-effort", "invalid")]
+
+
+def test_a_parameter_is_renamed_where_the_model_wants_it_so(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "openai/gpt-5", max_tokens=10)
+    assert made.renames == (("max_tokens", "max_completion_tokens"),)
+    assert head(made)["modelpact-renamed"] == "max_tokens=max_completion_tokens"
+
+
+def test_a_parameter_of_which_nothing_is_known_passes_with_a_warning(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "local/finetune", reasoning_effort="low")
+    assert (made.how, made.answer) == ("forward", "labelled")
+    assert "reasoning_effort: whether " in head(made)["modelpact-warnings"]
+
+
+def test_what_holds_only_under_conditions_is_told(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "local/finetune", tools=TOOLS)
+    assert made.answer == "labelled"
+    assert "tool-calling: " in head(made)["modelpact-warnings"]
+    assert "--enable-auto-tool-choice" in head(made)["modelpact-warnings"]
+
+
+def test_unknown_is_refused_where_declared_and_probed_where_asked(tmp_path: Path) -> None:
+    """DESIGN: "refuse is the default for declared needs; needs read off a request … probe"."""
+    made = planner(tmp_path, WORKLOADS)
+    assert plan(made, "local/finetune", messages=SEEN).answer == "labelled"
+    assert missing(plan(made, "workload/unsure")) == [("image-input", "unknown")]
+    assert plan(made, "workload/unsure", RequestPolicy(unknown=True)).answer == "labelled"
+
+
+def test_a_strict_header_refuses_what_the_request_itself_asks_for(tmp_path: Path) -> None:
+    made = planner(tmp_path, WORKLOADS)
+    strict = with_header(RequestPolicy(unknown=True), "unknown=refuse")
+    for name in ("local/finetune", "workload/unsure"):
+        assert missing(plan(made, name, strict, messages=SEEN)) == [("image-input", "unknown")]
+
+
+def test_questions_are_answered_once(tmp_path: Path) -> None:
+    made = planner(tmp_path)
+    assert plan(made, "gpt-4o", max_tokens=5) is plan(made, "gpt-4o", max_tokens=900)
+    assert plan(made, "gpt-4o", tools=TOOLS) is not plan(made, "gpt-4o")
+
+
+def test_a_request_that_is_too_long_is_negotiated_with_its_size(tmp_path: Path) -> None:
+    from modelpact.needs.need import Needs
+
+    made = planner(
+        tmp_path,
+        '[workloads.long]\nmodel = "openai/gpt-4o"\nneeds = []\nfallback = "openai/gpt-4.1"\n',
+    )
+    refused = made.sized(question(made, "gpt-4o"), Needs("context>=500k"))
+    assert missing(refused) == [("context-window", "below-minimum")]
+    assert (refused.diagnostic or {})["suggestion"]
+    other = made.sized(question(made, "workload/long"), Needs("context>=500k"))
+    assert other.target == "openai/gpt-4.1"
+
+
+def test_headers_are_plain_and_not_endless(tmp_path: Path) -> None:
+    made = plan(planner(tmp_path), "local/é\n" + "x" * 2_000)
+    assert all(value.isascii() and value.isprintable() for _, value in made.headers())
+    assert max(len(value) for _, value in made.headers()) <= 1_000

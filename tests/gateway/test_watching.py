@@ -1,0 +1,139 @@
+"""Streams that are watched: "any chunking gives the same bytes", the same usage, the same end."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.conversation.response import Usage
+from modelpact.gateway.endings import end_at, error_in
+from modelpact.gateway.usage import StreamWatch, usage_of
+from modelpact.needs.requests import RequestApi
+
+USED = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+
+
+def chunk(text: str, **more: Any) -> dict[str, Any]:
+    return {"id": "c", "choices": [{"index": 0, "delta": {"content": text}}], **more}
+
+
+OPENAI: list[Any] = [
+    {"id": "c", "choices": [], "prompt_filter_results": [], "usage": None},
+    chunk('[DONE] "usage":{"x":1} \n\n', usage=None),
+    chunk("Grüße\r\n\r\n"),
+    {"id": "c", "choices": [], "usage": USED},
+]
+ANTHROPIC: list[Any] = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 10, "output_tokens": 1}}},
+    {"type": "content_block_delta", "delta": {"text": 'message_stop "type":"message_stop"\n\n'}},
+    {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 7}},
+    {"type": "message_stop"},
+]
+
+
+def openai_bytes(end: str) -> bytes:
+    said = [f"data: {json.dumps(one, ensure_ascii=False)}{end}{end}" for one in OPENAI]
+    return "".join([*said, f"data: [DONE]{end}{end}"]).encode()
+
+
+def anthropic_bytes(end: str) -> bytes:
+    return "".join(
+        f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in ANTHROPIC
+    ).encode()
+
+
+def watched(
+    api: RequestApi, data: bytes, cuts: list[int], *, hide: bool = False
+) -> tuple[bytes, StreamWatch, bool]:
+    """Return what passes, the watch, and whether the end was seen."""
+    watch = StreamWatch(api, hide_usage=hide)
+    places = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
+    passed, ended = b"", False
+    for start, stop in zip(places, places[1:], strict=False):
+        events = watch.feed(data[start:stop])
+        ended = ended or end_at(api, events) >= 0
+        passed += events
+    return passed + watch.end(), watch, ended
+
+
+cuts = st.lists(st.integers(0, 10_000), max_size=12)
+ends = st.sampled_from(["\n", "\r\n"])
+
+
+@given(cuts, ends)
+def test_streams_pass_as_they_are(where: list[int], end: str) -> None:
+    whole = openai_bytes(end)
+    passed, watch, ended = watched("openai-chat", whole, where)
+    assert (passed, watch.usage, ended) == (whole, Usage(11, 3), True)
+    assert watch.characters == len(whole)
+    whole = anthropic_bytes(end)
+    passed, watch, ended = watched("anthropic", whole, where)
+    assert (passed, watch.usage, ended) == (whole, Usage(10, 7), True)
+
+
+@given(cuts, ends)
+def test_a_usage_that_nobody_asked_for_is_kept_back(where: list[int], end: str) -> None:
+    """Only the chunk that is nothing but usage; others without choices pass."""
+    passed, watch, _ = watched("openai-chat", openai_bytes(end), where, hide=True)
+    hidden = f"data: {json.dumps(OPENAI[-1])}{end}{end}".encode()
+    assert passed == openai_bytes(end).replace(hidden, b"")
+    assert watch.usage == Usage(11, 3)
+
+
+@given(cuts)
+def test_a_stream_whose_last_event_is_left_open(where: list[int]) -> None:
+    whole = openai_bytes("\n")
+    passed, watch, _ = watched("openai-chat", whole.removesuffix(b"\n\n"), where)
+    assert passed == whole
+    assert watch.usage == Usage(11, 3)
+
+
+def test_what_a_model_says_does_not_end_its_stream() -> None:
+    said = f"data: {json.dumps(OPENAI[1])}\n\n".encode()
+    assert end_at("openai-chat", said) == -1
+    assert end_at("openai-chat", said + b"data: [DONE]\n\n") == len(said)
+    said = f"event: x\ndata: {json.dumps(ANTHROPIC[1])}\n\n".encode()
+    assert end_at("anthropic", said) == -1
+    stop = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+    assert end_at("anthropic", said + stop) == len(said)
+    done = b'event: response.completed\r\ndata: {"type":"response.completed"}\r\n\r\n'
+    assert end_at("openai-responses", b"data: {}\r\n\r\n" + done) == 12
+
+
+@pytest.mark.parametrize(
+    ("api", "event"),
+    [
+        ("openai-chat", b'data: {"error": {"message": "Overloaded"}}'),
+        ("anthropic", b'event: error\ndata: {"type":"error","error":{"message":"Overloaded"}}'),
+        ("openai-responses", b'data: {"type":"error","message":"Overloaded"}'),
+    ],
+)
+def test_an_upstreams_own_error_is_seen(api: RequestApi, event: bytes) -> None:
+    before = b'data: {"x": "\\"error\\": {"}\n\n'
+    assert error_in(api, before) == b""
+    assert error_in(api, before + event + b"\n\n" + before) == event
+
+
+def test_an_event_without_an_end_is_given_up() -> None:
+    watch = StreamWatch("openai-chat")
+    assert watch.feed(b"data: " + b"x" * 1_100_000) == b""
+    assert watch.broken
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "usage"),
+    [
+        ("openai-chat", {"usage": USED}, Usage(11, 3)),
+        ("anthropic", {"usage": {"input_tokens": 5, "output_tokens": 2}}, Usage(5, 2)),
+        ("openai-responses", {"usage": {"input_tokens": 5, "output_tokens": 2}}, Usage(5, 2)),
+        ("embeddings", {"usage": {"prompt_tokens": 9, "total_tokens": 9}}, Usage(9, 0)),
+        ("openai-chat", {"usage": {"prompt_tokens": -1}}, None),
+        ("openai-chat", {"usage": "much"}, None),
+        ("openai-chat", {}, None),
+        ("openai-chat", [], None),
+    ],
+)
+def test_the_usage_of_a_whole_answer(api: RequestApi, body: Any, usage: Usage | None) -> None:
+    assert usage_of(api, json.dumps(body).encode()) == usage
