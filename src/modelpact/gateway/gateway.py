@@ -1,32 +1,33 @@
 """The gateway: a request is read, planned, recorded, served; or refused, and told why."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
-from modelpact.conversation.response import Usage
 from modelpact.dispatch.models import Models
 from modelpact.evidence import read_evidence, record_async, what_it_teaches
 from modelpact.gateway.answers import GatewayError, error_answer, refusal
-from modelpact.gateway.bodies import USUAL_OUTPUT, estimated, prompt_tokens
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.carrying import Carrier
 from modelpact.gateway.exchange import Exchange
+from modelpact.gateway.fitting import expected
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
 from modelpact.gateway.names import UnknownModel
-from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.plan import Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import HEADER, RequestPolicy, base_policy, with_header
 from modelpact.gateway.recording import Recorder, cost_of, money_of
 from modelpact.gateway.spelling import READ
+from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
-from modelpact.needs.requests import RequestApi, Sizes, measure, read_asked
+from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.strict_json import parse_json
@@ -34,19 +35,6 @@ from modelpact.wire import Client, Incoming, Outgoing, Refused
 
 OPERATOR: Final = "operator"
 WORKLOAD_HEADER: Final = "modelpact-workload"
-_BYTES_A_TOKEN: Final = 4
-_FEWEST_BYTES_A_TOKEN: Final = 2
-"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """What follows from a configuration; replaced as a whole when that changes."""
-
-    configuration: Configuration
-    models: Models
-    planner: Planner
-    upstreams: Upstreams
-    policy: RequestPolicy
 
 
 class Gateway:
@@ -63,7 +51,7 @@ class Gateway:
     ) -> None:
         """`operator` is a secret that stands for a key without limits."""
         self.ledger = ledger
-        self._operator = operator
+        self.operator = operator
         name = configuration.gateway.name
         plain = frozenset(configuration.contract.plain_http)
         self.runtime = models.runtime if models else Runtime(ledger, name=name, plain_http=plain)
@@ -78,6 +66,7 @@ class Gateway:
         )
         self._forwarder = Forwarder(self.recorder)
         self._carrier = Carrier(self.recorder)
+        self._changing = asyncio.Lock()
         self.keys = Keys({})
         self.rates = Rates()
         self.budgets = Budgets(ledger)
@@ -104,14 +93,26 @@ class Gateway:
     def load_keys(self) -> None:
         """Take the keys that are in force now."""
         keys = Keys.load(self.ledger)
-        if self._operator:
-            keys.add(digest(self._operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
+        if self.operator:
+            keys.add(digest(self.operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
         self.keys = keys
 
-    def reload(self, configuration: Configuration | None = None) -> None:
-        """Take a new configuration, keys and evidence; requests under way end under the old one."""
-        self.state = self._state(configuration or self.state.configuration)
-        self.load_keys()
+    async def reload(
+        self,
+        configuration: Configuration | None = None,
+        check: Callable[[State], None] = lambda state: None,  # noqa: ARG005
+    ) -> None:
+        """Take a new configuration, or only new evidence; requests under way end under the old one.
+
+        `check` may still object, by raising, to what would be taken.
+        """
+        async with self._changing:
+            before = self.state
+            state = await asyncio.to_thread(self._state, configuration or before.configuration)
+            check(state)
+            await state.upstreams.take_over(before.upstreams)
+            self.recorder.keep_content = state.configuration.gateway.keep_content
+            self.state = state
 
     async def aclose(self) -> None:
         """Close the connections to upstreams."""
@@ -178,9 +179,11 @@ class Gateway:
         question = Question(body["model"], workload, asked, policy)
         self._check_allowed(key, question)
         plan = state.planner.plan(question)
-        expected = self._expected(plan, raw, body)
-        estimate = cost_of(plan.price, expected)
-        return Exchange(request, api, key, raw, body, question, plan, expected, estimate)
+        found = await expected(plan, raw, body)
+        estimate = cost_of(plan.price, found.usage)
+        return Exchange(
+            state, request, api, key, raw, body, question, plan, found.usage, estimate, found.told
+        )
 
     def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
         named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
@@ -198,36 +201,6 @@ class Gateway:
                 allowed = ", ".join(key.settings.models)
                 told = f"the key {key.name} is not for {name}; it is for {allowed}"
                 raise GatewayError(403, "model_not_allowed", told)
-
-    def _expected(self, plan: Plan, raw: bytes, body: dict[str, Any]) -> Usage:
-        """Estimate what a request uses, and refuse what cannot fit the model's window."""
-        if plan.how == "refuse":
-            return Usage()
-        window = plan.window
-        asked = _output(body)
-        if asked is not None and plan.longest_output is not None and asked > plan.longest_output:
-            told = (
-                f"{plan.target} answers with at most {plan.longest_output:,} tokens, not {asked:,}"
-            )
-            raise GatewayError(422, "capability_not_provided", told, param="max_tokens")
-        room = None if window is None else window - (asked or 0)
-        if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
-            output = (
-                asked
-                if asked is not None
-                else min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
-            )
-            return Usage(-(-len(raw) // _BYTES_A_TOKEN), output)
-        sizes: Sizes = measure(body)
-        if prompt_tokens(sizes) > room:
-            told = (
-                f"the prompt has about {prompt_tokens(sizes):,} tokens (estimated) and "
-                f"{asked or 0:,} are asked for; {plan.target} has room for {window:,} in all"
-            )
-            raise GatewayError(
-                422, "capability_not_provided", told, headers=plan.headers(), param="messages"
-            )
-        return estimated(sizes, plan)
 
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
@@ -248,7 +221,7 @@ class Gateway:
             self.budgets.settled(key, estimate, estimate)
 
     async def _attempt(self, exchange: Exchange) -> Outgoing:
-        plan, state = exchange.plan, self.state
+        plan, state = exchange.plan, exchange.state
         if self.runtime.registry.remembered(plan.provider) is None:
             await asyncio.to_thread(state.models.provider, plan.provider)
         if plan.how == "forward":
@@ -258,7 +231,7 @@ class Gateway:
 
     def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:
         """Return the exchange on the declared fallback, negotiated anew, or None."""
-        plan, planner = exchange.plan, self.state.planner
+        plan, planner = exchange.plan, exchange.state.planner
         workload = plan.workload
         if workload is None or plan.substituted_for or not plan.policy.fallback:
             return None
@@ -285,15 +258,7 @@ class Gateway:
                 await record_async(self.ledger, *learned)
             except (LedgerError, ModelpactError):
                 return
-            self.state = await asyncio.to_thread(self._state, self.state.configuration)
-
-
-def _output(body: dict[str, Any]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
-        value = body.get(name)
-        if type(value) is int and value > 0:
-            return value
-    return None
+            await self.reload()
 
 
 def _answer(exchange: Exchange, failed: Failed) -> Outgoing:

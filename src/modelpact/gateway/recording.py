@@ -33,7 +33,7 @@ class Recorder:
         self._registry = registry
         self._name = name
         self._process = f"{name}-{secrets.token_hex(3)}"
-        self._keep_content = keep_content
+        self.keep_content = keep_content
         self._profile = Profile()
         self._now = steady(ledger.clock)
         self._day = ("", 0)
@@ -104,7 +104,7 @@ class Recorder:
             attribution=who,
             estimate=estimate,
             cause=cause,
-            keep_content=self._keep_content,
+            keep_content=self.keep_content,
         )
         try:
             opened, _ = await self.ledger.write_async(lambda tx: open_invocation(tx, order))
