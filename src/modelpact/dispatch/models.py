@@ -82,6 +82,7 @@ class Models:
         self.configuration = configuration or Configuration()
         self.catalog = catalog or self.configuration.catalog()
         self.ports = dict(ports or {})
+        self._adapters: dict[str, ModelPort] = {}
         self._environment = environment
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
@@ -109,9 +110,9 @@ class Models:
 
     def port(self, name: str) -> ModelPort:
         """Return the port to a provider; nothing is registered and nothing is sent."""
-        found = self.ports.get(name)
+        found = self.ports.get(name) or self._adapters.get(name)
         if found is None:
-            found = self.ports[name] = adapter_for(
+            found = self._adapters[name] = adapter_for(
                 name,
                 self.configuration.providers.get(name),
                 catalog=self.catalog,
