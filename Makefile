@@ -4,9 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-all lint bench catalog clean
+.PHONY: run tour test test-all lint bench catalog clean
 
 run: $(STAMP)
+	@$(BIN)/modelpact serve --key
+
+# What modelpact does, shown with real commands.
+tour: $(STAMP)
 	@$(BIN)/python -m modelpact.cli.tour
 
 test: $(STAMP)

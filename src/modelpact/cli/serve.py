@@ -14,7 +14,7 @@ import click
 from modelpact.cli.common import config_option, print_json
 from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration, load_configuration
-from modelpact.gateway.keys import KeySettings, create_key, list_keys
+from modelpact.gateway.keys import KeySettings, create_key, list_keys, made_up
 from modelpact.gateway.serving import Serving, serve_gateway
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.adapters.keys import read_secret
@@ -33,6 +33,21 @@ _PORT: Final = 8377
     show_default=True,
     help="The port; 0 takes a free one.",
 )
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 86_400),
+    default=30.0,
+    show_default=True,
+    help="Seconds that what is under way may take to finish after SIGTERM.",
+)
+@click.option(
+    "--notice",
+    type=click.FloatRange(0, 3_600),
+    default=1.0,
+    show_default=True,
+    help="Seconds for which /readyz says 503 before new connections are refused.",
+)
+@click.option("--key", is_flag=True, help="Make up a key for this run, if it has no token.")
 @click.option("--conformance", is_flag=True, help="Add the seams that OpenWOP suites ask for.")
 @click.option("--json", "as_json", is_flag=True, help="Print where it listens as JSON.")
 @store_option
@@ -40,6 +55,9 @@ _PORT: Final = 8377
 def command(
     address: str,
     port: int,
+    grace: float,
+    notice: float,
+    key: bool,
     conformance: bool,
     as_json: bool,
     store: str | None,
@@ -55,9 +73,12 @@ def command(
     token = _token(configuration)
     with open_ledger(store, config_path) as ledger:
         made = ""
-        if not token and not any(one.revoked is None for one in list_keys(ledger)):
+        key = key and not token
+        if key:
+            token = made = made_up()
+        elif not token and not any(one.revoked is None for one in list_keys(ledger)):
             _, made = create_key(ledger, "first", KeySettings())
-        listening = Listening(address, port, conformance, as_json, config_path)
+        listening = Listening(address, port, grace, notice, key, conformance, as_json, config_path)
         _run(_serve(ledger, configuration, token, made, listening))
 
 
@@ -66,6 +87,10 @@ class Listening(NamedTuple):
 
     address: str
     port: int
+    grace: float
+    notice: float
+    key: bool
+    """Whether the token is made up for this run."""
     conformance: bool
     as_json: bool
     config_path: Path | None
@@ -95,7 +120,7 @@ async def _serve(
     made: str,
     how: "Listening",
 ) -> None:
-    stop = asyncio.Event()
+    signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     async with serve_gateway(
         ledger,
@@ -104,23 +129,40 @@ async def _serve(
         address=how.address,
         port=how.port,
         conformance=how.conformance,
+        grace=how.grace,
     ) as serving:
         with contextlib.suppress(NotImplementedError):
-            for one in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(one, stop.set)
-            loop.add_signal_handler(signal.SIGHUP, _reload, serving, how.config_path)
+            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(one, signals.put_nowait, one)
         if how.as_json:
             print_json({"url": serving.url, "token": made or None})
         else:
             _tell(serving.url, made)
         sys.stdout.flush()
-        await stop.wait()
+        while (told := await signals.get()) == signal.SIGHUP:
+            await _reload(serving, how.config_path, token if how.key else None)
+        # Nobody who presses Ctrl-C waits for a load balancer; a second signal ends it at once.
+        notice = how.notice if told == signal.SIGTERM else 0.0
+        draining = asyncio.create_task(serving.drain(how.grace, notice))
+        hurry = asyncio.create_task(_hurried(signals))
+        await asyncio.wait((draining, hurry), return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not draining.done():
+            draining.cancel()
+            await serving.drain(0)
 
 
-def _reload(serving: Serving, config_path: Path | None) -> None:
+async def _hurried(signals: asyncio.Queue[int]) -> None:
+    """Wait for a second signal to stop."""
+    while await signals.get() == signal.SIGHUP:
+        continue
+
+
+async def _reload(serving: Serving, config_path: Path | None, token: str | None) -> None:
     """Take a changed modelpact.toml; one that is wrong is told of, and the old one stays."""
     try:
-        serving.gateway.reload(load_configuration(config_path))
+        configuration = await asyncio.to_thread(load_configuration, config_path)
+        await serving.reload(configuration, _token(configuration) if token is None else token)
     except ModelpactError as error:
         click.echo(f"modelpact: the configuration stays as it was: {error}", err=True)
     else:
@@ -128,7 +170,7 @@ def _reload(serving: Serving, config_path: Path | None) -> None:
 
 
 def _tell(url: str, made: str) -> None:
-    key = made or "$KEY"
+    key = made or (f"'${_TOKEN}'" if os.environ.get(_TOKEN) else "$KEY")
     click.echo(f"modelpact listens on {url}\n")
     if made:
         click.echo(f"A key, told this once: {made}\n")

@@ -9,6 +9,7 @@ from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
 from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Policy
 
+FILE_NAME: Final = "modelpact.toml"
 STANDARD_PROFILE: Final = "standard"
 """The profile that is there without being written down."""
 

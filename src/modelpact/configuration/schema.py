@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from modelpact.catalog.statement import FIELDS, LIST_FIELDS
 from modelpact.configuration.config import FallbackOn
-from modelpact.configuration.load import NEED_FIELDS
+from modelpact.configuration.workloads import NEED_FIELDS
 from modelpact.needs.need import LEVELS
 from modelpact.vocabulary.capability import CAPABILITIES
 from modelpact.vocabulary.support import MIN_SUPPORTS

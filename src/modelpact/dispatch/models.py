@@ -82,9 +82,9 @@ class Models:
         self.configuration = configuration or Configuration()
         self.catalog = catalog or self.configuration.catalog()
         self.ports = dict(ports or {})
+        self._adapters: dict[str, ModelPort] = {}
         self._environment = environment
         self._client = client
-        self._adapters: dict[str, ModelPort] = {}
         self._providers: dict[str, ModelProvider] = {}
         self._learned: set[Learned] = set()
 

@@ -6,7 +6,7 @@ import msgspec
 
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan import Plan
-from modelpact.needs.requests import Sizes
+from modelpact.needs.sizes import Sizes
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CHARACTERS_A_TOKEN: Final = 4

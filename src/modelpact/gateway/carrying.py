@@ -237,7 +237,7 @@ def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss
 
 
 def _head(exchange: Exchange, invocation: Invocation, losses: tuple[Loss, ...]) -> HeaderPairs:
-    head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id)]
+    head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id), *exchange.told]
     if losses:
         told = "; ".join(f"{one.path}: {one.what}" for one in losses)
         head.append(("modelpact-lossy", header_safe(told)))

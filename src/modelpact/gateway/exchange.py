@@ -6,7 +6,8 @@ import msgspec
 
 from modelpact.conversation.response import Usage
 from modelpact.gateway.keys import ClientKey
-from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.plan import HeaderPairs, Plan, Question
+from modelpact.gateway.state import State
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import Asked, RequestApi
 from modelpact.wire import Incoming
@@ -15,6 +16,7 @@ from modelpact.wire import Incoming
 class Exchange(msgspec.Struct, frozen=True):
     """A request that was read and planned."""
 
+    state: State
     request: Incoming
     api: RequestApi
     key: ClientKey
@@ -27,6 +29,8 @@ class Exchange(msgspec.Struct, frozen=True):
     estimate: tuple[CostLine, ...]
     report: bool = False
     """Whether its report is wanted in the body as well."""
+    told: HeaderPairs = ()
+    """What its answer's head says beside what the plan says."""
 
     @property
     def asked(self) -> Asked:

@@ -217,6 +217,8 @@ def _head(
     money = money_of(lines)
     cost = b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode()
     own = b"modelpact-invocation: %b\r\n%b" % (invocation.id.encode(), cost)
+    if exchange.told:
+        own += Lines.of(exchange.told)
     return Lines(answer.headers.passed_on(_KEPT_BACK) + exchange.plan.head + own)
 
 

@@ -1,34 +1,34 @@
 """The gateway: a request is read, planned, recorded, served; or refused, and told why."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
-from modelpact.conversation.response import Usage
 from modelpact.dispatch.models import Models
 from modelpact.evidence import read_evidence, record_async, what_it_teaches
 from modelpact.gateway.answers import GatewayError, error_answer, refusal
-from modelpact.gateway.bodies import USUAL_OUTPUT, estimated, prompt_tokens
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.carrying import Carrier
 from modelpact.gateway.exchange import Exchange
+from modelpact.gateway.fitting import expected
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
 from modelpact.gateway.names import UnknownModel
-from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.plan import Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import HEADER, RequestPolicy, base_policy, with_header
 from modelpact.gateway.recording import Recorder, cost_of
 from modelpact.gateway.reports import money_of, wants_report
 from modelpact.gateway.spelling import READ
+from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
-from modelpact.needs.need import Need, Needs, need
-from modelpact.needs.requests import RequestApi, Sizes, measure, read_asked
+from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.strict_json import parse_json
@@ -36,19 +36,6 @@ from modelpact.wire import Client, Incoming, Outgoing, Refused
 
 OPERATOR: Final = "operator"
 WORKLOAD_HEADER: Final = "modelpact-workload"
-_BYTES_A_TOKEN: Final = 4
-_FEWEST_BYTES_A_TOKEN: Final = 2
-"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
-
-
-class State(msgspec.Struct, frozen=True):
-    """What follows from a configuration; replaced as a whole when that changes."""
-
-    configuration: Configuration
-    models: Models
-    planner: Planner
-    upstreams: Upstreams
-    policy: RequestPolicy
 
 
 class Gateway:
@@ -65,7 +52,7 @@ class Gateway:
     ) -> None:
         """`operator` is a secret that stands for a key without limits."""
         self.ledger = ledger
-        self._operator = operator
+        self.operator = operator
         name = configuration.gateway.name
         plain = frozenset(configuration.contract.plain_http)
         self.runtime = models.runtime if models else Runtime(ledger, name=name, plain_http=plain)
@@ -80,6 +67,7 @@ class Gateway:
         )
         self._forwarder = Forwarder(self.recorder)
         self._carrier = Carrier(self.recorder)
+        self._changing = asyncio.Lock()
         self.keys = Keys({})
         self.rates = Rates()
         self.budgets = Budgets(ledger)
@@ -106,14 +94,26 @@ class Gateway:
     def load_keys(self) -> None:
         """Take the keys that are in force now."""
         keys = Keys.load(self.ledger)
-        if self._operator:
-            keys.add(digest(self._operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
+        if self.operator:
+            keys.add(digest(self.operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
         self.keys = keys
 
-    def reload(self, configuration: Configuration | None = None) -> None:
-        """Take a new configuration, keys and evidence; requests under way end under the old one."""
-        self.state = self._state(configuration or self.state.configuration)
-        self.load_keys()
+    async def reload(
+        self,
+        configuration: Configuration | None = None,
+        check: Callable[[State], None] = lambda state: None,  # noqa: ARG005
+    ) -> None:
+        """Take a new configuration, or only new evidence; requests under way end under the old one.
+
+        `check` may still object, by raising, to what would be taken.
+        """
+        async with self._changing:
+            before = self.state
+            state = await asyncio.to_thread(self._state, configuration or before.configuration)
+            check(state)
+            await state.upstreams.take_over(before.upstreams)
+            self.recorder.keep_content = state.configuration.gateway.keep_content
+            self.state = state
 
     async def aclose(self) -> None:
         """Close the connections to upstreams."""
@@ -180,13 +180,24 @@ class Gateway:
         question = Question(body["model"], workload, asked, policy)
         self._check_allowed(key, question)
         plan = state.planner.plan(question)
-        expected, too_long = self._expected(plan, raw, body)
-        if too_long:
-            plan = state.planner.sized(question, too_long)
-            expected, _ = self._expected(plan, raw, body)
-        estimate = cost_of(plan.price, expected)
-        report = wants_report(headers)
-        return Exchange(request, api, key, raw, body, question, plan, expected, estimate, report)
+        found = await expected(plan, raw, body)
+        if found.too_long:
+            plan = state.planner.sized(question, found.too_long)
+            found = await expected(plan, raw, body)
+        return Exchange(
+            state,
+            request,
+            api,
+            key,
+            raw,
+            body,
+            question,
+            plan,
+            found.usage,
+            cost_of(plan.price, found.usage),
+            wants_report(headers),
+            found.told,
+        )
 
     def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
         named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
@@ -205,28 +216,6 @@ class Gateway:
                 told = f"the key {key.name} is not for {name}; it is for {allowed}"
                 raise GatewayError(403, "model_not_allowed", told)
 
-    def _expected(self, plan: Plan, raw: bytes, body: dict[str, Any]) -> tuple[Usage, Needs]:
-        """Estimate what a request uses, and what it needs that the model is too small for."""
-        if plan.how == "refuse":
-            return Usage(), Needs()
-        window = plan.window
-        asked = _output(body)
-        if asked is not None and plan.longest_output is not None and asked > plan.longest_output:
-            return Usage(), Needs([_size("max-output", asked, "max_tokens")])
-        room = None if window is None else window - (asked or 0)
-        if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
-            output = (
-                asked
-                if asked is not None
-                else min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
-            )
-            return Usage(-(-len(raw) // _BYTES_A_TOKEN), output), Needs()
-        sizes: Sizes = measure(body)
-        if prompt_tokens(sizes) > room:
-            needed = prompt_tokens(sizes) + (asked or 0)
-            return Usage(), Needs([_size("context-window", needed, "messages, estimated")])
-        return estimated(sizes, plan), Needs()
-
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
         key, estimate = exchange.key, money_of(exchange.estimate) or 0
@@ -234,7 +223,7 @@ class Gateway:
         try:
             return await self._attempt(exchange)
         except Failed as failed:
-            other = self._other(exchange, failed)
+            other = await self._other(exchange, failed)
             if other is not None:
                 try:
                     return await self._attempt(other)
@@ -251,7 +240,7 @@ class Gateway:
             self.budgets.settled(key, estimate, estimate)
 
     async def _attempt(self, exchange: Exchange) -> Outgoing:
-        plan, state = exchange.plan, self.state
+        plan, state = exchange.plan, exchange.state
         if self.runtime.registry.remembered(plan.provider) is None:
             await asyncio.to_thread(state.models.provider, plan.provider)
         if plan.how == "forward":
@@ -259,9 +248,9 @@ class Gateway:
             return await self._forwarder.forward(exchange, upstream)
         return await self._carrier.carry(exchange, state.models.port(plan.provider))
 
-    def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:
+    async def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:
         """Return the exchange on the declared fallback, negotiated anew, or None."""
-        plan, planner = exchange.plan, self.state.planner
+        plan, planner = exchange.plan, exchange.state.planner
         workload = plan.workload
         if workload is None or plan.substituted_for or not plan.policy.fallback:
             return None
@@ -272,11 +261,13 @@ class Gateway:
         made = planner.fallback(exchange.question, meant, because)
         if made is None:
             return None
-        expected, too_long = self._expected(made, exchange.raw, exchange.body)
-        if too_long:
+        found = await expected(made, exchange.raw, exchange.body)
+        if found.too_long:
             return None
-        estimate = cost_of(made.price, expected)
-        return msgspec.structs.replace(exchange, plan=made, expected=expected, estimate=estimate)
+        estimate = cost_of(made.price, found.usage)
+        return msgspec.structs.replace(
+            exchange, plan=made, expected=found.usage, estimate=estimate, told=found.told
+        )
 
     async def _learn(self, exchange: Exchange, failed: Failed) -> None:
         """Keep what a refusal teaches of the model; the next plan is made with it."""
@@ -294,20 +285,7 @@ class Gateway:
                 await record_async(self.ledger, *learned)
             except (LedgerError, ModelpactError):
                 return
-            state = self.state
-            self.state = await asyncio.to_thread(self._state, state.configuration, state.upstreams)
-
-
-def _size(capability: str, least: int, place: str) -> Need:
-    return need(capability, minimum=least, required_by=(f"request: {place}",))
-
-
-def _output(body: dict[str, Any]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
-        value = body.get(name)
-        if type(value) is int and value > 0:
-            return value
-    return None
+            await self.reload()
 
 
 def _answer(exchange: Exchange, failed: Failed) -> Outgoing:

@@ -61,7 +61,7 @@ def create_key(ledger: Ledger, name: str, settings: KeySettings) -> tuple[Client
         if amount is not None and amount <= 0:
             raise InputError(f"{what}: expected a number above zero")
     identity = f"key_{secrets.token_hex(6)}"
-    secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
+    secret = made_up()
 
     def work(tx: Transaction) -> ClientKey:
         made = ClientKey(identity, name, settings, tx.now)
@@ -75,6 +75,11 @@ def create_key(ledger: Ledger, name: str, settings: KeySettings) -> tuple[Client
         return made
 
     return ledger.write(work), secret
+
+
+def made_up() -> str:
+    """Return what a client shows for a new key."""
+    return f"{PREFIX}{secrets.token_urlsafe(32)}"
 
 
 def revoke_key(ledger: Ledger, identity: str) -> ClientKey:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from modelpact.dispatch.models import Models
-from modelpact.gateway.gateway import State
+from modelpact.gateway.state import State
 from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.search import find_models

@@ -56,6 +56,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Why it is refused."""
     window: int | None = None
     longest_output: int | None = None
+    encoding: str = ""
+    """The vocabulary that the model's tokens are counted with, where it is public."""
     price: Price | None = None
     policy: RequestPolicy = RequestPolicy()
     workload: Workload | None = None

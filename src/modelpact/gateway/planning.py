@@ -14,6 +14,7 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.dispatch.models import Models
 from modelpact.emulation.emulator import emulator_strategies
+from modelpact.gateway.counting import encoding_of
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
@@ -124,6 +125,7 @@ class Planner:
             warnings=tuple(warnings),
             window=_limit(resolution, "context-window"),
             longest_output=_limit(resolution, "max-output"),
+            encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
             price=resolution.price,
             policy=policy,
             workload=meant.workload,

@@ -34,7 +34,7 @@ class Recorder:
         self._registry = registry
         self._name = name
         self._process = f"{name}-{secrets.token_hex(3)}"
-        self._keep_content = keep_content
+        self.keep_content = keep_content
         self._profile = Profile()
         self._now = steady(ledger.clock)
         self._day = ("", 0)
@@ -119,7 +119,7 @@ class Recorder:
             attribution=self._who(plan, worker),
             estimate=estimate,
             cause=cause,
-            keep_content=self._keep_content,
+            keep_content=self.keep_content,
             plain=True,
         )
         try:

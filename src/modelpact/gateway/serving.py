@@ -5,11 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import msgspec
-
 from modelpact.configuration.config import Configuration
 from modelpact.gateway.answers import GatewayError
 from modelpact.gateway.gateway import Gateway
+from modelpact.gateway.state import State
 from modelpact.gateway.surface import GatewaySurface
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
@@ -22,13 +21,35 @@ _KEYS_SECONDS = 2.0
 """How soon a key that was made or revoked elsewhere is heard of."""
 
 
-class Serving(msgspec.Struct, frozen=True):
+class Serving:
     """A gateway that listens."""
 
-    gateway: Gateway
-    host: Host
-    server: Server
-    url: str
+    def __init__(
+        self, gateway: Gateway, host: Host, surface: GatewaySurface, server: Server, url: str
+    ) -> None:
+        self.gateway = gateway
+        self.host = host
+        self.server = server
+        self.url = url
+        self._surface = surface
+
+    async def reload(self, configuration: Configuration, token: str = "") -> None:
+        """Take a new configuration and operator's token, or raise and leave all as it was."""
+        fresh: list[Host] = []
+
+        def check(state: State) -> None:
+            fresh.append(configured_host(self.gateway.ledger, state.models))
+
+        await self.gateway.reload(configuration, check)
+        self.host.take(fresh[0])
+        self.gateway.operator = token
+        await asyncio.to_thread(self.gateway.load_keys)
+
+    async def drain(self, grace: float, notice: float = 0.0) -> None:
+        """Stop: `/readyz` says so for a while, then nothing new is taken, and the rest may end."""
+        self._surface.draining = True
+        await asyncio.sleep(notice)
+        await asyncio.gather(self.server.drain(grace), self.host.stop(grace))
 
 
 @asynccontextmanager
@@ -63,9 +84,10 @@ async def serve_gateway(
             await serve(surface, address, port) as server,
         ):
             shown = f"[{address}]" if ":" in address else address
-            yield Serving(gateway, host, server, f"http://{shown}:{server.port}")
-            surface.draining = True
-            await server.drain(grace)
+            url = f"http://{shown}:{server.port}"
+            serving = Serving(gateway, host, surface, server, url)
+            yield serving
+            await serving.drain(grace)
     finally:
         for task in tasks:
             task.cancel()

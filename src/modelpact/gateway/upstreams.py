@@ -12,7 +12,7 @@ from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.choice import KEY_HEADERS
 from modelpact.providers.adapters.keys import Key
 from modelpact.providers.adapters.places import checked_base
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.redaction import REDACTED
 from modelpact.wire import Client, PoolLimits, Timeouts
 from modelpact.wire.headers import Headers
@@ -38,6 +38,7 @@ class Upstream(msgspec.Struct, frozen=True):
     stream_usage: bool
     seconds: float
     key: Key
+    connections: int
 
     def shown(self, given: Headers) -> tuple[tuple[str, str], ...]:
         """Return the headers to send: ours, and the few of the client's that mean something."""
@@ -58,16 +59,39 @@ class Upstreams:
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._found: dict[str, Upstream] = {}
+        self._found: dict[tuple[str, str], Upstream] = {}
+        self._retired: list[Client] = []
+        self._ended = False
 
     def find(self, name: str, api: Api | str) -> Upstream:
-        """Return the way to a provider."""
-        found = self._found.get(name)
+        """Return the way to a provider that is spoken to in an API."""
+        place = (name, "anthropic" if api == "anthropic" else "openai")
+        found = self._found.get(place)
         if found is None:
-            found = self._found[name] = self._made(name, api)
+            found = self._found[place] = self._made(*place)
+            if self._ended:
+                found.client.retire()
         return found
 
-    def _made(self, name: str, api: Api | str) -> Upstream:
+    async def take_over(self, before: "Upstreams") -> None:
+        """Take the connections of all that did not change; the others end when they are unused."""
+        before._ended = True
+        self._retired += before._retired
+        for place, old in before._found.items():
+            try:
+                fresh = self._made(*place)
+            except ModelpactError:
+                fresh = None
+            if fresh is not None and msgspec.structs.replace(fresh, client=old.client) == old:
+                self._found[place] = old
+            else:
+                old.client.retire()
+                self._retired.append(old.client)
+        for client in [one for one in self._retired if not one.connections]:
+            self._retired.remove(client)
+            await client.aclose()
+
+    def _made(self, name: str, api: str) -> Upstream:
         configuration = self._models.configuration
         settings = configuration.providers.get(name) or ProviderSettings()
         provider = self._models.catalog.find_provider(name)
@@ -99,9 +123,10 @@ class Upstreams:
             settings.stream_usage,
             settings.timeout,
             key,
+            settings.connections,
         )
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for one in self._found.values():
-            await one.client.aclose()
+        for client in (*(one.client for one in self._found.values()), *self._retired):
+            await client.aclose()

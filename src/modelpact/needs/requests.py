@@ -37,14 +37,6 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
         return {name: _THAWED.get(name, value) for name, value in self.params}
 
 
-class Sizes(msgspec.Struct, frozen=True, gc=False):
-    """How long a request is: characters of text, images, and the answer that it asks for."""
-
-    characters: int
-    images: int = 0
-    output: int | None = None
-
-
 _LEVELS: Final[Mapping[str, Level]] = {"prompt-caching": "preferred"}
 _THAWED: Final[Mapping[str, Any]] = {
     "logit_bias": {"0": 0},
@@ -112,7 +104,7 @@ def _read_chat(body: dict[str, Any]) -> Asked:
 def _parts(content: list[Any], uses: dict[str, str]) -> None:
     for part in content:
         if type(part) is dict:
-            used = _PARTS.get(part.get("type", ""))
+            used = MEDIA_PARTS.get(part.get("type", ""))
             if used is not None:
                 uses[used] = "messages"
             if "cache_control" in part:
@@ -122,7 +114,7 @@ def _parts(content: list[Any], uses: dict[str, str]) -> None:
                 _parts(inner, uses)
 
 
-_PARTS: Final = {
+MEDIA_PARTS: Final = {
     "image_url": "image-input",
     "input_image": "image-input",
     "image": "image-input",
@@ -132,6 +124,7 @@ _PARTS: Final = {
     "input_file": "pdf-input",
     "document": "pdf-input",
 }
+"""Parts of messages that are not text, and what a model needs for them."""
 
 
 def _format(kind: Any, place: str, uses: dict[str, str]) -> None:
@@ -289,31 +282,3 @@ def _params(body: dict[str, Any], names: tuple[str, ...]) -> tuple[tuple[str, An
             raise InputError(f"{name}: expected a number, a text or true or false")
         found.append((name, value))
     return tuple(found)
-
-
-_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-
-
-def measure(body: Mapping[str, Any]) -> Sizes:
-    """Measure a request: what the model will read, in characters, without base64 data."""
-    characters = images = 0
-    stack: list[Any] = [
-        body.get(name)
-        for name in ("messages", "input", "system", "instructions", "tools", "response_format")
-    ]
-    while stack:
-        part = stack.pop()
-        if type(part) is str:
-            # Scripts that take more bytes for a character take more tokens for it as well.
-            characters += len(part) if part.isascii() else len(part.encode("utf-8", "replace"))
-        elif type(part) is list:
-            stack.extend(part)
-        elif type(part) is dict:
-            kind = part.get("type")
-            if kind in _PARTS and type(kind) is str:
-                images += 1
-            else:
-                stack.extend(part.values())
-                characters += 3 * len(part)
-    limits = [body[name] for name in _LIMITS if type(body.get(name)) is int]
-    return Sizes(characters, images, max(limits, default=None))

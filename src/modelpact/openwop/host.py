@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import msgspec
+
 from modelpact.configuration.config import Configuration, HostSettings
 from modelpact.configuration.packs import load_pack
 from modelpact.dispatch.gate import Gate, catalog_lacks
@@ -79,6 +81,19 @@ class Host:
             "capabilities": families,
         }
 
+    def take(self, other: "Host") -> None:
+        """Take another's settings, packs, gate and models; runs under way end with the old ones.
+
+        The name stays: it says whose runs these are.
+        """
+        self.settings = msgspec.structs.replace(other.settings, name=self.settings.name)
+        self.library = other.library
+        self.models = other.models
+        self.providers = other.providers
+        self.gate = other.gate
+        self.default = other.default
+        self.runner = other.runner
+
     async def start(self, request: RunRequest, tenant: str = "") -> Run:
         """Keep a run and begin it."""
         if len(self._tasks) >= MOST_RUNNING + MOST_WAITING:
@@ -88,13 +103,13 @@ class Host:
         return run
 
     def _begin(self, run: Run) -> None:
-        task = asyncio.create_task(self._execute(run))
+        task = asyncio.create_task(self._execute(run, self.runner))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _execute(self, run: Run) -> None:
+    async def _execute(self, run: Run, runner: Runner) -> None:
         async with self._room:
-            await self.runner.execute(run)
+            await runner.execute(run)
 
     async def recover(self) -> list[Run]:
         """Take up what this host left: what had not begun is run, what had is ended honestly."""

@@ -54,6 +54,7 @@ class Client:
         self._places: dict[str, Place] = {}
         self._watch: Watch | None = None
         self._closed = False
+        self._retired = False
 
     async def request(
         self,
@@ -98,6 +99,12 @@ class Client:
         proxied = sum(origin.open for origin in self._proxied.values() if origin is not None)
         return proxied + sum(pool.open for pool in self._pools.values())
 
+    def retire(self) -> None:
+        """Keep no connection longer than its exchange; requests under way end as they would."""
+        self._retired = True
+        for pool in list(self._pools.values()):
+            pool.retire()
+
     async def aclose(self) -> None:
         """Drop every connection; requests under way fail."""
         self._closed = True
@@ -139,6 +146,8 @@ class Client:
             pool = self._pools[origin] = Pool(
                 origin, self._limits, self._tls, self._watch, self._forget
             )
+            if self._retired:
+                pool.retire()
         return pool
 
     def _behind_proxy(self, origin: Origin) -> "ProxiedOrigin | None":

@@ -60,6 +60,7 @@ class Pool:
         self._waiters: deque[asyncio.Future[ClientLine | None]] = deque()
         self._open = 0
         self._lines: set[ClientLine] = set()
+        self._keeping = True
 
     def free_line(self) -> ClientLine | None:
         """Return the connection that was used last, if one is free."""
@@ -134,7 +135,10 @@ class Pool:
     def _freed(self, line: ClientLine, fit: bool) -> None:
         """Take a connection back, or learn that it is gone; called by the connection."""
         if fit and not self._waiters:
-            self._idle.append(line)
+            if self._keeping:
+                self._idle.append(line)
+            else:
+                line.drop()
         elif fit:
             self._pass_on(line)
         elif line in self._lines:
@@ -172,6 +176,12 @@ class Pool:
     def open(self) -> int:
         """How many connections are open or being opened."""
         return self._open
+
+    def retire(self) -> None:
+        """Drop the connections that are free now, and each of the others when it becomes free."""
+        self._keeping = False
+        for line in list(self._idle):
+            line.drop()
 
     def close(self) -> None:
         """Drop every connection and send every waiting caller away."""

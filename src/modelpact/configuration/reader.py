@@ -1,0 +1,128 @@
+"""Reading with errors: values of a section are checked, and what is wrong is collected."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from modelpact.catalog.catalog import Catalog
+from modelpact.configuration.config import ProviderSettings, SecretRef
+from modelpact.configuration.lines import Lines
+from modelpact.vocabulary.errors import InputError, Problem, nearest
+from modelpact.vocabulary.redaction import redact_text
+
+_ENV: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+T = TypeVar("T")
+
+
+class Reader:
+    """Reads values of one file and collects what is wrong with them."""
+
+    def __init__(self, text: str, file: str, catalog: Catalog) -> None:
+        self.lines = Lines(text)
+        self.file = file
+        self.catalog = catalog
+        self.problems: list[Problem] = []
+        self.providers: dict[str, ProviderSettings] = {}
+
+    def wrong(self, path: Sequence[str], message: str) -> None:
+        """Note what is wrong at a place."""
+        where = redact_text(".".join(quoted(key) for key in path))
+        self.problems.append(Problem(self.file, where, redact_text(message), self.lines.of(path)))
+
+    def section(self, content: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
+        """Read a section of fixed keys."""
+        given = content.get(name, {})
+        if not isinstance(given, dict):
+            self.wrong([name], f"expected a section [{name}]")
+            return default
+        return self.fields([name], given, kind)
+
+    def fields(self, place: list[str], given: Mapping[str, Any], kind: type[T]) -> T:
+        """Read fixed keys, each wrong one told for itself."""
+        fields: dict[str, Any] = {}
+        for one in msgspec.structs.fields(kind):  # type: ignore[arg-type]
+            if one.name in given:
+                try:
+                    fields[one.name] = msgspec.convert(given[one.name], one.type)
+                except msgspec.ValidationError as error:
+                    self.wrong([*place, one.name], _readable(error, one.type))
+        known = [one.name for one in msgspec.structs.fields(kind)]  # type: ignore[arg-type]
+        for key in given:
+            if key not in known:
+                self.wrong([*place, key], no_such("key", key, known))
+        return kind(**fields)
+
+    def table(self, content: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the sections of a table of sections, by name."""
+        given = content.get(name, {})
+        if not isinstance(given, dict):
+            self.wrong([name], f"expected sections [{name}.NAME]")
+            return
+        for key, entry in given.items():
+            if isinstance(entry, dict):
+                yield key, entry
+            else:
+                self.wrong([name, key], f"expected a section [{name}.{quoted(key)}]")
+
+    def object(self, place: list[str], entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a value that has to be a table."""
+        given = entry[place[-1]]
+        if isinstance(given, dict):
+            return given
+        self.wrong(place, "expected a table of keys and values")
+        return {}
+
+    def secret(self, place: list[str], value: Any) -> SecretRef | None:
+        """Read where a secret comes from."""
+        if isinstance(value, str):
+            self.wrong(place, 'a key never stands in the file: write { env = "NAME" }')
+            return None
+        try:
+            found = msgspec.convert(value, SecretRef)
+        except msgspec.ValidationError:
+            found = SecretRef()
+        if bool(found.env) == bool(found.file) or (found.env and not _ENV.fullmatch(found.env)):
+            self.wrong(place, 'expected { env = "NAME" } or { file = "PATH" }')
+            return None
+        return found
+
+    def target(self, place: list[str], target: Any) -> tuple[str, str] | None:
+        """Check a PROVIDER/MODEL and return it with the provider's own id."""
+        try:
+            provider, model = self.catalog.split(target)
+        except InputError as error:
+            self.wrong(place, str(error))
+            return None
+        if provider in self.providers:
+            return provider, model
+        found = self.catalog.providers.find(provider)
+        if found is None:
+            names = (*self.providers, *self.catalog.providers.names)
+            self.wrong(place, no_such("provider", provider, names))
+            return None
+        return found.id, model
+
+
+def no_such(what: str, name: str, known: Sequence[str]) -> str:
+    """Say that a name is not known, and which is near."""
+    close = nearest(name, known)
+    if close:
+        return f"unknown {what} {name!r}; did you mean {close[0]!r}?"
+    listed = f"; there are {', '.join(known)}" if len(known) <= 12 else ""
+    return f"unknown {what} {name!r}{listed}"
+
+
+def quoted(key: str) -> str:
+    """Write a key as TOML has it."""
+    plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
+    return key if plain else f'"{key}"'
+
+
+def _readable(error: msgspec.ValidationError, kind: Any) -> str:
+    choices = getattr(kind, "__args__", ())
+    if choices and all(isinstance(one, str) for one in choices):
+        return f"expected one of {', '.join(choices)}"
+    return str(error).lower().replace("`", "")

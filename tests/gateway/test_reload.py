@@ -1,0 +1,140 @@
+"""SIGHUP: a new configuration is taken while requests and streams are under way."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.processes import CHAT, TOKEN, Upstream, chat_body, said, started, until
+
+
+def configuration(**providers: Upstream) -> str:
+    lines = ['[policy]\nunknown = "probe"']
+    for name, upstream in providers.items():
+        lines.append(f'[providers.{name}]\nkind = "openai"\nbase_url = "{upstream.base_url}"')
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def upstreams() -> Iterator[tuple[Upstream, Upstream]]:
+    with Upstream("one").in_thread() as one, Upstream("two").in_thread() as two:
+        yield one, two
+
+
+def test_what_is_under_way_ends_where_it_began(
+    upstreams: tuple[Upstream, Upstream], tmp_path: Path
+) -> None:
+    """A request and a stream to a provider that the new file does not have; none is dropped."""
+    one, two = upstreams
+    file = tmp_path / "modelpact.toml"
+    file.write_text(configuration(here=one))
+    with started(tmp_path) as gateway, contextlib.ExitStack() as stack:
+        one.held = True
+        streaming = gateway.open("POST", CHAT, chat_body("here/gpt-4o", stream=True))
+        stack.callback(streaming.close)
+        stream = streaming.getresponse()
+        assert b"one" in stream.readline()
+        waiting = gateway.open("POST", CHAT, chat_body("here/gpt-4o"))
+        stack.callback(waiting.close)
+        until(lambda: len(one.seen) == 2, "both are at the upstream")
+
+        file.write_text(configuration(there=two))
+        gateway.reload()
+        status, _, answer = gateway.chat("there/gpt-4o")
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "two")
+        status, _, answer = gateway.chat("here/gpt-4o")
+        assert status == 404, answer
+
+        one.release.set()
+        answered = waiting.getresponse()
+        assert answered.status == 200
+        assert json.loads(answered.read())["choices"][0]["message"]["content"] == "one"
+        rest = stream.read()
+        assert rest.rstrip().endswith(b"data: [DONE]")
+        until(lambda: one.connections == 0, "nothing is kept open to who is not used any more")
+
+
+def test_connections_to_who_did_not_change_are_kept(
+    upstreams: tuple[Upstream, Upstream], tmp_path: Path
+) -> None:
+    one, two = upstreams
+    file = tmp_path / "modelpact.toml"
+    file.write_text(configuration(same=one, other=two))
+    with started(tmp_path) as gateway:
+        for name in ("same", "other"):
+            assert gateway.chat(f"{name}/gpt-4o")[0] == 200
+        file.write_text(configuration(same=one, other=two) + "\ntimeout = 5.0\n")
+        gateway.reload()
+        until(lambda: two.connections == 0, "the changed one's free connection is closed")
+        assert one.connections == 1
+        for name in ("same", "other"):
+            assert gateway.chat(f"{name}/gpt-4o")[0] == 200
+        peers = [[body["peer"] for body in each.seen] for each in (one, two)]
+        assert peers[0][0] == peers[0][1], "the same connection"
+        assert peers[1][0] != peers[1][1]
+
+
+def test_a_wrong_file_is_told_and_changes_nothing(
+    upstreams: tuple[Upstream, Upstream], tmp_path: Path
+) -> None:
+    one, _ = upstreams
+    file = tmp_path / "modelpact.toml"
+    file.write_text(configuration(here=one))
+    with started(tmp_path) as gateway:
+        wrong = (
+            ("[gateway]\nlosy = true\n", "losy"),
+            ("not toml", "not TOML"),
+            ('[host]\npacks = ["nowhere.toml"]\n', "nowhere.toml"),
+        )
+        for text, named in wrong:
+            file.write_text(text)
+            told = gateway.reload("the configuration stays as it was")
+            assert named in told
+            assert gateway.chat("here/gpt-4o")[0] == 200
+
+
+def test_the_hosts_settings_are_taken_too(tmp_path: Path) -> None:
+    file = tmp_path / "modelpact.toml"
+    file.write_text("")
+    (tmp_path / "pack.toml").write_text(
+        'name = "acme"\nversion = "1.0.0"\n[[nodes]]\ntypeId = "vendor.acme.plain"\n'
+    )
+    with started(tmp_path) as gateway:
+
+        def offered() -> tuple[bool, bool]:
+            _, _, nodes = gateway.ask("GET", "/v1/host/sample/node-catalog")
+            _, _, discovery = gateway.ask("GET", "/.well-known/openwop")
+            names = [one["typeId"] for one in nodes["nodes"]]
+            return "vendor.acme.plain" in names, discovery["modelCapabilities"]["supported"]
+
+        assert offered() == (False, True)
+        file.write_text('[host]\npacks = ["pack.toml"]\ngating = false\n')
+        gateway.reload()
+        assert offered() == (True, False)
+
+
+def test_the_operators_token_can_change(tmp_path: Path) -> None:
+    file, secret = tmp_path / "modelpact.toml", tmp_path / "token"
+    secret.write_text(TOKEN)
+    file.write_text('[host]\ntoken = { file = "token" }\n')
+    with started(tmp_path) as gateway:
+        assert gateway.chat("mock/demo")[0] == 200
+        secret.write_text("n" * 16)
+        gateway.reload()
+        assert gateway.chat("mock/demo")[0] == 401
+        fresh = f"Bearer {'n' * 16}"
+        status, _, _ = gateway.ask("POST", CHAT, chat_body("mock/demo"), authorization=fresh)
+        assert status == 200
+
+
+def test_streams_say_what_their_upstream_said(
+    upstreams: tuple[Upstream, Upstream], tmp_path: Path
+) -> None:
+    one, _ = upstreams
+    (tmp_path / "modelpact.toml").write_text(configuration(here=one))
+    with started(tmp_path) as gateway:
+        _, headers, text = gateway.chat("here/gpt-4o", stream=True)
+        assert headers["content-type"].startswith("text/event-stream")
+        assert said(text.encode()) == "one"
