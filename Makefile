@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run tour test test-all lint bench catalog clean
+.PHONY: run tour test test-all lint bench bench-gateway catalog clean
 
 run: $(STAMP)
 	@$(BIN)/modelpact serve --key
@@ -27,6 +27,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+# The gateway beside LiteLLM's proxy and Portkey's gateway, under wrk.
+bench-gateway: $(STAMP)
+	cd benchmarks && ../$(BIN)/python -m gateway.compare
 
 # Rebuild the shipped snapshot from the reviewable sources.
 catalog: $(STAMP)

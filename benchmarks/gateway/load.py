@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.processes import Started, pinned
@@ -14,6 +15,7 @@ wrk.body = [[%s]]
 wrk.headers["Content-Type"] = "application/json"
 wrk.headers["Authorization"] = "Bearer none"
 wrk.headers["User-Agent"] = "bench/1"
+%s
 done = function(summary, latency, requests)
   local errors = summary.errors
   io.write(string.format(
@@ -57,10 +59,19 @@ def generator() -> str:
     return wrk
 
 
-def loaded(server: Started, body: str, *, connections: int, seconds: int, core: int = 1) -> Figures:
+def loaded(
+    server: Started,
+    body: str,
+    *,
+    connections: int,
+    seconds: int,
+    core: int = 1,
+    headers: Mapping[str, str] | None = None,
+) -> Figures:
     """Put a server under load and return what came of it."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(_SCRIPT % body)
+        more = [f'wrk.headers["{name}"] = "{value}"' for name, value in (headers or {}).items()]
+        script.write(_SCRIPT % (body, "\n".join(more)))
         script.flush()
         command = [generator(), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script.name]
         before = server.processor_seconds()

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,37 @@ def pinned(command: Sequence[str], core: int) -> list[str]:
     if taskset is None or core >= (os.cpu_count() or 1):
         return list(command)
     return [taskset, "-c", str(core), *command]
+
+
+@contextmanager
+def listening(
+    command: Sequence[str], port: int, *, core: int, patience: float
+) -> Iterator[Started]:
+    """Start a server that does not say its port, and wait until it answers there."""
+    log = subprocess.DEVNULL
+    process = subprocess.Popen(pinned(command, core), stdout=log, stderr=log, text=True)
+    try:
+        ends = time.monotonic() + patience
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if time.monotonic() > ends or process.poll() is not None:
+                    raise SystemExit(f"{command[0]} did not start") from None
+                time.sleep(0.1)
+        yield Started(process, port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """Return a port that nobody has now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
 
 
 @contextmanager

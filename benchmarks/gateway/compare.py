@@ -1,0 +1,155 @@
+"""The gateway beside its peers, in one run: `make bench-gateway`.
+
+One worker process each, the ledger on a real disk. LiteLLM's proxy and Portkey's gateway are
+installed once into `.bench/proxies`, pinned; one that cannot be had is left out and named.
+"""
+
+import argparse
+import contextlib
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gateway.load import Figures, chat, loaded
+from gateway.processes import Started, free_port, listening, started
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACE = ROOT / ".bench" / "proxies"
+LITELLM = "1.108.4"
+PORTKEY = "1.15.2"
+_CONFIG = """model_list:
+  - model_name: m
+    litellm_params: {{model: openai/m, api_base: "{base}", api_key: none}}
+"""
+BARS = {
+    ("requests", "litellm"): 80.0,
+    ("requests", "portkey"): 8.0,
+    ("requests", "through"): 0.5,
+    ("streams", "litellm"): 150.0,
+}
+
+
+@contextlib.contextmanager
+def litellm(base: str) -> Iterator[Started]:
+    """Start LiteLLM's proxy, installed where it is not yet."""
+    venv = PLACE / "litellm"
+    if not (venv / "bin" / "litellm").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+        pip = [str(venv / "bin" / "pip"), "install", "--quiet", f"litellm[proxy]=={LITELLM}"]
+        subprocess.run(pip, check=True)
+    config, port = PLACE / "litellm.yaml", free_port()
+    config.write_text(_CONFIG.format(base=base))
+    command = [str(venv / "bin" / "litellm"), "--config", str(config), "--port", str(port)]
+    command += ["--num_workers", "1", "--host", "127.0.0.1"]
+    with listening(command, port, core=0, patience=90) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def portkey() -> Iterator[Started]:
+    """Start Portkey's gateway, installed where it is not yet."""
+    folder, port = PLACE / "portkey", free_port()
+    main = folder / "node_modules/@portkey-ai/gateway/build/start-server.js"
+    if not main.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = f"@portkey-ai/gateway@{PORTKEY}"
+        subprocess.run(["npm", "install", "--prefix", str(folder), wanted], check=True)
+    with listening(
+        ["node", str(main), f"--port={port}", "--headless"], port, core=0, patience=60
+    ) as server:
+        yield server
+
+
+def first_answer(upstream: str) -> float:
+    """Return the seconds from starting the gateway to its first answer."""
+    begun = time.monotonic()
+    with started("gateway.ours", upstream, core=0) as server:
+        request = urllib.request.Request(
+            server.url(), chat(300).encode(), {"Authorization": "Bearer none"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            answer.read()
+        return time.monotonic() - begun
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seconds", type=int, default=5)
+    arguments.add_argument("--without", action="append", default=[])
+    given = arguments.parse_args()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        upstream = stack.enter_context(started("gateway.upstream", "--together", "10", core=1))
+        base = upstream.url("/v1")
+        servers: dict[str, tuple[Started, Mapping[str, str]]] = {
+            "upstream": (upstream, {}),
+            "through": (
+                stack.enter_context(started("gateway.passthrough", upstream.url(), core=0)),
+                {},
+            ),
+            "modelpact": (
+                stack.enter_context(started("gateway.ours", upstream.url(), core=0)),
+                {},
+            ),
+        }
+        custom = {"x-portkey-provider": "openai", "x-portkey-custom-host": base}
+        for name, peer, headers in (
+            ("litellm", lambda: litellm(base), {}),
+            ("portkey", portkey, custom),
+        ):
+            if name in given.without:
+                continue
+            try:
+                servers[name] = (stack.enter_context(peer()), headers)
+            except (SystemExit, OSError, subprocess.CalledProcessError) as error:
+                print(f"{name} is left out: {error}", flush=True)
+        found = measure(servers, given.seconds)
+        report(found, first_answer(upstream.url()))
+
+
+def measure(
+    servers: Mapping[str, tuple[Started, Mapping[str, str]]], seconds: int
+) -> dict[tuple[str, str], Figures]:
+    """Put each under each load, one after the other."""
+    cases = {
+        "requests": (chat(300), 32),
+        "one by one": (chat(300), 1),
+        "20 KB": (chat(20_000), 32),
+        "streams": (chat(300, stream=True), 32),
+    }
+    found = {}
+    for case, (body, connections) in cases.items():
+        for name, (server, headers) in servers.items():
+            how = {"connections": connections, "headers": headers}
+            try:
+                loaded(server, body, seconds=1, **how)  # type: ignore[arg-type]
+                figures = loaded(server, body, seconds=seconds, **how)  # type: ignore[arg-type]
+            except SystemExit as error:
+                print(f"{case:12} {name:10} failed: {error}", flush=True)
+                continue
+            found[case, name] = figures
+            print(f"{case:12} {name:10} {figures}", flush=True)
+    return found
+
+
+def report(found: Mapping[tuple[str, str], Figures], start: float) -> None:
+    """Say how the gateway stands beside the others, and against the bars."""
+    print()
+    for (case, peer), bar in BARS.items():
+        if (case, peer) in found and (case, "modelpact") in found:
+            ratio = found[case, "modelpact"].rate / found[case, peer].rate
+            verdict = "met" if ratio >= bar else "MISSED"
+            print(f"{case}: {ratio:,.2f} times {peer} (at least {bar:g}: {verdict})")
+    alone = [found.get(("one by one", name)) for name in ("modelpact", "upstream")]
+    if alone[0] is not None and alone[1] is not None:
+        added = (alone[0].p50 - alone[1].p50) * 1e3
+        verdict = "met" if added <= 0.7 else "MISSED"
+        print(f"added latency, one connection: {added:.2f} ms (at most 0.7: {verdict})")
+    print(f"start to first answer: {start:.2f} s (under 1: {'met' if start < 1 else 'MISSED'})")
+
+
+if __name__ == "__main__":
+    main()
