@@ -187,10 +187,10 @@ async def _talk(
     while not chat.leaving and (line := await next_line()) is not None:
         if not line.strip():
             continue
+        line = line.encode("utf-8", "replace").decode()  # what was typed may be no text at all
         if line.startswith("/") and not line.startswith("//"):
             done &= _tell(show, chat.command(line))
             continue
-        line = line.encode("utf-8", "replace").decode()  # what was typed may be no text at all
         message = chat.message(line.removeprefix("/") if line.startswith("//") else line)
         if message is None:
             continue
