@@ -66,7 +66,7 @@ def test_streaming(sdk: OpenAISDK) -> None:
     found = chunks(sdk, stream_options={"include_usage": True})
     said = [one.choices[0].delta.content or "" for one in found if one.choices]
     assert "".join(said) == "You said: Hi"
-    assert len(said) > 3, "as it comes, not at once"
+    assert len(said) >= 3, "as it comes, not at once"
     assert found[-1].usage.completion_tokens > 0
     assert not [one for one in chunks(sdk) if not one.choices], "no usage unless asked for"
 
