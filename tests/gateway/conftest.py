@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import run
 from tests.gateway.support import Running, gateway_running
 
+__all__ = ["run"]
 Serve = Callable[..., Running]
 
 

@@ -28,6 +28,7 @@ def names(folder: Path, more: str = MORE) -> Names:
         ("gpt-4o", "openai/gpt-4o"),
         ("claude-opus-4-5", "anthropic/claude-opus-4-5"),
         ("fast", "openai/gpt-4o-mini"),
+        ("text-embedding-3-small", "openai/text-embedding-3-small"),
         ("openai/gpt-4", "anthropic/claude-opus-4-5"),
         ("local/acme/finetune", "local/acme/finetune"),
         ("mock/demo", "mock/demo"),

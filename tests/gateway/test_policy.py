@@ -55,5 +55,5 @@ def test_several_parts_in_any_spacing() -> None:
 
 @pytest.mark.parametrize("header", ["emulate", "emulate=maybe", "speed=high", "=on"])
 def test_what_cannot_be_read_is_told(header: str) -> None:
-    with pytest.raises(InputError, match="modelpact-policy: .* is not one of unknown=refuse"):
+    with pytest.raises(InputError, match=r"modelpact-policy: .* is not one of unknown=refuse"):
         with_header(LOOSE, header)

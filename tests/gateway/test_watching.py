@@ -1,5 +1,6 @@
 """Streams that are watched: "any chunking gives the same bytes", the same usage, the same end."""
 
+import itertools
 import json
 from typing import Any
 
@@ -51,7 +52,7 @@ def watched(
     watch = StreamWatch(api, hide_usage=hide)
     places = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
     passed, ended = b"", False
-    for start, stop in zip(places, places[1:], strict=False):
+    for start, stop in itertools.pairwise(places):
         events = watch.feed(data[start:stop])
         ended = ended or end_at(api, events) >= 0
         passed += events

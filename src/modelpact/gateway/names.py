@@ -64,13 +64,22 @@ class Names:
             return self._callable(Meant(provider, model))
         if self._settings.provider:
             return self._callable(Meant(self._settings.provider, name))
-        vendor = catalog.spelling.family(name).vendor
+        vendor = catalog.spelling.family(name).vendor or self._lister(name)
         if vendor is None:
             raise UnknownModel(
                 f"{brief(name)}: nobody here is known to have it; write PROVIDER/MODEL, or give it "
                 "a meaning under [gateway.aliases]"
             )
         return self._callable(Meant(vendor, name))
+
+    def _lister(self, name: str) -> str | None:
+        """Return the one vendor that lists a model whose name does not tell whose it is."""
+        found = [
+            one.id
+            for one in self._models.catalog.providers.listed
+            if one.serves == "own" and self._models.catalog.resolve(one.id, name).known
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _callable(self, meant: Meant) -> Meant:
         if not self._models.can_authenticate(meant.provider):

@@ -1,0 +1,53 @@
+// Run by node with the openai package beside it: node_client.mjs URL KEY MODEL, prints JSON.
+import OpenAI from "openai";
+
+const [url, key, model] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+const messages = [{ role: "user", content: "Hi" }];
+const parameters = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
+const tools = [{ type: "function", function: { name: "weather", parameters } }];
+const found = {};
+
+const { data, response } = await client.chat.completions.create({ model, messages }).withResponse();
+found.plain = data.choices[0].message.content;
+found.verdict = response.headers.get("modelpact-verdict");
+found.streamed = "";
+for await (const chunk of await client.chat.completions.create({ model, messages, stream: true })) {
+  found.streamed += chunk.choices[0]?.delta?.content ?? "";
+}
+const called = await client.chat.completions.create({ model, messages, tools });
+found.calls = called.choices[0].message.tool_calls.map((one) => JSON.parse(one.function.arguments));
+const stream = client.chat.completions.stream({ model, messages, tools });
+const final = await stream.finalChatCompletion();
+found.streamedCalls = final.choices[0].message.tool_calls.map((one) =>
+  JSON.parse(one.function.arguments),
+);
+const format = { type: "json_schema", json_schema: { name: "answer", schema: parameters, strict: true } };
+const typed = await client.chat.completions.create({ model, messages, response_format: format });
+found.schema = JSON.parse(typed.choices[0].message.content);
+const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+const seen = await client.chat.completions.create({
+  model,
+  messages: [{ role: "user", content: [image] }],
+});
+found.image = seen.choices[0].message.content;
+if (model.startsWith("gpt")) {
+  const made = await client.embeddings.create({ model: "text-embedding-3-small", input: "x" });
+  found.embedding = made.data[0].embedding.length;
+}
+try {
+  await client.chat.completions.create({ model: "openai/text-only", messages, tools });
+} catch (error) {
+  found.refused = { status: error.status, code: error.code };
+}
+try {
+  await client.chat.completions.create({ model, messages });
+} catch (error) {
+  found.limited = error.constructor.name;
+}
+console.log(JSON.stringify(found));

@@ -1,0 +1,136 @@
+"""The official SDKs, blocking and not, behind one way to call them."""
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.gateway.support import Running
+
+# By name: the tests are about what the SDKs do, not about their types.
+openai: Any = importlib.import_module("openai")
+anthropic: Any = importlib.import_module("anthropic")
+
+MORE = """
+[gateway]
+lossy = true
+[policy]
+unknown = "probe"
+[workloads.emulated]
+model = "openai/text-only"
+needs = []
+policy = { emulate = true }
+[workloads.substituted]
+model = "openai/text-only"
+needs = ["tools"]
+fallback = "openai/gpt-4o"
+[workloads.carried-away]
+model = "openai/text-only"
+needs = ["tools"]
+fallback = "anthropic/claude-opus-4-5"
+"""
+"""What the tests of clients have in the gateway's configuration: an API's gaps may be labelled."""
+WEATHER: Any = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg"
+    "=="
+)
+
+
+class SDK:
+    """One of the SDKs, in one of its two ways."""
+
+    def __init__(self, gateway: Running, blocking: bool, upstream: str) -> None:
+        self.gateway = gateway
+        self.blocking = blocking
+        self.upstream = upstream
+        """Whose model answers: `openai` or `anthropic`."""
+        self.fake: Any = gateway.openai if upstream == "openai" else gateway.anthropic
+        self.model = "gpt-4o" if upstream == "openai" else "claude-opus-4-5"
+
+    def client(self, **more: Any) -> Any:
+        """Make a client."""
+        raise NotImplementedError
+
+    def call(self, work: Callable[[Any], Any], **more: Any) -> Any:
+        """Do one thing with a client, and wait for it where it is to be waited for."""
+        if self.blocking:
+            with self.client(**more) as client:
+                return work(client)
+
+        async def run() -> Any:
+            async with self.client(**more) as client:
+                return await _awaited(work(client))
+
+        return asyncio.run(asyncio.wait_for(run(), 60))
+
+    def raw(self, find: Callable[[Any], Any], **asked: Any) -> tuple[Any, Mapping[str, str]]:
+        """Call a method for its answer and the head of it."""
+
+        def work(client: Any) -> Any:
+            return find(client).with_raw_response.create(**asked)
+
+        if self.blocking:
+            with self.client() as client:
+                answer = work(client)
+                return answer.parse(), answer.headers
+
+        async def run() -> Any:
+            async with self.client() as client:
+                answer = await work(client)
+                return await _awaited(answer.parse()), answer.headers
+
+        found: tuple[Any, Mapping[str, str]] = asyncio.run(asyncio.wait_for(run(), 60))
+        return found
+
+    def events(self, find: Callable[[Any], Any], **asked: Any) -> list[Any]:
+        """Call a method for a stream and read it to its end."""
+        if self.blocking:
+            with self.client() as client:
+                return list(find(client).create(stream=True, **asked))
+
+        async def run() -> list[Any]:
+            async with self.client() as client:
+                return [one async for one in await find(client).create(stream=True, **asked)]
+
+        return asyncio.run(asyncio.wait_for(run(), 60))
+
+    def final(self, stream: Callable[[Any], Any], take: str) -> Any:
+        """Open one of the SDK's own streams and take what it adds up to."""
+        if self.blocking:
+            with self.client() as client, stream(client) as events:
+                for _ in events:
+                    pass
+                return getattr(events, take)()
+
+        async def run() -> Any:
+            async with self.client() as client, stream(client) as events:
+                async for _ in events:
+                    pass
+                return await getattr(events, take)()
+
+        return asyncio.run(asyncio.wait_for(run(), 60))
+
+
+async def _awaited(found: Any) -> Any:
+    return await found if inspect.isawaitable(found) else found
+
+
+class OpenAISDK(SDK):
+    def client(self, **more: Any) -> Any:
+        made = openai.OpenAI if self.blocking else openai.AsyncOpenAI
+        given = {"api_key": self.gateway.key, "max_retries": 0, **more}
+        return made(base_url=f"{self.gateway.url}/v1", **given)
+
+
+class AnthropicSDK(SDK):
+    def client(self, **more: Any) -> Any:
+        made = anthropic.Anthropic if self.blocking else anthropic.AsyncAnthropic
+        given = {"api_key": self.gateway.key, "max_retries": 0, **more}
+        return made(base_url=self.gateway.url, **given)

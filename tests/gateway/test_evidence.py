@@ -1,0 +1,52 @@
+"""Evidence: "what was learned becomes evidence for the next negotiation", here from refusals."""
+
+from tests.cli.conftest import Run
+from tests.fakes import Fail
+from tests.gateway.planners import TOOLS
+from tests.gateway.support import Running, configured
+
+NO_TOOLS = Fail(
+    400, "tools is not supported in this model.", "invalid_request_error", "unsupported_parameter"
+)
+
+
+def test_a_rejection_is_learned_from(gateway: Running) -> None:
+    gateway.openai.script.add(NO_TOOLS)
+    upstreams = gateway.gateway.state.upstreams
+    assert gateway.chat("gpt-4o", tools=TOOLS).status == 400
+    again = gateway.chat("gpt-4o", tools=TOOLS)
+    assert (again.status, again.headers["modelpact-verdict"]) == (422, "no")
+    assert "tool-calling" in again.json["error"]["message"]
+    assert len(gateway.openai.requests) == 1, "nobody asks twice"
+    assert gateway.gateway.state.upstreams is upstreams, "its connections stay"
+
+
+def test_what_was_learned_is_shown(gateway: Running, run: Run) -> None:
+    """`modelpact show` on the same store says so, and that use showed it."""
+    gateway.openai.script.add(NO_TOOLS, NO_TOOLS)
+    gateway.chat("gpt-4o", tools=TOOLS)
+    gateway.chat("local/gpt-4o-mini", tools=TOOLS)
+    folder = gateway.path.parent
+    config = folder / "modelpact.toml"
+    text = configured(gateway.openai, gateway.anthropic)
+    config.write_text(f'{text}\n[store]\nurl = "sqlite:{gateway.path}"\n')
+    for target in ("openai/gpt-4o", "local/gpt-4o-mini"):
+        shown = run("show", target, "--config", str(config))
+        assert shown.returncode == 0, shown.stderr
+        (line,) = [one for one in shown.stdout.splitlines() if " tool-calling " in one]
+        assert "unsupported" in line
+        assert "use" in line
+
+
+def test_a_carried_request_teaches_too(gateway: Running) -> None:
+    gateway.openai.script.add(NO_TOOLS)
+    tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
+    assert gateway.message("gpt-4o", tools=tools).status == 400
+    assert gateway.message("gpt-4o", tools=tools).status == 422
+
+
+def test_outages_and_plain_mistakes_teach_nothing(gateway: Running) -> None:
+    gateway.openai.script.add(Fail(500, "tools is not supported"), Fail(400, "Odd messages."))
+    gateway.chat("gpt-4o", tools=TOOLS)
+    gateway.chat("gpt-4o", tools=TOOLS)
+    assert gateway.chat("gpt-4o", tools=TOOLS).status == 200

@@ -1,0 +1,95 @@
+"""Records: each request an invocation that is settled and paid for; no prompt is kept."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.fakes import Fail
+from tests.gateway.conftest import Serve
+from tests.gateway.planners import TOOLS
+from tests.gateway.support import Answer, Running
+
+PROMPT = "the password of the duke is swordfish"
+SAID = [{"role": "user", "content": PROMPT}]
+
+
+def one_of_each(gateway: Running) -> list[Answer]:
+    gateway.openai.script.add("one", "two", Fail(400, "no"))
+    return [
+        gateway.chat("gpt-4o", messages=SAID),
+        gateway.chat("gpt-4o", messages=SAID, stream=True),
+        gateway.chat("gpt-4o", messages=SAID),
+        gateway.message("claude-opus-4-5", messages=SAID),
+        gateway.message("gpt-4o", messages=SAID, stream=True),
+        gateway.chat("openai/text-only", messages=SAID, tools=TOOLS),
+    ]
+
+
+def test_every_request_is_one_settled_invocation(gateway: Running) -> None:
+    answers = one_of_each(gateway)
+    assert [one.status for one in answers] == [200, 200, 400, 200, 200, 422]
+    states = gateway.settled()
+    assert [state for state, _ in states] == [
+        *("completed", "completed", "failed", "completed", "completed")
+    ]
+    ids = [one.headers["modelpact-invocation"] for one in answers[:-1]]
+    assert ids == [one[0] for one in gateway.invocations()]
+    assert "modelpact-invocation" not in answers[-1].headers, "nothing was sent"
+    refused = [e for e in gateway.events("negotiation.decided") if e.payload["plan"] == "refuse"]
+    assert answers[-1].headers["modelpact-event"] == refused[0].id
+
+
+def test_each_invocation_follows_from_a_decision(gateway: Running) -> None:
+    one_of_each(gateway)
+    gateway.settled()
+    decisions = {one.id for one in gateway.events("negotiation.decided")}
+    invoked = gateway.events("capability.invoked")
+    assert len(invoked) == 5
+    assert all(one.cause in decisions for one in invoked)
+
+
+def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> None:
+    answers = one_of_each(gateway)
+    gateway.settled()
+    store = ["--store", f"sqlite:{gateway.path}"]
+    verified = run("audit", "verify", *store)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    summed = run("costs", "--by", "model", "--json", *store)
+    assert summed.returncode == 0, summed.stderr
+    told = json.dumps(json.loads(summed.stdout))
+    assert "gpt-4o" in told
+    assert "claude-opus-4-5" in told
+    assert answers[0].headers["modelpact-cost-usd"]
+    paid = [
+        one.payload["cost"]
+        for one in gateway.events("capability.completed")
+        if one.payload["invocation"] == answers[0].headers["modelpact-invocation"]
+    ]
+    (money,) = [line for line in paid[0]["lines"] if line["unit"] == "currency"]
+    assert money["amount"] == round(float(answers[0].headers["modelpact-cost-usd"]) * 1e9)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_prompts_and_answers_are_not_kept_unless_wanted(serve: Serve, kept: bool) -> None:
+    """Issue 6: prompts are not in the store: only their hashes are."""
+    gateway = serve(f"[gateway]\nkeep_content = {str(kept).lower()}\n")
+    gateway.openai.script.add("the answer is trout")
+    gateway.chat("gpt-4o", messages=SAID)
+    gateway.message("gpt-4o", messages=SAID, stream=True)
+    gateway.settled()
+    files = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    assert (PROMPT.encode() in files) is kept
+    assert (b"the answer is trout" in files) is kept
+
+
+def test_who_paid_is_on_the_record(serve: Serve) -> None:
+    gateway = serve('[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n')
+    secret = gateway.new_key("app")
+    gateway.chat("workload/extract", key=secret)
+    (settled,) = gateway.events("capability.completed")
+    told = settled.payload["cost"]["attribution"]
+    assert told["function"] == "extract"
+    assert told["worker"].startswith("key_")
+    assert (told["provider"], told["model"]) == ("openai", "gpt-4o")
+    assert "/extract/" in settled.envelope

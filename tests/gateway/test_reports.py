@@ -1,0 +1,114 @@
+"""Reports: "the same as a `modelpact` object in the body on request"."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import Fail, Reply, cut
+from tests.gateway.conftest import Serve
+from tests.gateway.planners import TOOLS
+from tests.gateway.support import Answer, Running
+
+BODY = {"modelpact-report": "body"}
+OPENAI, ANTHROPIC = "openai/gpt-4o", "anthropic/claude-opus-4-5"
+
+
+def ask(gateway: Running, api: str, model: str, **more: Any) -> Answer:
+    if api == "anthropic":
+        return gateway.message(model, **more)
+    return gateway.chat(model, max_tokens=100, **more)
+
+
+def agrees(report: dict[str, Any], answer: Answer) -> None:
+    """The body says what the head says."""
+    told = answer.headers
+    assert report["verdict"] == told["modelpact-verdict"]
+    assert report["requestedModel"] == told["modelpact-requested-model"]
+    assert report["servedModel"] == told["modelpact-served-model"]
+    assert report["invocation"] == told["modelpact-invocation"]
+    assert (report["carried"] or "") == told.get("modelpact-carried", "")
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
+def test_a_whole_answer_has_it_as_a_field(gateway: Running, api: str, model: str) -> None:
+    plain = ask(gateway, api, model)
+    assert "modelpact" not in plain.json
+    answer = ask(gateway, api, model, headers=BODY)
+    report = answer.json["modelpact"]
+    agrees(report, answer)
+    assert report["cost"]["usd"] == answer.headers["modelpact-cost-usd"]
+    assert report["cost"]["estimate"] is False
+    assert {"unit": "tokens.input", "amount": 10 if model == ANTHROPIC else 11} in (
+        report["cost"]["lines"]
+    )
+    assert answer.text == plain.text == "You said: Hi"
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
+def test_a_stream_has_it_before_its_last_event(gateway: Running, api: str, model: str) -> None:
+    plain = ask(gateway, api, model, stream=True)
+    assert b"modelpact" not in plain.content
+    answer = ask(gateway, api, model, stream=True, headers=BODY)
+    name, said = answer.events[-2]
+    agrees(said["modelpact"], answer)
+    assert float(said["modelpact"]["cost"]["usd"]) > 0
+    if api == "anthropic":
+        assert (name, said["type"], answer.events[-1][0]) == (
+            *("modelpact", "modelpact"),
+            "message_stop",
+        )
+    else:
+        assert (said["choices"], answer.events[-1][1]) == ([], "[DONE]")
+    assert len(answer.events) == len(plain.events) + 1
+    assert answer.text == plain.text
+
+
+def test_what_was_changed_is_in_it(serve: Serve) -> None:
+    gateway = serve(
+        '[policy]\nunsupported_params = "drop"\n[gateway.aliases]\nx = "openai/gpt-5"\n'
+    )
+    answer = gateway.chat("x", BODY, temperature=0.5, max_tokens=10)
+    report = answer.json["modelpact"]
+    assert report["dropped"] == ["temperature"]
+    assert report["renamed"] == {"max_tokens": "max_completion_tokens"}
+    assert report["requestedModel"] == "x"
+
+
+def test_a_refusal_always_has_it(gateway: Running) -> None:
+    """Issue 6: 422, `capability_not_provided`, "the full diagnostic with its suggestion"."""
+    for answer in (
+        gateway.chat("openai/text-only", tools=TOOLS),
+        gateway.message("openai/text-only", tools=[{"name": "x", "input_schema": {}}]),
+    ):
+        assert answer.status == 422
+        error = answer.json["error"]
+        assert error["type"] == "capability_not_provided"
+        found = error["modelpact"]["diagnostic"]
+        assert found["target"] == "openai/text-only"
+        assert found["missing"][0]["requiredBy"] == ["request: tools"]
+        assert found["suggestion"] in error["message"]
+
+
+def test_an_upstreams_error_has_it_too(gateway: Running) -> None:
+    gateway.openai.script.add(Fail(400, "no"), Fail(500, body=b"<html>"))
+    answer = gateway.chat("gpt-4o", BODY)
+    assert answer.json["error"]["message"] == "no"
+    agrees(answer.json["modelpact"], answer)
+    assert answer.json["modelpact"]["cost"] is None
+    assert gateway.chat("gpt-4o", BODY).content == b"<html>", "what is no JSON stays as it is"
+
+
+def test_a_stream_that_breaks_ends_with_its_error_and_the_report(gateway: Running) -> None:
+    gateway.openai.script.add(Reply("x" * 500, fault=cut(5)))
+    answer = gateway.chat("gpt-4o", BODY, stream=True)
+    assert "error" in answer.events[-2][1]
+    assert answer.events[-1][1]["modelpact"]["cost"]["estimate"] is True
+
+
+def test_another_wish_is_not_understood(gateway: Running) -> None:
+    answer = gateway.chat("gpt-4o", {"modelpact-report": "trailers"})
+    assert answer.status == 400
+    assert "modelpact-report: expected body" in answer.json["error"]["message"]
+    assert not gateway.openai.requests
