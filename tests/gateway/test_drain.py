@@ -21,7 +21,9 @@ def upstream() -> Iterator[Upstream]:
 
 def refused(gateway: Process) -> bool:
     """Tell whether new connections are refused."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)) as one:
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)
+    ) as one:
         try:
             one.connect()
         except ConnectionRefusedError:

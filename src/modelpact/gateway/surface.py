@@ -82,13 +82,22 @@ class GatewaySurface:
 
     async def _chat(self, request: Incoming, api: RequestApi) -> Outgoing:
         started = time.perf_counter()
+        watch = self._gateway.recorder.watch
+        if watch is not None:
+            watch.begun(request, api)
         self.metrics.under_way += 1
         try:
             answer = await self._gateway.serve(request, api)
+        except BaseException:
+            if watch is not None:
+                watch.answered(None, "none")
+            raise
         finally:
             self.metrics.under_way -= 1
         verdict = _verdict(answer)
         self.metrics.count(api, answer.status, verdict, time.perf_counter() - started)
+        if watch is not None:
+            watch.answered(answer, verdict)
         return answer
 
     async def _misdirected(self, request: Incoming) -> Outgoing:
