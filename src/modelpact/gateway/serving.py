@@ -95,7 +95,7 @@ async def serve_gateway(
     gateway.load_keys()
     host = configured_host(ledger, gateway.state.models)
     host_surface = HostSurface(host, _authorise(gateway), conformance=conformance)
-    surface = GatewaySurface(gateway, host_surface)
+    surface = GatewaySurface(gateway, host_surface, conformance=conformance)
     await gateway.runtime.recover()
     tasks = [
         asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)),
