@@ -118,7 +118,12 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             cwd=folder,
-            env={**os.environ, "MODELPACT_TOKEN": TOKEN, **environment},
+            env={
+                **os.environ,
+                "MODELPACT_TOKEN": TOKEN,
+                "MODELPACT_DATA": str(folder / "data"),
+                **environment,
+            },
         )
         assert self._process.stdout is not None
         lines = []

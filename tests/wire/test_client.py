@@ -438,3 +438,29 @@ def test_both_sides_work_on_uvloop_as_well() -> None:
             assert client.connections == 1
 
     uvloop.run(run())
+
+
+@on_loop
+async def test_a_retired_client_ends_what_is_under_way_and_keeps_nothing() -> None:
+    go_on = asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"first"
+        await go_on.wait()
+        yield b"second"
+
+    async def handler(request: Incoming) -> Outgoing:
+        return Outgoing(200, (), parts() if request.path == "/stream" else b"ok")
+
+    async with serving(handler) as server, Client() as client:
+        url = f"http://127.0.0.1:{server.port}"
+        stream = await client.request("GET", f"{url}/stream")
+        assert await (await client.request("GET", url)).read() == b"ok"
+        assert client.connections == 2
+        client.retire()
+        assert client.connections == 1, "the free one is dropped at once"
+        go_on.set()
+        assert await stream.read() == b"firstsecond"
+        assert await (await client.request("GET", url)).read() == b"ok", "late requests are served"
+        assert client.connections == 0
+        await until(lambda: server.connections == 0)

@@ -146,6 +146,8 @@ class Gateway:
                 told = f"the key {key.name} may ask {key.settings.rate} times a minute"
                 raise GatewayError(429, "rate_limit_exceeded", told, retry_after=wait)
             exchange = await self.read(request, api, key)
+            if self.recorder.watch is not None:
+                self.recorder.watch.planned(exchange)
             if exchange.plan.how == "refuse":
                 envelope = self.recorder.envelope(exchange.plan)
                 event = await self.recorder.decided(exchange.plan, envelope, key=key.id)

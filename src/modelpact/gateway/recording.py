@@ -9,6 +9,7 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan import Plan
+from modelpact.gateway.watching import Watch
 from modelpact.ledger.canonical import LARGEST
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.event import Draft, Event
@@ -35,6 +36,7 @@ class Recorder:
         self._name = name
         self._process = f"{name}-{secrets.token_hex(3)}"
         self.keep_content = keep_content
+        self.watch: Watch | None = None
         self._profile = Profile()
         self._now = steady(ledger.clock)
         self._day = ("", 0)
@@ -130,6 +132,8 @@ class Recorder:
             current = await self._registry.looked_up(plan.provider)
             again = msgspec.structs.replace(order, registered=current.event)
             opened, _ = await self.ledger.write_async(lambda tx: open_invocation(tx, again))
+        if self.watch is not None:
+            self.watch.opened(plan, opened)
         return opened
 
     async def settle(
@@ -148,10 +152,14 @@ class Recorder:
         ended, _ = await self.ledger.write_async(
             lambda tx: settle(tx, self._profile, invocation, outcome)
         )
+        if self.watch is not None:
+            self.watch.settled(invocation, lines, error)
         return ended
 
     async def cancel(self, invocation: Invocation, reason: str) -> None:
         """Record that nobody waits for an answer any more."""
+        if self.watch is not None:
+            self.watch.settled(invocation, (), f"cancelled: {reason}")
         await self.ledger.write_async(lambda tx: cancel(tx, invocation.id, reason))
 
 

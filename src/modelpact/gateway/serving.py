@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from modelpact.configuration.config import Configuration
+from modelpact.configuration.config import Configuration, GatewaySettings
 from modelpact.gateway.answers import GatewayError
 from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.state import State
@@ -15,7 +17,11 @@ from modelpact.ledger.store import LedgerError
 from modelpact.openwop.host import Host, configured_host, running_host
 from modelpact.openwop.surface import HostSurface
 from modelpact.providers import upkeep
+from modelpact.vocabulary.errors import InputError
 from modelpact.wire import Incoming, Server, serve
+
+if TYPE_CHECKING:
+    from modelpact.gateway.telemetry import Telemetry
 
 _KEYS_SECONDS = 2.0
 """How soon a key that was made or revoked elsewhere is heard of."""
@@ -32,6 +38,7 @@ class Serving:
         self.server = server
         self.url = url
         self._surface = surface
+        self._telemetry: Telemetry | None = None
 
     async def reload(self, configuration: Configuration, token: str = "") -> None:
         """Take a new configuration and operator's token, or raise and leave all as it was."""
@@ -39,11 +46,26 @@ class Serving:
 
         def check(state: State) -> None:
             fresh.append(configured_host(self.gateway.ledger, state.models))
+            _check_telemetry(state.configuration.gateway)
 
         await self.gateway.reload(configuration, check)
         self.host.take(fresh[0])
+        await self.watched(configuration)
         self.gateway.operator = token
         await asyncio.to_thread(self.gateway.load_keys)
+
+    async def watched(self, configuration: Configuration | None) -> None:
+        """Send telemetry where a configuration wants it, and to nobody else."""
+        before, self._telemetry = self._telemetry, None
+        settings = GatewaySettings() if configuration is None else configuration.gateway
+        if before is not None and before.address == settings.telemetry:
+            self._telemetry = before
+            return
+        if settings.telemetry:
+            self._telemetry = _telemetry(settings)
+        self.gateway.recorder.watch = self._telemetry
+        if before is not None:
+            await before.aclose()
 
     async def drain(self, grace: float, notice: float = 0.0) -> None:
         """Stop: `/readyz` says so for a while, then nothing new is taken, and the rest may end."""
@@ -68,11 +90,12 @@ async def serve_gateway(
 
     Whoever shows the `token` is the operator, beside the clients that have keys.
     """
+    _check_telemetry(configuration.gateway)
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
     host = configured_host(ledger, gateway.state.models)
     host_surface = HostSurface(host, _authorise(gateway), conformance=conformance)
-    surface = GatewaySurface(gateway, host_surface)
+    surface = GatewaySurface(gateway, host_surface, conformance=conformance)
     await gateway.runtime.recover()
     tasks = [
         asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)),
@@ -86,13 +109,35 @@ async def serve_gateway(
             shown = f"[{address}]" if ":" in address else address
             url = f"http://{shown}:{server.port}"
             serving = Serving(gateway, host, surface, server, url)
-            yield serving
-            await serving.drain(grace)
+            await serving.watched(configuration)
+            try:
+                yield serving
+                await serving.drain(grace)
+            finally:
+                await serving.watched(None)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await gateway.aclose()
+
+
+def _check_telemetry(settings: GatewaySettings) -> None:
+    """Raise where telemetry is wanted and its packages are not there."""
+    if not settings.telemetry:
+        return
+    try:
+        importlib.import_module("modelpact.gateway.telemetry")
+    except ImportError:
+        told = "[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]"
+        raise InputError(told) from None
+
+
+def _telemetry(settings: GatewaySettings) -> "Telemetry":
+    """Return what sends telemetry; it is imported only where it is wanted."""
+    from modelpact.gateway.telemetry import Telemetry
+
+    return Telemetry(settings.telemetry, settings.name)
 
 
 async def _keep_keys(gateway: Gateway) -> None:

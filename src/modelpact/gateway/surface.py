@@ -37,14 +37,18 @@ _MODELS: Final = "/v1/models/"
 class GatewaySurface:
     """A handler for `modelpact.wire`."""
 
-    def __init__(self, gateway: Gateway, host: HostSurface | None = None) -> None:
+    def __init__(
+        self, gateway: Gateway, host: HostSurface | None = None, *, conformance: bool = False
+    ) -> None:
         self._gateway = gateway
+        self._conformance = conformance
         self._host: Handler | None = host
         self.metrics = Metrics()
         self._routes = Routes(
             ("GET", "/healthz", self._health),
             ("GET", "/readyz", self._ready),
             ("GET", "/metrics", self._metrics),
+            ("GET", "/openapi.json", self._document),
             ("GET", "/v1/models", self._models),
             ("GET", "/v1/capabilities", self._capabilities),
             ("POST", "/v1/negotiate", self._negotiate),
@@ -82,13 +86,22 @@ class GatewaySurface:
 
     async def _chat(self, request: Incoming, api: RequestApi) -> Outgoing:
         started = time.perf_counter()
+        watch = self._gateway.recorder.watch
+        if watch is not None:
+            watch.begun(request, api)
         self.metrics.under_way += 1
         try:
             answer = await self._gateway.serve(request, api)
+        except BaseException:
+            if watch is not None:
+                watch.answered(None, "none")
+            raise
         finally:
             self.metrics.under_way -= 1
         verdict = _verdict(answer)
         self.metrics.count(api, answer.status, verdict, time.perf_counter() - started)
+        if watch is not None:
+            watch.answered(answer, verdict)
         return answer
 
     async def _misdirected(self, request: Incoming) -> Outgoing:
@@ -108,6 +121,12 @@ class GatewaySurface:
         text = self.metrics.text(self.connections)
         kind = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
         return Outgoing(200, (kind,), text.encode())
+
+    async def _document(self, request: Incoming) -> Outgoing:
+        from modelpact.gateway.document import openapi
+
+        self._gateway.key_of(request)
+        return _json(openapi(conformance=self._conformance))
 
     async def _models(self, request: Incoming) -> Outgoing:
         key = self._gateway.key_of(request)

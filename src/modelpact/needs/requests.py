@@ -187,7 +187,10 @@ def _read_responses(body: dict[str, Any]) -> Asked:
                 uses["system-messages"] = "input"
             if type(item.get("content")) is list:
                 _parts(item["content"], uses)
-    for tool in body.get("tools") or ():
+    tools = body.get("tools") or []
+    if type(tools) is not list:
+        raise InputError(f"tools: expected a list, not {brief(tools)}")
+    for tool in tools:
         kind = tool.get("type") if type(tool) is dict else None
         uses[_HOSTED.get(str(kind), "tool-calling")] = "tools"
     choice = body.get("tool_choice")

@@ -1,0 +1,148 @@
+"""Exact counts near the limit: "a fast labelled estimate; an exact count … only when near"."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelpact.catalog.catalog import default_catalog
+from modelpact.gateway import counting
+from modelpact.gateway.answers import GatewayError
+from modelpact.gateway.counting import count_prompt, counter, encoding_of
+from modelpact.gateway.fitting import SIZE_HEADER, Expected, expected
+from modelpact.gateway.plan import Plan
+from tests.gateway.processes import Upstream, chat_body, started
+
+PLAN = Plan(
+    "forward", "yes", "openai/gpt-4o", "openai", "gpt-4o", window=1_000, encoding="o200k_base"
+)
+NO_ENCODING = msgspec.structs.replace(PLAN, provider="anthropic", model="claude", encoding="")
+
+
+def looked_at(plan: Plan, text: str, **more: Any) -> Expected:
+    body = {"model": plan.model, "messages": [{"role": "user", "content": text}], **more}
+    return asyncio.run(expected(plan, msgspec.json.encode(body), body))
+
+
+def test_vocabularies_are_those_of_the_models() -> None:
+    family = default_catalog().spelling.family
+    named = {
+        "gpt-4o-2024-08-06": "o200k_base",
+        "gpt-4.1-mini": "o200k_base",
+        "openai/gpt-5": "o200k_base",
+        "o3-mini": "o200k_base",
+        "gpt-oss-120b": "o200k_base",
+        "gpt-4": "cl100k_base",
+        "gpt-4-turbo": "cl100k_base",
+        "gpt-3.5-turbo": "cl100k_base",
+        "claude-opus-4-5": "",
+        "gemini-2.5-pro": "",
+        "mistral-large-latest": "",
+    }
+    assert {name: encoding_of(family(name), "somewhere") for name in named} == named
+    assert encoding_of(family("text-embedding-3-small"), "openai") == "cl100k_base"
+    assert encoding_of(family("text-embedding-3-small"), "elsewhere") == ""
+
+
+def test_known_texts_have_their_known_tokens() -> None:
+    for encoding, text, tokens in (
+        ("cl100k_base", "tiktoken is great!", 6),
+        ("o200k_base", "tiktoken is great!", 6),
+        ("cl100k_base", "お誕生日おめでとう", 9),
+        ("o200k_base", "お誕生日おめでとう", 8),
+    ):
+        found = counter(encoding)
+        assert found is not None
+        assert found.count(text) == tokens
+
+
+@given(st.text(st.sampled_from("aB1 \n\t.,'é日😀-"), max_size=200), st.integers(1, 40))
+def test_parts_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) -> None:
+    whole = counter("o200k_base")
+    assert whole is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_SLICE", size)
+        parts = list(counting._slices(text))
+    assert "".join(parts) == text
+    assert sum(map(whole.count, parts)) == whole.count(text)
+
+
+def test_a_prompt_far_from_the_limit_is_not_looked_at() -> None:
+    assert looked_at(PLAN, "Hi").told == ()
+
+
+def test_an_estimate_that_is_not_near_the_limit_stays_one() -> None:
+    found = looked_at(PLAN, "word " * 480)
+    assert found.told == ((SIZE_HEADER, f"{found.usage.input} estimated"),)
+
+
+def test_near_the_limit_it_is_counted() -> None:
+    """Eight letters a token: the estimate alone would have refused it."""
+    found = looked_at(PLAN, "a" * 6_000)
+    tokens = 6_000 // 8 + 1 + 3 * 2  # the text, its role, what frames it
+    assert found.told == ((SIZE_HEADER, f"{tokens} counted with o200k_base"),)
+    assert found.usage.input == tokens
+
+
+def test_what_is_counted_above_the_limit_is_refused_though_the_estimate_would_fit() -> None:
+    text = "1 a? " * 700
+    assert len(text) / 4 < 1_000
+    with pytest.raises(GatewayError, match=r"tokens \(counted with o200k_base\)") as refused:
+        looked_at(PLAN, text)
+    assert (refused.value.status, refused.value.param) == (422, "messages")
+
+
+def test_the_answer_that_is_asked_for_needs_room_too() -> None:
+    looked_at(PLAN, "a" * 6_000, max_tokens=200)
+    with pytest.raises(GatewayError, match="300 are asked for"):
+        looked_at(PLAN, "a" * 6_000, max_tokens=300)
+
+
+def test_families_without_a_public_vocabulary_are_estimated_and_say_so() -> None:
+    found = looked_at(NO_ENCODING, "a" * 3_900)
+    assert found.told[0][1].endswith(" estimated")
+    with pytest.raises(GatewayError, match=r"about 1,\d+ tokens \(estimated\)"):
+        looked_at(NO_ENCODING, "a" * 6_000)
+
+
+def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rs_bpe.bpe", None)
+    counter.cache_clear()
+    try:
+        assert count_prompt({"messages": []}, "o200k_base") is None
+        with pytest.raises(GatewayError, match="estimated"):
+            looked_at(PLAN, "a" * 6_000)
+    finally:
+        counter.cache_clear()
+
+
+def test_media_are_said_to_be_estimated() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": [image]}]}
+    plan = msgspec.structs.replace(PLAN, window=1_200)
+    found = asyncio.run(expected(plan, msgspec.json.encode(body), body))
+    assert found.told[0][1].endswith("counted with o200k_base, media estimated")
+
+
+def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
+    with Upstream("one").in_thread() as one:
+        (tmp_path / "modelpact.toml").write_text(
+            f'[providers.here]\nkind = "openai"\nbase_url = "{one.base_url}"\n'
+            '[models."here/gpt-4o"]\ncontext_window = 1000\n'
+        )
+        with started(tmp_path) as gateway:
+            body = chat_body("here/gpt-4o")
+            body["messages"][0]["content"] = "a" * 6_000
+            status, headers, _ = gateway.ask("POST", "/v1/chat/completions", body)
+            assert status == 200
+            assert headers[SIZE_HEADER].endswith(" counted with o200k_base")
+            body["messages"][0]["content"] = "a" * 9_000
+            status, _, answer = gateway.ask("POST", "/v1/chat/completions", body)
+            assert (status, answer["error"]["code"]) == (422, "capability_not_provided")
+            assert "counted with o200k_base" in answer["error"]["message"]
+            assert len(one.seen) == 1, "nothing was sent"

@@ -1,0 +1,48 @@
+"""`make run`: "prints its address and a curl line that works"."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+CURL = re.compile(r"  curl (\S+) -H '([^']+)' \\\n    -d '(.+)'\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--key",)])
+def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Without options on an empty store; with `--key` on one that has keys already as well."""
+    environment = {**os.environ, "MODELPACT_DATA": str(tmp_path / "data")}
+    environment.pop("MODELPACT_TOKEN", None)
+    for _ in range(2 if options else 1):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "modelpact", "serve", "--port", "0", *options],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+        try:
+            assert process.stdout is not None
+            told = ""
+            for line in process.stdout:
+                told += line
+                if line.startswith("Stop"):
+                    break
+            found = CURL.search(told)
+            assert found is not None, told
+            url, header, body = found.groups()
+            name, _, value = shlex.split(f"'{header}'")[0].partition(": ")
+            sent = {name: value, "content-type": "application/json"}
+            request = urllib.request.Request(url, body.encode(), sent)
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert answer.status == 200
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+            process.communicate(timeout=30)

@@ -1,0 +1,104 @@
+"""schemathesis on the OpenAPI document: whatever is sent, no 500, and answers as documented."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from modelpact.gateway.document import openapi
+from tests.gateway.processes import TOKEN, Process, started
+
+schema = schemathesis.openapi.from_dict(openapi(conformance=True))
+CHATS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")
+WHATEVER = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with started(tmp_path_factory.mktemp("gateway"), "--conformance") as process:
+        yield process
+
+
+@schema.parametrize()
+@WHATEVER
+def test_no_request_breaks_the_gateway(case: Any, gateway: Process) -> None:
+    if isinstance(case.body, dict) and "model" in case.body and len(case.body) % 2:
+        case.body["model"] = "mock/demo"
+    case.call_and_validate(
+        base_url=gateway.url,
+        headers={"authorization": f"Bearer {TOKEN}"},
+        checks=[
+            not_a_server_error,
+            status_code_conformance,
+            content_type_conformance,
+            response_schema_conformance,
+        ],
+    )
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
+    max_leaves=6,
+)
+FIELDS = [
+    "messages",
+    "input",
+    "system",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "temperature",
+    "stop",
+    "thinking",
+    "text",
+    "modalities",
+    "n",
+    "instructions",
+    "metadata",
+    "functions",
+]
+
+
+@pytest.mark.parametrize("path", CHATS)
+@WHATEVER
+@given(
+    fields=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4),
+    text=st.text(max_size=20),
+)
+def test_no_field_of_a_chat_breaks_it(
+    path: str, fields: dict[str, Any], text: str, gateway: Process
+) -> None:
+    """A request that would do, with anything at all in its fields."""
+    body = {
+        "model": "mock/demo",
+        "messages": [{"role": "user", "content": text}],
+        "input": text,
+        "max_tokens": 5,
+        **fields,
+    }
+    status, headers, answer = gateway.ask("POST", path, body)
+    assert status < 500, answer
+    if status == 200:
+        assert headers["modelpact-verdict"] in ("yes", "labelled")
+    else:
+        assert answer["error"]["message"]
+
+
+def test_the_document_is_for_those_with_a_key(gateway: Process) -> None:
+    assert gateway.ask("GET", "/openapi.json", authorization="Bearer no")[0] == 401
+    status, _, document = gateway.ask("GET", "/openapi.json")
+    assert (status, document) == (200, openapi(conformance=True))
+    assert {"/v1/chat/completions", "/v1/runs", "/.well-known/openwop"} <= set(document["paths"])
