@@ -108,13 +108,16 @@ def _read(path: Path, *, private: bool) -> bytes:
             data = stream.read(_LARGEST + 1)
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror or error}") from None
-    if private and b"PRIVATE KEY-----" not in data:
-        raise IdentityError(
-            f"{path} holds no private key in PEM: expected the file that `modelpact identity "
-            "issue` names, with key and certificate"
-        )
     if private:
-        _refuse_loose(path, found, "600")
+        try:
+            _refuse_loose(path, found, "600")
+        except LoosePermissions:
+            if b"PRIVATE KEY-----" in data:
+                raise
+            raise IdentityError(
+                f"{path} holds no private key in PEM: expected the file that `modelpact identity "
+                "issue` names, with key and certificate"
+            ) from None
     if len(data) > _LARGEST:
         raise IdentityError(f"{path} is larger than any key or certificate: is it the right file?")
     return data
