@@ -106,5 +106,6 @@ def test_usage_is_asked_for_in_streams_and_that_is_told(gateway: Running) -> Non
 
 def test_who_wants_usage() -> None:
     assert wants_usage({"stream_options": {"include_usage": True}})
-    for options in (None, {}, {"include_usage": False}, []):
+    unasked: list[Any] = [None, {}, {"include_usage": False}, []]
+    for options in unasked:
         assert not wants_usage({"stream_options": options})

@@ -131,7 +131,7 @@ def test_periods_begin_at_midnight() -> None:
     import datetime
 
     now = datetime.datetime(2026, 5, 17, 13, 30, tzinfo=datetime.UTC)
-    begun = {period: period_start(period, now) for period in ("day", "month", "all")}  # type: ignore[arg-type]
+    begun = {period: period_start(period, now) for period in ("day", "month", "all")}
     days = {"day": (2026, 5, 17), "month": (2026, 5, 1)}
     for period, (year, month, day) in days.items():
         moment = datetime.datetime(year, month, day, tzinfo=datetime.UTC)

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# Its libraries are in the environment that runs it, not in the one that is checked.
 """Run by another interpreter: `python_clients.py CLIENT URL KEY MODEL`, asks and prints JSON."""
 
 import asyncio
@@ -25,19 +27,19 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
         """Tell the weather."""
         return city
 
-    chat = ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=key, max_retries=0)  # type: ignore[arg-type]
+    chat = ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=key, max_retries=0)
     found: dict[str, Any] = {"plain": chat.invoke("Hi").content}
     found["streamed"] = "".join(str(one.content) for one in chat.stream("Hi"))
     asked = chat.bind_tools([weather]).invoke("Call Rome and Oslo")
     found["calls"] = [one["args"] for one in asked.tool_calls]
-    found["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name  # type: ignore[union-attr]
+    found["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     found["image"] = chat.invoke([HumanMessage(content=[image])]).content
     if "gpt" in model:
         made = OpenAIEmbeddings(
             model="text-embedding-3-small",
             base_url=f"{url}/v1",
-            api_key=key,  # type: ignore[arg-type]
+            api_key=key,
             check_embedding_ctx_length=False,
         )
         found["embedding"] = len(made.embed_query("x"))
@@ -45,7 +47,7 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
         ChatOpenAI(
             model="openai/text-only",
             base_url=f"{url}/v1",
-            api_key=key,  # type: ignore[arg-type]
+            api_key=key,
             max_retries=0,
         ).bind_tools([weather]).invoke("Hi")
     except Exception as error:
