@@ -24,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", with_pip=True)
     bin_folder = folder / "venv" / "bin"
-    install = [bin_folder / "python", "-m", "pip", "install", "--quiet", wheel]
+    install = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     return bin_folder / "modelpact"
 
@@ -32,7 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_gateway_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "MODELPACT_DATA": str(tmp_path / "data")}
     environment.pop("PYTHONPATH", None)
-    command = [installed, "serve", "--port", "0", "--json", "--key"]
+    command = [str(installed), "serve", "--port", "0", "--json", "--key"]
     subprocess.run([installed, "--version"], check=True, capture_output=True)  # compiled once
     began = time.monotonic()
     process = subprocess.Popen(
