@@ -1,6 +1,7 @@
 """`modelpact lint`: sources, formats, rewriting, exit codes, bad input told in a line."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_notes_do_not_fail(run: Run, tmp_path: Path) -> None:
 
 
 def test_several_files_and_standard_input(run: Run, tmp_path: Path) -> None:
-    names = [put(tmp_path, "a.json", CLEAN), put(tmp_path, "b c.json", {"type": "array"})]
+    names = [put(tmp_path, "a.json", CLEAN), put(tmp_path, "b c.json", {"type": "string"})]
     done = run("lint", *names, "-", stdin=json.dumps({"type": "string"}))
     assert done.returncode == 1
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
@@ -261,3 +262,12 @@ def test_places_of_pointers() -> None:
         "/a/b~1c/1/d~0": (2, 21),
         "/x": (3, 3),
     }
+
+
+def test_places_make_no_pointer_for_every_value() -> None:
+    """A long name is not repeated for each of the values in it."""
+    inner = ", ".join(f'"k{n}": 0' for n in range(20_000))
+    text = f'{{"{"A" * 200_000}": {{{inner}}}, "b": [0, {{"c~/d": 1}}]}}'
+    start = time.process_time()
+    assert places(text, {"/b/1/c~0~1d", "/b/0", "/none"}).keys() == {"/b/1/c~0~1d", "/b/0"}
+    assert time.process_time() - start < 1

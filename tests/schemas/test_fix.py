@@ -210,7 +210,8 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy[Any], literal: str = "") -
     if literal:
         forms: list[dict[str, Any]] = [{"const": literal}, {"type": "string", "enum": [literal]}]
         properties["kind"] = dict(draw(st.sampled_from(forms)))
-        required.append("kind")
+        if draw(st.booleans()):
+            required.append("kind")
     made: dict[str, Any] = {"properties": properties}
     if draw(st.integers(0, 9)):
         made["type"] = "object"
@@ -300,7 +301,7 @@ def instances(schema: Any, root: Any, depth: int = 0) -> st.SearchStrategy[Any]:
 
 
 def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
-    """Yield a value with null for fields left out (`fill`), or with such nulls taken out."""
+    """Yield a value with fields left out put in (`fill`), or with nulls for such taken out."""
     yield value
     if not isinstance(schema, dict):
         return
@@ -317,7 +318,8 @@ def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
     if isinstance(value, dict) and isinstance(properties, dict):
         required = schema.get("required", [])
         if fill:
-            changed = {**dict.fromkeys(required), **value}
+            put = {name: only_value(properties.get(name), root) for name in required}
+            changed = {**put, **value}
         else:
             gone = [n for n in properties if n not in required and value.get(n, 0) is None]
             changed = {name: one for name, one in value.items() if name not in gone}
@@ -328,6 +330,14 @@ def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
         ]
         for chosen in _few(itertools.product(*choices)):
             yield dict(zip(names, chosen, strict=True))
+
+
+def only_value(schema: Any, root: Any) -> Any:
+    """Return the one literal of a field that tells branches apart, or null."""
+    if isinstance(schema, dict) and "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    values = schema.get("enum", [schema.get("const")]) if isinstance(schema, dict) else [None]
+    return values[0] if len(values) == 1 else None
 
 
 def _few(found: Iterator[Any]) -> Iterator[Any]:
@@ -369,7 +379,7 @@ def test_exact_rewrites_admit_exactly_the_same(schema: Any, data: st.DataObject)
 
 
 @given(roots(), st.data())
-def test_what_was_valid_stays_valid_with_null_for_what_was_left_out(
+def test_what_was_valid_stays_valid_with_null_or_the_literal_for_what_was_left_out(
     schema: Any, data: st.DataObject
 ) -> None:
     after = fix_schema(schema, "tier1").schema

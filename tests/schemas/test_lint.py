@@ -95,6 +95,22 @@ def test_enums_of_scalars() -> None:
     assert found(good, "gemini") == [("enum-scalar", "/properties/x/enum")]
 
 
+def test_a_const_that_is_no_scalar() -> None:
+    """Tier 1: "enums of scalars"; a const is an enum of one value."""
+    for value in ({"a": 1}, [1]):
+        schema = holding({"const": value})
+        assert ("enum-scalar", "/properties/x/const") in found(schema)
+        assert found(schema, "openai,anthropic")[0] == ("enum-scalar", "/properties/x/const")
+    assert found(holding({"type": "string", "const": "a"})) == []
+
+
+@pytest.mark.parametrize("profile", ["tier1", "openai", "anthropic", "gemini"])
+def test_tuples_as_older_drafts_wrote_them(profile: str) -> None:
+    """Tier 1: "forbidden: … prefixItems …": a list of `items` says the same."""
+    schema = holding({"type": "array", "items": [TEXT, TEXT]})
+    assert found(schema, profile) == [("tuple", "/properties/x/items")]
+
+
 def test_references_stay_in_defs() -> None:
     """Tier 1: "local `$defs` references only"."""
     assert found(holding({"$ref": "https://a.example/b"})) == [
@@ -193,7 +209,7 @@ def test_limits_of_openai() -> None:
     ]
     many = holding({"type": "integer", "enum": list(range(1001))})
     assert found(many, "openai") == [("enum-values", "")]
-    long = closed({"n" * 120_001: TEXT})
+    long = closed({f"{n:0>1000}": TEXT for n in range(121)})
     assert found(long, "openai") == [("names-text", "")]
 
 
@@ -223,6 +239,18 @@ def test_a_schema_that_admits_anything() -> None:
     for anything in ({}, True, {"description": "d"}):
         assert found(holding(anything)) == [("any-value", "/properties/x")]
         assert lint_schema(holding(anything), "gemini").ok
+
+
+def test_a_definition_that_admits_anything() -> None:
+    schema = holding({"$ref": "#/$defs/T"}, **{"$defs": {"T": True}})
+    assert found(schema) == [("any-value", "/$defs/T")]
+
+
+def test_an_array_of_anything() -> None:
+    for types in ("array", ["array", "null"]):
+        assert found(holding({"type": types})) == [("any-value", "/properties/x")]
+    assert found(holding({"type": "array", "items": TEXT})) == []
+    assert lint_schema(holding({"type": "array"}), "anthropic,gemini").ok
 
 
 def test_findings_carry_the_profiles_that_they_affect() -> None:

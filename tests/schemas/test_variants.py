@@ -126,6 +126,65 @@ def test_objects_and_other_values_are_told_apart_by_shape() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "branches",
+    [
+        [{"type": "array", "items": closed({name: {"type": "string"}})} for name in "ab"],
+        [{"type": "string", "enum": [one]} for one in "ab"],
+        [{"type": "integer"}, {"type": "number"}],
+        [{"enum": ["a", 1]}, {"type": "string"}],
+        [{"type": "string"}, {"type": "array", "items": {"type": "array", "items": closed({})}}],
+    ],
+)
+def test_what_shares_a_json_type_or_holds_objects(branches: list[Any]) -> None:
+    """§A: "MUST NOT depend on … value-shape heuristics"; here not even the JSON type differs."""
+    assert found(union(*branches)) == [("variant-value-shape", "/properties/x/anyOf")]
+
+
+def test_lists_of_plain_values_are_noted() -> None:
+    text = {"type": "string"}
+    items = {"type": "array", "items": {"anyOf": [text, NULL]}}
+    assert rules(union(text, items)) == ["variant-plain-values"]
+
+
+def test_objects_and_other_values_in_one_schema() -> None:
+    """§A: "express the variants as an `anyOf` composition"."""
+    mixed = holding({**closed({}), "type": ["object", "string"]})
+    assert found(mixed) == [("variant-value-shape", "/properties/x/type")]
+    assert found(holding({**closed({}), "type": ["object", "null"]})) == []
+
+
+def beside(literal: str, **more: Any) -> dict[str, Any]:
+    kind = {"type": "string", "enum": [literal]}
+    return {"$ref": "#/$defs/Base", "properties": {"kind": kind}, "required": ["kind"], **more}
+
+
+def test_what_stands_beside_a_reference_counts() -> None:
+    """Issue: "through `$ref` and `$defs`": since 2019-09 both hold."""
+    defs = {"Base": closed({"title": {"type": "string"}})}
+    assert found(union(beside("a"), beside("b"), **{"$defs": defs})) == []
+    twice = union(beside("a"), beside("a"), **{"$defs": defs})
+    assert found(twice) == [("variant-literal-twice", "/properties/x/anyOf/1/properties/kind")]
+    split = {"Base": closed({"kind": {"type": "string", "enum": ["a"]}})}
+    split["Base"]["required"] = []
+    requires = {"$ref": "#/$defs/Base", "required": ["kind"]}
+    assert found(union(requires, variant("b"), **{"$defs": split})) == []
+    chain = {**defs, "A": beside("a"), "U": {"anyOf": [beside("b"), {"$ref": "#/$defs/A"}]}}
+    assert found(union({"$ref": "#/$defs/U"}, variant("c"), **{"$defs": chain})) == []
+
+
+def test_what_stands_beside_a_reference_said_nothing_in_older_drafts() -> None:
+    old = {"$schema": "http://json-schema.org/draft-07/schema#", "$defs": {"Base": closed({})}}
+    assert rules(union(beside("a"), beside("b"), **old)) == ["variant-field-presence"]
+
+
+def test_a_field_that_may_be_left_out_is_named() -> None:
+    optional = [{**variant(one, "shape"), "required": []} for one in "ab"]
+    (finding,) = lint_schema(union(*optional), "variants").findings
+    assert finding.rule == "variant-discriminator"
+    assert "'shape' of '/properties/x/anyOf/0' is not required" in finding.message
+
+
 @pytest.mark.parametrize("name", ["kind", "variant", "type"])
 def test_conventional_names(name: str) -> None:
     assert found(union(variant("a", name), variant("b", name))) == []

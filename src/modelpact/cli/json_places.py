@@ -4,22 +4,38 @@ import bisect
 import json
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
-from modelpact.schemas.pointer import pointer
+from modelpact.schemas.pointer import steps_of
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
+_HERE: Final = None
+"""The key under which a tree of wanted places has the pointer of a place itself."""
+
+
 class _Open:
-    """An object or array that is being read: its pointer, and its next item's."""
+    """An object or array that is being read: what is wanted in it, and in its next value."""
 
-    __slots__ = ("at", "count", "is_object", "key")
+    __slots__ = ("count", "inside", "is_object", "keyed", "wanted")
 
-    def __init__(self, at: str, is_object: bool) -> None:
-        self.at, self.is_object = at, is_object
-        self.key: str | None = None
+    def __init__(self, wanted: dict[Any, Any], is_object: bool) -> None:
+        self.wanted, self.is_object = wanted, is_object
+        self.inside: dict[Any, Any] = {}
+        self.keyed = False
         self.count = 0
+
+
+def _tree(wanted: Collection[str]) -> dict[Any, Any]:
+    """Return pointers as a tree of their steps, so that no pointer is made for every value."""
+    root: dict[Any, Any] = {}
+    for path in wanted:
+        here = root
+        for step in steps_of(path):
+            here = here.setdefault(step, {})
+        here[_HERE] = path
+    return root
 
 
 def places(text: str, wanted: Collection[str]) -> dict[str, tuple[int, int]]:
@@ -31,8 +47,9 @@ def places(text: str, wanted: Collection[str]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     stack: list[_Open] = []
 
-    def note(where: str, offset: int) -> None:
-        if where in wanted and where not in found:
+    def note(tree: dict[Any, Any], offset: int) -> None:
+        where = tree.get(_HERE)
+        if where is not None and where not in found:
             line = bisect.bisect_right(starts, offset)
             found[where] = (line, offset - starts[line - 1] + 1)
 
@@ -44,16 +61,17 @@ def places(text: str, wanted: Collection[str]) -> dict[str, tuple[int, int]]:
             stack.pop()
             continue
         if inside is None:
-            here = ""
+            here = _tree(wanted)
             note(here, token.start())
-        elif inside.is_object and inside.key is None:
-            inside.key = inside.at + pointer([json.loads(sign, strict=False)])
-            note(inside.key, token.start())
+        elif inside.is_object and not inside.keyed:
+            inside.keyed = True
+            inside.inside = inside.wanted.get(json.loads(sign, strict=False), {})
+            note(inside.inside, token.start())
             continue
         elif inside.is_object:
-            here, inside.key = inside.key or "", None
+            here, inside.keyed = inside.inside, False
         else:
-            here = f"{inside.at}/{inside.count}"
+            here = inside.wanted.get(str(inside.count), {})
             inside.count += 1
             note(here, token.start())
         if sign in "[{":

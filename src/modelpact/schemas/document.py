@@ -11,6 +11,13 @@ _OBJECT_WORDS: Final = frozenset(
     ["properties", "required", "additionalProperties", "patternProperties"]
 )
 
+ANNOTATIONS: Final = frozenset(
+    ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"]
+)
+"""Words about a schema that admit or refuse nothing."""
+DYNAMIC: Final = frozenset(["$dynamicRef", "$recursiveRef"])
+"""References whose target depends on the way there; they are not followed."""
+
 
 class Node(msgspec.Struct, eq=False):
     """A schema within the schema: where it stands, and in what."""
@@ -28,6 +35,8 @@ class Node(msgspec.Struct, eq=False):
     """Its place in the order of reading; a parent comes before what is in it."""
     depth: int = 0
     """How many objects it is in, itself included, references left aside."""
+    length: int = 0
+    """About the characters of its pointer."""
 
     def place(self) -> tuple[str | int, ...]:
         """Return the steps from the root."""
@@ -56,6 +65,7 @@ class Document:
         "objects",
         "refs",
         "root",
+        "tuples",
         "unions",
     )
 
@@ -68,6 +78,8 @@ class Document:
         self.refs: list[Node] = []
         self.unions: list[Node] = []
         """Nodes with `anyOf` or `oneOf`."""
+        self.tuples: list[Node] = []
+        """Nodes whose `items` is a list, as drafts before 2020-12 wrote a tuple."""
         self.anchors: dict[str, dict[str, Any]] = {}
         self.by_id: dict[int, Node] = {}
         self._targets: dict[str, Any] = {}
@@ -118,3 +130,14 @@ def is_object(schema: dict[str, Any]) -> bool:
     if kind is None:
         return not _OBJECT_WORDS.isdisjoint(schema)
     return kind == "object" or (kind.__class__ is list and "object" in kind)
+
+
+def says_more(schema: dict[str, Any], word: str) -> bool:
+    """Tell whether a schema says more than one word: annotations and names say nothing."""
+    return any(
+        key != word
+        and key not in ANNOTATIONS
+        and key != "definitions"
+        and (not key.startswith("$") or key in DYNAMIC or key == "$ref")
+        for key in schema
+    )

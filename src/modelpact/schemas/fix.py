@@ -1,25 +1,32 @@
 """Rewriting: what can be said in another way without changing its meaning; the rest is told.
 
-Two rewrites change what is admitted, as strict outputs ask, and only so: an object is closed to
-fields that it does not name, and a field that could be left out is null instead.
+Three rewrites change what is admitted, as strict outputs ask, and only so: an object is closed to
+fields that it does not name, a field that could be left out is null instead, and one that tells
+the branches of a union apart is there.
 """
 
 import json
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
-from modelpact.schemas.document import Document, Node
+from modelpact.schemas.document import ANNOTATIONS, DYNAMIC, Document, Node
 from modelpact.schemas.finding import LintReport, SchemaFinding
-from modelpact.schemas.lint import ANNOTATIONS, lint_document
-from modelpact.schemas.meaning import Meaning
-from modelpact.schemas.pointer import step_into, steps_of
+from modelpact.schemas.lint import lint_document
+from modelpact.schemas.meaning import DYNAMIC_REASON, Meaning
+from modelpact.schemas.pointer import fragment_steps, pointer, step_into, steps_of
 from modelpact.schemas.profile import DEFAULT_PROFILES, compile_profiles, read_profiles
 from modelpact.schemas.reading import read_document, schema_of
 from modelpact.vocabulary.errors import InputError, brief
 
 _ROUNDS: Final = 8
+_NOT_BY_TYPE: Final = DYNAMIC.union(["enum", "const", "$ref", "anyOf", "oneOf", "allOf"]).union(
+    ["not", "if"]
+)
+"""Words that may refuse a null that the type admits."""
 _TYPE_NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -54,7 +61,7 @@ def fix_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) ->
     for _ in range(_ROUNDS):
         document = read_document(current)
         report = lint_document(document, ruleset)
-        made, kept = _round(document, report)
+        made, kept = _round(document, report, requires="required-property" in ruleset.asks)
         changes |= dict.fromkeys(made)
         if not made:
             break
@@ -72,32 +79,43 @@ def _copy(schema: dict[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _round(document: Document, report: LintReport) -> tuple[list[SchemaChange], list[SchemaChange]]:
+def _round(
+    document: Document, report: LintReport, *, requires: bool
+) -> tuple[list[SchemaChange], list[SchemaChange]]:
     """Rewrite once, the innermost places first, so that the others keep their pointers."""
     made: list[SchemaChange] = []
     kept: list[SchemaChange] = []
     fixable = [one for one in report.findings if one.rule in _FIXERS]
     if not fixable:
         return made, kept
-    editor = _Editor(document)
-    for finding in sorted(fixable, key=lambda one: -one.path.count("/")):
-        try:
-            done = _FIXERS[finding.rule](editor, finding)
-        except _Keep as reason:
-            kept.append(SchemaChange(finding.rule, finding.path, str(reason)))
-        else:
-            if done:
-                made.append(SchemaChange(finding.rule, finding.path, done))
+    if report.findings[-1].rule == "findings":  # some rewrites are right only all together
+        return made, [SchemaChange("findings", "", "there are too many findings to rewrite any")]
+    editor = _Editor(document, requires=requires)
+    for _, level in groupby(sorted(fixable, key=_outwards), key=_outwards):
+        for finding in level:
+            try:
+                done = _FIXERS[finding.rule](editor, finding)
+            except _Keep as reason:
+                kept.append(SchemaChange(finding.rule, finding.path, str(reason)))
+            else:
+                if done:
+                    made.append(SchemaChange(finding.rule, finding.path, done))
+        editor.write_required()
     return made, kept
+
+
+def _outwards(finding: SchemaFinding) -> int:
+    return -finding.path.count("/")
 
 
 class _Editor:
     """A document under way: places are looked up in what it was when the round began."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, requires: bool) -> None:
         self.root = document.root
         self.document = document
-        self.meaning = Meaning(document)
+        self.meaning = Meaning(document, requires=requires)
+        self._required: dict[int, tuple[dict[str, Any], set[str]]] = {}
 
     def at(self, path: str) -> dict[str, Any]:
         """Return the schema at a pointer."""
@@ -113,6 +131,22 @@ class _Editor:
             raise _Keep("it was rewritten just before")
         return node
 
+    def require(self, schema: dict[str, Any], name: str) -> None:
+        """Have a property listed as required, together with others of its object."""
+        self._required.setdefault(id(schema), (schema, set()))[1].add(name)
+
+    def write_required(self) -> None:
+        """List what was to be required, in the order of the properties."""
+        for schema, names in self._required.values():
+            before = schema.get("required")
+            listed = before if isinstance(before, list) else []
+            names.update(listed)
+            properties = schema["properties"]
+            schema["required"] = [one for one in properties if one in names] + [
+                one for one in listed if one not in properties
+            ]
+        self._required.clear()
+
 
 def _owner(path: str) -> str:
     return path.rpartition("/")[0]
@@ -122,7 +156,9 @@ def _one_of(editor: _Editor, finding: SchemaFinding) -> str:
     schema = editor.at(_owner(finding.path))
     if "anyOf" in schema:
         raise _Keep("there is an anyOf beside it")
-    if not editor.meaning.exclusive(schema):
+    if editor.meaning.dynamic:
+        raise _Keep(DYNAMIC_REASON)
+    if not editor.meaning.exclusion.exclusive(schema):
         raise _Keep("a value could match several branches: no literal tells them apart")
     if any(id(branch) in editor.meaning.pinned for branch in schema["oneOf"]):
         raise _Keep("a reference leads into it")
@@ -160,8 +196,11 @@ def _enum_type(editor: _Editor, finding: SchemaFinding) -> str:
     if {"integer", "number"} <= kinds:
         kinds.discard("integer")
     listed = sorted(kinds, key=lambda kind: (kind == "null", kind))
+    said = schema.get("type")
+    if said is not None and not kinds.issubset(said if isinstance(said, list) else [said]):
+        raise _Keep("it says a type that its values are not of")
     type_ = listed[0] if len(listed) == 1 else listed
-    if schema.get("type") == type_:
+    if said == type_:
         return ""
     schema["type"] = type_
     return f"the type of its values is said: {', '.join(listed)}"
@@ -185,19 +224,19 @@ def _required(editor: _Editor, finding: SchemaFinding) -> str:
     above, _, _ = finding.path.rpartition("/properties/")
     name = steps_of(finding.path)[-1]
     schema = editor.at(above)
-    if why := editor.meaning.why_fixed(editor.node(schema)):
+    telling = (id(schema), name) in editor.meaning.telling
+    if why := editor.meaning.why_fixed(editor.node(schema), telling=telling):
         raise _Keep(why)
+    if telling:
+        editor.require(schema, name)
+        return f"{brief(name)} is now required, without null: it tells branches apart"
     value = schema["properties"][name]
     nullable = editor.meaning.admits_null(value)
     if value is False or not nullable:
         if id(value) in editor.meaning.pinned:
             raise _Keep("a reference leads to it")
         schema["properties"][name] = _nullable(value)
-    required = schema.get("required")
-    listed = required if isinstance(required, list) else []
-    schema["required"] = [one for one in schema["properties"] if one in listed or one == name] + [
-        one for one in listed if one not in schema["properties"]
-    ]
+    editor.require(schema, name)
     return (
         f"{brief(name)} is now required; it could be null before"
         if nullable
@@ -209,10 +248,7 @@ def _nullable(schema: Any) -> dict[str, Any]:
     """Return a schema that also admits null."""
     if schema is False:
         return {"type": "null"}
-    plain = not frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if"]) & (
-        schema.keys()
-    )
-    if plain and "type" in schema:
+    if "type" in schema and _NOT_BY_TYPE.isdisjoint(schema):
         said = schema["type"]
         return {**schema, "type": [*([said] if isinstance(said, str) else said), "null"]}
     about = {key: value for key, value in schema.items() if key in ANNOTATIONS}
@@ -224,18 +260,29 @@ def _nullable(schema: Any) -> dict[str, Any]:
 
 def _definitions(editor: _Editor, finding: SchemaFinding) -> str:
     ref = editor.at(_owner(finding.path)).get("$ref", "")
-    if not ref.startswith("#/definitions/") or ref.count("/") != 2:
-        if ref.startswith("#/$defs/") and ref.count("/") == 2:
+    steps = _local_steps(ref)
+    if len(steps) != 2 or steps[0] != "definitions":
+        if ref.startswith("#/$defs/"):
             return ""
         raise _Keep("what it leads to would have to be moved to $defs")
     if "$defs" in editor.root:
         raise _Keep("there are definitions and $defs")
+    if editor.meaning.dynamic:
+        raise _Keep(DYNAMIC_REASON)
     _rename(editor.root, "definitions", "$defs")
     for node in editor.document.refs:
-        one = node.schema.get("$ref", "")
-        if one.startswith("#/definitions/"):
-            node.schema["$ref"] = "#/$defs/" + one.removeprefix("#/definitions/")
+        ref = node.schema["$ref"]
+        steps = _local_steps(ref)
+        if ref.startswith("#/definitions/"):
+            node.schema["$ref"] = "#/$defs/" + ref.removeprefix("#/definitions/")
+        elif steps[:1] == ("definitions",):
+            node.schema["$ref"] = "#" + quote(pointer(("$defs", *steps[1:])), safe="/~$")
     return "definitions are now $defs, and what refers to them follows"
+
+
+def _local_steps(ref: str) -> tuple[str, ...]:
+    """Return where a reference leads in the document, its escapes read; () where it does not."""
+    return fragment_steps(ref[1:]) or () if ref.startswith("#") else ()
 
 
 _FIXERS: Final[dict[str, Callable[[_Editor, SchemaFinding], str]]] = {

@@ -13,19 +13,20 @@ from modelpact.schemas.profile import (
     read_profiles,
 )
 from modelpact.schemas.reading import read_document
-from modelpact.schemas.report import Report
+from modelpact.schemas.report import Report, TooMany
 from modelpact.schemas.rules import ADVICE, KEYWORDS
+from modelpact.schemas.unions import type_of
 from modelpact.schemas.variants import check_unions
 from modelpact.vocabulary.errors import brief
 
-ANNOTATIONS: Final = frozenset(
-    ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"]
-)
-"""Words about a schema that admit or refuse nothing."""
 _SAYING: Final = frozenset(
     ["type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "properties"]
 ).union(["items", "prefixItems", "required", "$dynamicRef", "$recursiveRef"])
 """Words that say what a schema admits."""
+_ITEMS: Final = frozenset(
+    ["items", "prefixItems", "enum", "const", "$ref", "$dynamicRef", "$recursiveRef"]
+).union(["anyOf", "oneOf", "allOf"])
+"""Words that say, or may say, what an array holds."""
 
 
 def lint_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) -> LintReport:
@@ -40,25 +41,34 @@ def lint_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) -
 def lint_document(document: Document, ruleset: Ruleset) -> LintReport:
     """Return what a ruleset finds in a schema that was read."""
     report = Report(ruleset)
+    try:
+        _check(document, report)
+    except TooMany:
+        report.cut()
+    return report.done()
+
+
+def _check(document: Document, report: Report) -> None:
     _check_root(document, report)
-    watched = ruleset.watched
+    watched = report.ruleset.watched
     types = report.asked("any-value")
     for node in document.nodes:
         schema = node.schema
         if not watched.isdisjoint(schema):
             _check_words(node, report)
-        if types and "type" not in schema:
+        if types and ((said := schema.get("type")) is None or "array" in said):
             _check_type(node, report)
     if report.asked("closed-object") or report.asked("required-property"):
         for node in document.objects:
             _check_object(node, report)
     for node in document.booleans:
         report.add("any-value", node.path(), "a boolean for a schema; say what is admitted")
+    for node in document.tuples:
+        _check_tuple(node, report)
     for node in document.refs:
         _check_ref(document, node, report)
     check_unions(document, report)
     check_limits(document, report)
-    return report.done()
 
 
 def _check_root(document: Document, report: Report) -> None:
@@ -82,6 +92,8 @@ def _check_words(node: Node, report: Report) -> None:
     _check_values(node, report)
     if "enum" in schema:
         _check_enum(node, report)
+    if isinstance(schema.get("const"), (dict, list)):
+        _check_const(node, report)
 
 
 def _refusal(key: str, level: str) -> str:
@@ -141,28 +153,35 @@ def _check_object(node: Node, report: Report) -> None:
 
 def _check_enum(node: Node, report: Report) -> None:
     values = node.schema["enum"]
-    kinds = {_kind(value) for value in values}
+    kinds = {type_of(value) for value in values}
     for allowed, ask in report.ruleset.enums:
         for kind in sorted(kinds - allowed):
             message = f"an enum with {'an' if kind[0] in 'ao' else 'a'} {kind} is not supported"
             report.add("enum-scalar", node.path("enum"), message, ask)
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    if value is None:
-        return "null"
-    return "array" if isinstance(value, (list, tuple)) else "object"
+def _check_const(node: Node, report: Report) -> None:
+    """Check a const that is a list or an object: no enum could say it instead."""
+    kind = type_of(node.schema["const"])
+    for allowed, ask in report.ruleset.enums:
+        if kind not in allowed:
+            message = f"a const that is an {kind} is not supported"
+            report.add("enum-scalar", node.path("const"), message, ask)
+
+
+def _check_tuple(node: Node, report: Report) -> None:
+    ask = report.ruleset.refused.get("additionalItems")  # the other half of the old form
+    if ask is not None:
+        message = f"a list of items is not supported: {ADVICE['tuple']}"
+        report.add("tuple", node.path("items"), message, ask)
 
 
 def _check_type(node: Node, report: Report) -> None:
     schema = node.schema
-    if _SAYING.isdisjoint(schema):
+    if "type" in schema:
+        if _ITEMS.isdisjoint(schema):
+            report.add("any-value", node.path(), "the array says nothing of its items; give them")
+    elif _SAYING.isdisjoint(schema):
         message = "the schema says nothing of what it admits, so it admits anything; give its type"
         report.add("any-value", node.path(), message)
     elif "enum" in schema or ("const" in schema and not _const_is_told(report)):

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from modelpact.schemas.document import Document, Node
-from modelpact.schemas.lint import ANNOTATIONS
-from modelpact.schemas.pointer import MISSING
-from modelpact.schemas.variants import Leaf, Unions, literal_twice
+from modelpact.schemas.document import DYNAMIC, Document, Node, says_more
+from modelpact.schemas.exclusion import Exclusion
+from modelpact.schemas.unions import types_of
 
 _TURNED: Final = frozenset(["not", "if", "contains", "propertyNames"])
 """Where admitting less elsewhere means admitting more, or counting otherwise."""
@@ -19,22 +18,30 @@ _PRESENCE: Final = frozenset(
     ["patternProperties", "dependentRequired", "dependentSchemas", "dependencies", "allOf", "if"]
 ).union(["not", "minProperties", "maxProperties", "unevaluatedProperties", "propertyNames"])
 """Words by which it matters whether a property is there, or that bring properties of their own."""
-_SCALARS: Final = (str, int, float, bool, type(None))
-_ALL: Final = frozenset(["object", "array", "string", "number", "boolean", "null"])
+_NOT_PLAIN: Final = DYNAMIC.union(["anyOf", "oneOf", "allOf", "not", "if", "$ref"])
+_PASSES: Final = 8
+DYNAMIC_REASON: Final = "there are dynamic references, and where they lead depends on the way"
 
 
 class Meaning:
     """Which objects of a document can be closed and made all-required, and what is exclusive."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, requires: bool) -> None:
+        """`requires` tells whether every property is to be required in the end."""
         self.document = document
-        self.unions = Unions(document)
+        self.exclusion = Exclusion(document)
+        self.dynamic = any(not DYNAMIC.isdisjoint(node.schema) for node in document.nodes)
+        """Whether references lead to places that depend on the way there: all stays as it is."""
         self._below = _below(document)
-        self._exclusive: dict[int, bool] = {}
+        self._nulls: dict[int, bool] = {}
         self.pinned = self._pinned()
         """Schemas that a reference leads to or into, without going through definitions."""
-        self.fixed = self._fixed()
+        self.fixed = self._fixed(frozenset())
         """Numbers of the nodes whose objects stay as they are."""
+        self.telling: set[tuple[int, str]] = set()
+        """Objects (by id) and their fields that would tell branches apart if they were required."""
+        self.held = self._held(self._waiting()) if requires else self.fixed
+        """Numbers of the nodes in which not even such fields are required."""
 
     def _pinned(self) -> set[int]:
         found: set[int] = set()
@@ -45,21 +52,70 @@ class Meaning:
                 node = node.parent
         return found
 
-    def _fixed(self) -> set[int]:
+    def _waiting(self) -> list[tuple[Node, list[Node | None]]]:
+        """Find the fields that would tell branches apart.
+
+        Return each `oneOf` that then excludes overlaps, and the objects that it waits for.
+        """
+        waiting = []
+        for node in dict.fromkeys(self.document.unions):
+            for key in ("anyOf", "oneOf"):
+                found = self.exclusion.would_tell(node.schema.get(key, []))
+                if found is None:
+                    continue
+                name, leaves = found
+                parts = [
+                    part
+                    for leaf in leaves
+                    for part in leaf.parts
+                    if name in part.get("properties", ())
+                ]
+                self.telling |= {(id(part), name) for part in parts}
+                if key == "oneOf" and self.exclusion.exclusive(node.schema, loose=True):
+                    waiting.append((node, [self.document.node_of(part) for part in parts]))
+        return waiting
+
+    def _held(self, waiting: list[tuple[Node, list[Node | None]]]) -> set[int]:
+        """Spare what is held only by a `oneOf` that is exclusive once its fields are required.
+
+        That is so only where all of them can be, which other unions may prevent.
+        """
+        for _ in range(_PASSES):
+            held = self._fixed(frozenset(id(node.schema) for node, _ in waiting))
+            able = [
+                (node, parts)
+                for node, parts in waiting
+                if all(part is not None and part.number not in held for part in parts)
+            ]
+            if len(able) == len(waiting):
+                return held
+            waiting = able
+        return self.fixed
+
+    def _fixed(self, spared: frozenset[int]) -> set[int]:
+        if self.dynamic:
+            return {node.number for node in self.document.nodes}
         deep: list[int] = []
         shallow: list[int] = []
         for node in self.document.nodes:
             schema, step = node.schema, node.steps[0] if node.steps else ""
-            if step in _TURNED or not _WHOLE.isdisjoint(schema) or self._may_overlap(node, step):
+            if (
+                step in _TURNED
+                or not _WHOLE.isdisjoint(schema)
+                or self._may_overlap(node, step, spared)
+            ):
                 deep.append(node.number)
             elif step in _COMPOSED or not _PRESENCE.isdisjoint(schema) or _has_more(schema):
                 shallow.append(node.number)
         found = self._reach(deep, in_place=False)
         return found | self._reach(shallow, in_place=True)
 
-    def _may_overlap(self, node: Node, step: str | int) -> bool:
+    def _may_overlap(self, node: Node, step: str | int, spared: frozenset[int]) -> bool:
         return (
-            step == "oneOf" and node.parent is not None and not self.exclusive(node.parent.schema)
+            step == "oneOf"
+            and node.parent is not None
+            and id(node.parent.schema) not in spared
+            and not self.exclusion.exclusive(node.parent.schema)
         )
 
     def _reach(self, start: list[int], *, in_place: bool) -> set[int]:
@@ -76,59 +132,50 @@ class Meaning:
                     stack.append(inner)
         return found
 
-    def why_fixed(self, node: Node) -> str:
-        """Say why an object stays as it is; empty where it need not."""
-        if node.number in self.fixed:
+    def why_fixed(self, node: Node, *, telling: bool = False) -> str:
+        """Say why an object, or a field that tells branches apart, stays; empty where it need not.
+
+        Not so much keeps such a field from being required.
+        """
+        if self.dynamic:
+            return DYNAMIC_REASON
+        if node.number in (self.held if telling else self.fixed):
             return "it holds together with other schemas, or where that would change the meaning"
         return ""
 
-    def exclusive(self, owner: dict[str, Any]) -> bool:
-        """Tell whether no value can match two branches of a `oneOf`."""
-        found = self._exclusive.get(id(owner))
-        if found is None:
-            found = self._exclusive[id(owner)] = self._find_exclusive(owner)
-        return found
-
-    def _find_exclusive(self, owner: dict[str, Any]) -> bool:
-        within = _types(owner) if "type" in owner else _ALL
-        groups = [self.unions.leaves(branch) for branch in owner["oneOf"]]
-        owners: dict[str, list[int]] = {}
-        for place, group in enumerate(groups):
-            for kind in {kind for leaf in group for kind in _types(leaf.schema) & within}:
-                owners.setdefault(kind, []).append(place)
-        return all(
-            len(places) < 2 or _apart([groups[place] for place in places], kind)
-            for kind, places in owners.items()
-        )
-
     def admits_null(self, schema: Any) -> bool:
         """Tell whether null is surely admitted."""
+        end, beside = self.exclusion.unions.end(schema)
+        if beside or not isinstance(end, dict):
+            return not beside and end is True
+        found = self._nulls.get(id(end))
+        if found is None:
+            found = self._nulls[id(end)] = self._finds_null(end)
+        return found
+
+    def _finds_null(self, schema: dict[str, Any]) -> bool:
         for _ in range(8):
-            schema = self.document.follow(schema)
-            if schema is True:
-                return True
-            if not isinstance(schema, dict) or schema is MISSING:
-                return False
             if "anyOf" not in schema:
                 break
-            if not _bare(schema, "anyOf"):
+            if says_more(schema, "anyOf"):
                 return False
-            nulls = [one for one in schema["anyOf"] if self._plain_null(one)]
-            if nulls:
+            if any(self._plain_null(one) for one in schema["anyOf"]):
                 return True
-            schema = schema["anyOf"][-1]
-        return isinstance(schema, dict) and self._plain_null(schema)
+            schema, beside = self.exclusion.unions.end(schema["anyOf"][-1])
+            if beside or not isinstance(schema, dict):
+                return False
+        return self._plain_null(schema)
 
     def _plain_null(self, schema: Any) -> bool:
-        schema = self.document.follow(schema)
-        if not isinstance(schema, dict):
-            return schema is True
-        if not frozenset(schema).isdisjoint(["anyOf", "oneOf", "allOf", "not", "if", "$ref"]):
+        end, beside = self.exclusion.unions.end(schema)
+        if beside or not isinstance(end, dict):
+            return not beside and end is True
+        if not _NOT_PLAIN.isdisjoint(end):
             return False
         return (
-            ("type" not in schema or "null" in _types(schema))
-            and ("enum" not in schema or any(one is None for one in schema["enum"]))
-            and ("const" not in schema or schema["const"] is None)
+            ("type" not in end or "null" in types_of(end))
+            and ("enum" not in end or any(one is None for one in end["enum"]))
+            and ("const" not in end or end["const"] is None)
         )
 
 
@@ -149,55 +196,3 @@ def _has_more(schema: dict[str, Any]) -> bool:
     """Tell whether a schema has fields of its own beside a union's or a reference's."""
     beside = "anyOf" in schema or "oneOf" in schema or "$ref" in schema
     return beside and not _OWN_FIELDS.isdisjoint(schema)
-
-
-def _bare(schema: dict[str, Any], word: str = "$ref") -> bool:
-    """Tell whether a schema is one word and annotations."""
-    return all(key == word or key in ANNOTATIONS or key.startswith("$") for key in schema)
-
-
-def _types(schema: dict[str, Any]) -> frozenset[str]:
-    said = schema.get("type")
-    if said is None:
-        values = _values(schema)
-        return _ALL if values is None else frozenset(kind for kind, _ in values)
-    listed = [said] if isinstance(said, str) else said
-    return frozenset("number" if one == "integer" else one for one in listed)
-
-
-def _values(schema: dict[str, Any]) -> set[tuple[str, Any]] | None:
-    """Return the plain values that a schema lists, with their types; None where it lists none."""
-    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if not isinstance(values, list) or not all(isinstance(one, _SCALARS) for one in values):
-        return None
-    return {(_kind(one), one) for one in values}
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number"
-
-
-def _apart(groups: list[list[Leaf]], kind: str) -> bool:
-    """Tell whether branches that admit one type are told apart by their literals."""
-    having = [[leaf for leaf in group if kind in _types(leaf.schema)] for group in groups]
-    if kind == "object":
-        first = having[0][0].fields if having[0] else {}
-        return any(
-            all(name in leaf.fields for group in having for leaf in group)
-            and literal_twice(having, name) is None
-            for name in first
-        )
-    seen: dict[tuple[str, Any], int] = {}
-    for place, group in enumerate(having):
-        for leaf in group:
-            values = _values(leaf.schema)
-            if values is None:
-                return False
-            for value in values:
-                if value[0] == kind and seen.setdefault(value, place) != place:
-                    return False
-    return True

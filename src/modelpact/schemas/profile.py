@@ -15,7 +15,7 @@ from modelpact.vocabulary.errors import InputError, UnknownName
 
 PROFILES: Final = ("variants", "tier1", "openai", "anthropic", "gemini")
 DEFAULT_PROFILES: Final = ("tier1",)
-_VALUE_WORDS: Final = frozenset(["format", "pattern", "minItems", "enum"])
+_VALUE_WORDS: Final = frozenset(["format", "pattern", "minItems", "enum", "const"])
 """Keywords whose values some profiles look at."""
 _DATA: Final = Path(__file__).parent / "data"
 

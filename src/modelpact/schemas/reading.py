@@ -18,6 +18,10 @@ LARGEST: Final = 200_000
 """Schemas in a schema, each place counted; no vendor takes more than 5,000 properties."""
 _APART: Final = -1_000_000
 """The depth from which a definition counts: only what refers to it makes it part of the root."""
+LONGEST: Final = 5_000
+"""Characters of the pointer to a schema; every finding in it repeats them."""
+_WORD: Final = 12
+"""About the characters of a keyword in a pointer."""
 TYPES: Final = frozenset(["object", "array", "string", "number", "integer", "boolean", "null"])
 
 
@@ -60,7 +64,7 @@ def _unread(document: Document, node: Node) -> list[Node]:
     target = document.target(ref)
     if not isinstance(target, dict) or id(target) in document.by_id:
         return []
-    return [Node(target, None, fragment_steps(ref[1:]) or ())]
+    return [Node(target, None, fragment_steps(ref[1:]) or (), length=len(ref))]
 
 
 def _read(document: Document, node: Node, stack: list[Node]) -> None:
@@ -68,6 +72,14 @@ def _read(document: Document, node: Node, stack: list[Node]) -> None:
     node.number = len(document.nodes)
     if node.level > DEEPEST:
         raise InputError(_too_deep(node))
+    if node.parent is not None:
+        last = node.steps[-1]
+        node.length = node.parent.length + (len(last) if last.__class__ is str else 1) + _WORD
+    if node.length > LONGEST:
+        raise InputError(
+            f"the names on the way to {node.path()[:100]}… have more than {LONGEST:,} characters; "
+            "no vendor takes such names"
+        )
     if node.number == LARGEST:
         raise InputError(f"more than {LARGEST:,} schemas in one; no vendor takes 5,001 properties")
     document.nodes.append(node)
@@ -146,19 +158,15 @@ def _map(document: Document, node: Node, key: str, value: Any, children: list[No
 
 
 def _definitions(
-    document: Document,  # noqa: ARG001
-    node: Node,
-    key: str,
-    value: Any,
-    children: list[Node],
+    document: Document, node: Node, key: str, value: Any, children: list[Node]
 ) -> None:
     if not isinstance(value, dict):
         raise _wrong(node, key, "an object of schemas", value)
     for name, one in value.items():
         if isinstance(one, dict):
             children.append(Node(one, node, (key, str(name)), node.level + 1, inner=False))
-        elif not isinstance(one, bool):
-            raise _wrong(node, (key, str(name)), "a schema", one)
+        else:
+            _add(document, node, (key, str(name)), one, children)
 
 
 def _list(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
@@ -178,7 +186,8 @@ def _single(document: Document, node: Node, key: str, value: Any, children: list
 
 
 def _items(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
-    if isinstance(value, list):  # a tuple, as drafts before 2020-12 wrote it
+    if isinstance(value, list):
+        document.tuples.append(node)
         for place, one in enumerate(value):
             _add(document, node, (key, place), one, children)
     else:

@@ -48,6 +48,7 @@ RULES: Final = {
     "names-text": "Names and values are not too long in all.",
     "unions": "There are not too many unions.",
     "optionals": "There are not too many optional properties.",
+    "findings": "There are not too many findings to tell.",
 }
 """Every rule, in the order of the documentation."""
 

@@ -6,125 +6,16 @@ plain values: §A speaks of shapes, so they are only noted.
 """
 
 import json
-from typing import Any, Final, Literal
-
-import msgspec
+from typing import Final
 
 from modelpact.schemas.document import Document, Node
 from modelpact.schemas.report import Report
-from modelpact.vocabulary.errors import InputError, brief
+from modelpact.schemas.unions import Discriminator, Leaf, Unions
+from modelpact.vocabulary.errors import brief
 
 CONVENTIONAL: Final = ("kind", "variant", "type")
-MOST_STEPS: Final = 400_000
-"""How many branches are looked at in all; unions in unions in unions could ask for more."""
-_PLAIN: Final = frozenset(["string", "number", "integer", "boolean", "array"])
-
-
-class Discriminator(msgspec.Struct, frozen=True):
-    """A required field of a branch with one literal: where it is said, and how."""
-
-    literal: str
-    schema: dict[str, Any]
-    form: Literal["enum", "const"]
-    typed: bool
-
-
-class Leaf(msgspec.Struct, frozen=True):
-    """A branch that is no union itself."""
-
-    schema: dict[str, Any]
-    kind: Literal["null", "plain", "object"]
-    fields: dict[str, Discriminator]
-
-
-class Unions:
-    """The unions of a document. Leaves are made once each."""
-
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self._leaves: dict[int, Leaf] = {}
-        self._steps = 0
-
-    def groups(self, branches: list[Any]) -> list[list[Leaf]]:
-        """Return the leaves of each branch, `null` left out."""
-        found = []
-        for branch in branches:
-            leaves = [leaf for leaf in self.leaves(branch) if leaf.kind != "null"]
-            if leaves:
-                found.append(leaves)
-        return found
-
-    def leaves(self, branch: Any) -> list[Leaf]:
-        """Return the branches that a branch leads to, itself where it is no union."""
-        leaves: list[Leaf] = []
-        stack, seen = [branch], set[int]()
-        while stack:
-            schema = self.document.follow(stack.pop())
-            if not isinstance(schema, dict):
-                schema = {}  # a boolean, or a reference that leads out of sight: anything
-            elif id(schema) in seen:
-                continue
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise InputError(f"unions within unions have more than {MOST_STEPS:,} branches")
-            seen.add(id(schema))
-            if "properties" not in schema and _union(schema) and kind_of(schema) == "object":
-                stack += reversed(_union(schema))
-            else:
-                leaves.append(self.leaf(schema))
-        return leaves
-
-    def leaf(self, schema: dict[str, Any]) -> Leaf:
-        """Return what tells a branch apart."""
-        leaf = self._leaves.get(id(schema))
-        if leaf is None:
-            kind = kind_of(schema)
-            fields = self._fields(schema) if kind == "object" else {}
-            leaf = Leaf(schema, kind, fields)
-            self._leaves[id(schema)] = leaf
-        return leaf
-
-    def _fields(self, schema: dict[str, Any]) -> dict[str, Discriminator]:
-        properties, required = schema.get("properties"), schema.get("required")
-        if not isinstance(properties, dict) or not isinstance(required, list):
-            return {}
-        found = {}
-        for name in required:
-            one = self.document.follow(properties.get(name))
-            if isinstance(one, dict) and (made := discriminator(one)) is not None:
-                found[name] = made
-        return found
-
-
-def _union(schema: dict[str, Any]) -> list[Any]:
-    branches = schema.get("anyOf", schema.get("oneOf"))
-    return branches if isinstance(branches, list) else []
-
-
-def discriminator(schema: dict[str, Any]) -> Discriminator | None:
-    """Return the one literal that a field's schema admits, or None."""
-    values = schema.get("enum")
-    typed = schema.get("type") in ("string", ["string"])
-    if isinstance(values, list):
-        if len(values) == 1 and isinstance(values[0], str) and "const" not in schema:
-            return Discriminator(values[0], schema, "enum", typed)
-        return None
-    value = schema.get("const")
-    return Discriminator(value, schema, "const", typed) if isinstance(value, str) else None
-
-
-def kind_of(schema: dict[str, Any]) -> Literal["null", "plain", "object"]:
-    """Tell whether a branch is null, can only be a plain value or a list, or can be an object."""
-    types = schema.get("type")
-    if types is None:
-        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-        if not isinstance(values, list) or any(isinstance(one, dict) for one in values):
-            return "object"
-        return "null" if all(one is None for one in values) else "plain"
-    kinds = {types} if isinstance(types, str) else set(types)
-    if kinds == {"null"}:
-        return "null"
-    return "plain" if kinds - {"null"} <= _PLAIN else "object"
+_LONG: Final = 60
+"""Characters of a literal that a message shows."""
 
 
 def check_unions(document: Document, report: Report) -> None:
@@ -132,25 +23,35 @@ def check_unions(document: Document, report: Report) -> None:
     if not report.asked("variant-discriminator"):
         return
     unions = Unions(document)
+    told: set[int] = set()
+    for node in document.objects:
+        _check_types(node, report)
     for node in dict.fromkeys(document.unions):
         for key in ("anyOf", "oneOf"):
             if key in node.schema:
-                _check(unions, node, key, report)
+                _check(unions, node, key, report, told)
 
 
-def _check(unions: Unions, node: Node, key: str, report: Report) -> None:
+def _check_types(node: Node, report: Report) -> None:
+    types = node.schema.get("type")
+    if isinstance(types, list) and (others := sorted({*types} - {"object", "null"})):
+        report.add(
+            "variant-value-shape",
+            node.path("type"),
+            f"objects and other values ({', '.join(others)}) in one schema are told apart only by "
+            "their JSON types; write anyOf with a discriminator in each branch",
+        )
+
+
+def _check(unions: Unions, node: Node, key: str, report: Report, told: set[int]) -> None:
     groups = unions.groups(node.schema[key])
     if len(groups) < 2:
         return
-    leaves = [leaf for group in groups for leaf in group]
+    leaves = distinct(groups)
     objects = [leaf for leaf in leaves if leaf.kind == "object"]
     path = node.path(key)
     if not objects:
-        report.add(
-            "variant-plain-values",
-            path,
-            "a union of plain values: they are told apart only by their JSON types",
-        )
+        _check_plain(groups, path, unions, report)
     elif len(objects) < len(leaves):
         report.add(
             "variant-value-shape",
@@ -159,48 +60,92 @@ def _check(unions: Unions, node: Node, key: str, report: Report) -> None:
             "wrap the others in objects with a discriminator",
         )
     else:
-        _check_objects(groups, node, path, unions.document, report)
+        _check_objects(groups, leaves, path, unions, report, told)
+
+
+def distinct(groups: list[list[Leaf]]) -> list[Leaf]:
+    """Return the leaves of all branches, each once."""
+    return list(dict.fromkeys(leaf for group in groups for leaf in group))
+
+
+def _check_plain(groups: list[list[Leaf]], path: str, unions: Unions, report: Report) -> None:
+    """Check a union without objects: values of different JSON types are only noted."""
+    owners: dict[str, int] = {}
+    for place, group in enumerate(groups):
+        for leaf in group:
+            if unions.holds_objects(leaf):
+                report.add(
+                    "variant-value-shape",
+                    path,
+                    "lists of objects and other values in one union are told apart only by their "
+                    "shapes; wrap each in an object with a discriminator",
+                )
+                return
+            for kind in leaf.types - {"null"}:
+                if owners.setdefault(kind, place) != place:
+                    report.add(
+                        "variant-value-shape",
+                        path,
+                        f"several branches are of the JSON type {kind}, so nothing tells them "
+                        "apart; merge them, or wrap each in an object with a discriminator",
+                    )
+                    return
+    report.add(
+        "variant-plain-values",
+        path,
+        "a union of plain values: they are told apart only by their JSON types",
+    )
 
 
 def _check_objects(
-    groups: list[list[Leaf]], node: Node, path: str, document: Document, report: Report
+    groups: list[list[Leaf]],
+    leaves: list[Leaf],
+    path: str,
+    unions: Unions,
+    report: Report,
+    told: set[int],
 ) -> None:
-    leaves = [leaf for group in groups for leaf in group]
+    document = unions.document
+    unions.count(sum(len(leaf.fields) for leaf in leaves))
     common = [name for name in leaves[0].fields if all(name in leaf.fields for leaf in leaves)]
     common.sort(key=lambda name: name not in CONVENTIONAL)
     if not common:
-        _check_nothing_common(leaves, path, document, report)
+        _check_nothing_common(leaves, path, unions, report)
         return
     twice: Discriminator | None = None
     for name in common:
         again = literal_twice(groups, name)
         if again is None:
-            _check_form(name, leaves, path, document, report)
+            _check_form(name, leaves, path, document, report, told)
             return
         twice = twice or again
     assert twice is not None
-    where = document.node_of(twice.schema) or node
+    where = document.node_of(twice.schema)
     report.add(
         "variant-literal-twice",
-        where.path(),
-        f"{brief(twice.literal)} is the {common[0]!r} of more than one branch of {path}; "
-        "each branch needs a literal of its own",
+        where.path() if where is not None else path,
+        f"{brief(_short(twice.literal))} is the {brief(common[0])} of more than one branch of "
+        f"{path}; each branch needs a literal of its own",
     )
 
 
 def literal_twice(groups: list[list[Leaf]], name: str) -> Discriminator | None:
-    """Return a discriminator whose literal another branch has too."""
+    """Return a discriminator whose literal another branch has too; all have the field."""
     owners: dict[str, int] = {}
     for place, group in enumerate(groups):
         for leaf in group:
-            field = leaf.fields[name]
-            if owners.setdefault(field.literal, place) != place:
+            field = leaf.literal(name)
+            if field is not None and owners.setdefault(field.literal, place) != place:
                 return field
     return None
 
 
+def _short(literal: str) -> str:
+    return literal if len(literal) <= _LONG else f"{literal[: _LONG - 1]}…"
+
+
 def _check_form(
-    name: str, leaves: list[Leaf], path: str, document: Document, report: Report
+    name: str, leaves: list[Leaf], path: str, document: Document, report: Report, told: set[int]
 ) -> None:
     if name not in CONVENTIONAL:
         report.add(
@@ -211,10 +156,11 @@ def _check_form(
     for leaf in leaves:
         field = leaf.fields[name]
         where = document.node_of(field.schema)
-        if where is None:
+        if where is None or id(field.schema) in told:
             continue
-        literal = json.dumps(field.literal, ensure_ascii=False)
+        told.add(id(field.schema))
         if field.form == "const":
+            literal = json.dumps(_short(field.literal), ensure_ascii=False)
             report.add(
                 "variant-discriminator-const",
                 where.path(),
@@ -228,13 +174,13 @@ def _check_form(
             )
 
 
-def _check_nothing_common(
-    leaves: list[Leaf], path: str, document: Document, report: Report
-) -> None:
+def _check_nothing_common(leaves: list[Leaf], path: str, unions: Unions, report: Report) -> None:
     counts: dict[str, int] = {}
     for leaf in leaves:
-        for name in leaf.schema.get("properties") or ():
-            if name in leaf.fields or name in CONVENTIONAL:
+        properties = leaf.schema.get("properties") or ()
+        unions.count(len(properties))
+        for name in properties:
+            if name in CONVENTIONAL or leaf.literal(name) is not None:
                 counts[name] = counts.get(name, 0) + 1
     if not counts:
         report.add(
@@ -246,7 +192,7 @@ def _check_nothing_common(
         return
     best = max(counts, key=lambda name: (counts[name], name in CONVENTIONAL))
     lacking = [leaf for leaf in leaves if best not in leaf.fields]
-    shown = "; ".join(_lack(leaf, best, document) for leaf in lacking[:3])
+    shown = "; ".join(_lack(leaf, best, unions.document) for leaf in lacking[:3])
     more = f"; and {len(lacking) - 3} more" if len(lacking) > 3 else ""
     report.add(
         "variant-discriminator",
@@ -257,13 +203,10 @@ def _check_nothing_common(
 
 def _lack(leaf: Leaf, name: str, document: Document) -> str:
     """Say why a field of a branch is no discriminator."""
-    node = document.node_of(leaf.schema)
+    node = document.node_of(leaf.parts[0])
     where = brief(node.path()) if node is not None else "a branch that is not in this document"
-    properties, required = leaf.schema.get("properties") or {}, leaf.schema.get("required")
-    field = document.follow(properties.get(name))
-    if name not in properties:
+    if name not in (leaf.schema.get("properties") or ()):
         return f"{where} has no {brief(name)}"
-    if isinstance(field, dict) and discriminator(field) is not None:
-        missing = not isinstance(required, list) or name not in required
-        return f"{brief(name)} of {where} is {'not required' if missing else 'no discriminator'}"
+    if name in leaf.loose:
+        return f"{brief(name)} of {where} is not required"
     return f"{brief(name)} of {where} is not a string enum of one value"
