@@ -109,10 +109,12 @@ async def _serve(
             for one in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(one, stop.set)
             loop.add_signal_handler(signal.SIGHUP, _reload, serving, how.config_path)
+        for warning in serving.host.warnings:
+            click.echo(f"modelpact: warning: {warning}", err=True)
         if how.as_json:
             print_json({"url": serving.url, "token": made or None})
         else:
-            _tell(serving.url, made)
+            _tell(serving.url, made, _shown(configuration, made))
         sys.stdout.flush()
         await stop.wait()
 
@@ -127,13 +129,22 @@ def _reload(serving: Serving, config_path: Path | None) -> None:
         click.echo("modelpact: the configuration was read again", err=True)
 
 
-def _tell(url: str, made: str) -> None:
-    key = made or "$KEY"
+def _shown(configuration: Configuration, made: str) -> str:
+    """Return what a client shows, as a shell has it: the key that was made, or where one lies."""
+    named = configuration.host.token
+    if made or (named is not None and not named.env):
+        return made or "$KEY"
+    if named is not None:
+        return f"${named.env}"
+    return f"${_TOKEN}" if os.environ.get(_TOKEN, "").strip() else "$KEY"
+
+
+def _tell(url: str, made: str, key: str) -> None:
     click.echo(f"modelpact listens on {url}\n")
     if made:
         click.echo(f"A key, told this once: {made}\n")
     click.echo("Ask the bundled mock model:")
-    click.echo(f"  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' \\")
+    click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {key}" \\')
     click.echo(
         """    -d '{"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}'\n"""
     )
