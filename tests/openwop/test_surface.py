@@ -41,6 +41,9 @@ def test_no_token_no_entry(host: HostClient, shown: str, path: str) -> None:
         ("POST", "/v1/runs", b'{"workflowId":"a","workflowId":"b"}', 400, "invalid_request"),
         ("POST", "/v1/runs", b"[" * 100_000, 400, "invalid_request"),
         ("POST", "/v1/runs", b'{"workflowId": "\xff"}', 400, "invalid_request"),
+        ("POST", "/v1/runs", b'{"nodes":[],"inputs":{"a":"\\ud800"}}', 400, "invalid_request"),
+        ("POST", "/v1/runs", b'{"nodes":[],"inputs":{"a":1e400}}', 400, "invalid_request"),
+        ("POST", GATE, b'{"nodeId":"\\udfff"}', 400, "invalid_request"),
         ("POST", "/v1/runs", [], 400, "invalid_request"),
         ("POST", "/v1/runs", {}, 400, "invalid_request"),
         ("POST", "/v1/runs", {"workflowId": 5}, 400, "invalid_request"),
@@ -69,7 +72,11 @@ def test_a_wrong_inline_module_is_told_in_full(host: HostClient) -> None:
     }
     status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node]})
     assert status == 400
-    assert len(answer["details"]["problems"]) == 3
+    assert [one["path"] for one in answer["details"]["problems"]] == [
+        "nodes[0].requiredModelCapabilities[0]",
+        "nodes[0].requiredModelCapabilities[2]",
+        "nodes[0].fallbackModel",
+    ]
 
 
 @pytest.mark.parametrize("path", [GATE, SYNTHESIZE])

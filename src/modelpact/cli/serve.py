@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Coroutine
@@ -132,10 +133,10 @@ def _reload(serving: Serving, config_path: Path | None) -> None:
 def _shown(configuration: Configuration, made: str) -> str:
     """Return what a client shows, as a shell has it: the key that was made, or where one lies."""
     named = configuration.host.token
-    if made or (named is not None and not named.env):
-        return made or "$KEY"
+    if made:
+        return made
     if named is not None:
-        return f"${named.env}"
+        return f"${named.env}" if named.env else f"$(cat {shlex.quote(named.file)})"
     return f"${_TOKEN}" if os.environ.get(_TOKEN, "").strip() else "$KEY"
 
 
