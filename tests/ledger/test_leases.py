@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,7 +19,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Store]:
+def store(url: str) -> Store:
     return open_store(url)
 
 

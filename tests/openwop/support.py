@@ -13,8 +13,8 @@ from modelpact.configuration import Configuration
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.modules import Pack
+from modelpact.openwop.calling import Executor
 from modelpact.openwop.host import Host, running_host
-from modelpact.openwop.running import Executor
 from modelpact.openwop.surface import Authorise, HostSurface
 from modelpact.providers.port import ModelPort
 from modelpact.providers.runtime import Runtime

@@ -17,7 +17,7 @@ from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
 from modelpact.needs.modules import read_pack
 from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module
-from modelpact.openwop.running import Step
+from modelpact.openwop.calling import Step
 from modelpact.openwop.workflows import Library
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ProviderError
@@ -245,7 +245,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(
     """Of a commit of which it is not known whether it was kept, nothing is written twice."""
     monkeypatch.setattr(runs_module, "_PAUSES", (0.01,) * 5)
     real = ledger.write_async
-    failed = []
+    failed: list[int] = []
 
     async def failing(work: Callable[..., Any]) -> Any:
         if "append" in getattr(work, "func", work).__qualname__ and len(failed) % 2 == 0:

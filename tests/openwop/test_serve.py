@@ -195,5 +195,5 @@ def test_what_is_worth_a_warning_is_told_and_the_banner_names_the_credential(
         _, told = process.communicate(timeout=60)
     assert '-H "Authorization: Bearer $MODELPACT_TOKEN"' in banner
     assert TOKEN not in banner
-    assert "warning: pack.toml: nodes[0]: core.ai.bare calls a model" in told
+    assert "pack.toml: nodes[0]: core.ai.bare calls a model" in told
     assert "warning: vendor.acme.far: its fallbackModel is never used" in told

@@ -17,10 +17,11 @@ from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.modules import FallbackModel, Pack
+from modelpact.openwop.calling import Executor
 from modelpact.openwop.clients import FindClient, Unlimited, check_start
 from modelpact.openwop.core import FIXTURE, core_pack
 from modelpact.openwop.envelopes import ENVELOPES
-from modelpact.openwop.running import Executor, Runner
+from modelpact.openwop.running import Runner
 from modelpact.openwop.runs import NotOurs, Run
 from modelpact.openwop.workflows import Library, RunRequest, Target
 from modelpact.vocabulary.errors import ModelpactError

@@ -1,63 +1,29 @@
 """Running: each node through the gate, then to the model that the gate decided on."""
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from modelpact.conversation.request import JsonSchema, Request
 from modelpact.dispatch.gate import CapabilityNotProvided, Gate, GateEvent
-from modelpact.dispatch.models import Called, CallFailed, Models
-from modelpact.emulation.validation import Schema
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, embedded_cost
+from modelpact.dispatch.models import Models
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.modules import NodeModule
-from modelpact.openwop.clients import Allowance, Client, ClientRefused, FindClient
-from modelpact.openwop.prompts import LONGEST_PROMPT, resolve_prompt
+from modelpact.openwop.calling import (
+    STAND_IN,
+    Executor,
+    NodeFailed,
+    PromptCaller,
+    Step,
+    storable,
+)
+from modelpact.openwop.clients import Allowance, ClientRefused, FindClient
 from modelpact.openwop.runs import NotOurs, Run, Runs
 from modelpact.openwop.workflows import Library, Node, Target
-from modelpact.providers.adapters.values import write_request
-from modelpact.providers.contract import Invocation
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import ModelpactError
 
-LONGEST_OUTPUT: Final = 1_000_000
-"""Characters that a node's output may have."""
 _LONGEST_MESSAGE: Final = 2_000
-
-
-class Step(msgspec.Struct, frozen=True):
-    """A node that is to be executed on a model that the gate let through."""
-
-    run: Run
-    node: Node
-    provider: str
-    model: str
-    values: Mapping[str, Any]
-    """The run's inputs, and the outputs of the nodes before."""
-    cause: str
-    """The event that led to this."""
-    client: Client
-    """Who pays."""
-    allowance: Allowance
-    """What the run may still do."""
-    hidden: bool = False
-    """Whether the model stands in for another and is not to be named."""
-
-
-Executor = Callable[[Step], Awaitable[Any]]
-
-
-class NodeFailed(ModelpactError):
-    """A node that did not do its work."""
-
-    def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
-        self.code = code
-        self.details = details
-        super().__init__(message)
 
 
 class Runner:
@@ -72,10 +38,9 @@ class Runner:
         executors: Mapping[str, Executor] | None = None,
     ) -> None:
         self.runs = Runs(ledger)
-        self._ledger = ledger
         self._library = library
         self._gate = gate
-        self._models = models
+        self._caller = PromptCaller(ledger, self.runs, models)
         self._executors = dict(executors or {})
 
     async def execute(self, run: Run, clients: FindClient) -> None:
@@ -95,7 +60,7 @@ class Runner:
             event = await self.runs.append(run, "node.started", begun, cause)
             try:
                 output = await self._node(run, node, values, event.id, allowance)
-                done = {"nodeId": node.node_id, **_storable(output, allowance)}
+                done = {"nodeId": node.node_id, **storable(output, allowance)}
             except NotOurs:
                 raise
             except Exception as error:
@@ -177,16 +142,16 @@ class Runner:
         async def call(provider: str, model: str) -> Any:
             hidden = self._gate.redact and Target(provider, model) != active
             target = f"{provider}/{model}"
-            client = await allowance.before_call(target, _STAND_IN if hidden else target)
+            client = await allowance.before_call(target, STAND_IN if hidden else target)
             step = Step(run, node, provider, model, values, last, client, allowance, hidden)
-            executor = self._executors.get(node.type_id, self._call_prompt)
+            executor = self._executors.get(node.type_id, self._caller)
             try:
                 return await executor(step)
             except (NodeFailed, ClientRefused, LedgerError, NotOurs):
                 raise
             except ModelpactError as error:
                 if hidden:  # its words may name the model; the record of the call has them
-                    raise NodeFailed("node_failed", f"{_STAND_IN} failed") from error
+                    raise NodeFailed("node_failed", f"{STAND_IN} failed") from error
                 raise
 
         return await self._gate.dispatch_async(
@@ -198,133 +163,6 @@ class Runner:
             node_id=node.node_id,
             allows=lambda one: allowance.allows(one.provider, one.model),
         )
-
-    async def _call_prompt(self, step: Step) -> Any:
-        """Resolve the prompt for this model, call it, and return its answer."""
-        config, allowance = step.node.config, step.allowance
-        try:
-            most = min(LONGEST_PROMPT, allowance.room)
-            request = resolve_prompt(config, step.values, step.model, most)
-        except InputError as error:
-            raise NodeFailed("prompt_not_resolved", str(error)) from None
-        allowance.room -= sum(len(one.text) for one in request.messages)
-        called = await self._call(step, request)
-        if not isinstance(request.output, JsonSchema):
-            return called.response.text
-        value = _json(called, request.output)
-        if "envelope" in config:
-            payload = {"nodeId": step.node.node_id, "kind": config["envelope"]}
-            await self.runs.append(
-                step.run,
-                "envelope.emitted",
-                {**payload, **_storable(value, allowance)},
-                step.cause,
-            )
-        return value
-
-    async def _call(self, step: Step, request: Request) -> Called:
-        """Call the model at the client's cost, and tell what was used."""
-        run, client = step.run, step.client
-        provider = self._models.provider(step.provider)
-        estimate = _money(provider.estimate(write_request(request)))
-        who = Attribution(
-            worker=run.tenant, role=step.node.node_id, intent=run.id, function=run.workflow
-        )
-        spent = estimate
-        client.opened(estimate)
-        try:
-            called = await self._models.call(
-                step.provider,
-                request,
-                envelope=f"invocations/{run.id}",
-                cause=step.cause,
-                attribution=who,
-            )
-            spent = await self._usage(step, called.invocation)
-        except CallFailed as failed:
-            spent = await self._usage(step, failed.invocation)
-            told = _failure(failed) if step.hidden else str(failed)
-            raise NodeFailed("provider_failed", told) from None
-        finally:
-            client.settled(estimate, spent)
-        return called
-
-    async def _usage(self, step: Step, invocation: Invocation) -> int:
-        """Tell what a call used, of the model that was charged; return its cost.
-
-        A call that took no tokens is not told of. Where the provider did not count, the estimate is
-        told, and that it is one.
-        """
-        record = await self._cost(invocation)
-        lines = () if record is None else record.lines
-        tokens = {line.unit: line.amount for line in lines if line.unit.startswith("tokens.")}
-        money = _money(lines)
-        if not tokens and invocation.state != "completed":
-            return money
-        payload: dict[str, Any] = {
-            "nodeId": step.node.node_id,
-            "provider": step.provider,
-            "model": step.model,
-            "inputTokens": tokens.get("tokens.input", 0),
-            "outputTokens": tokens.get("tokens.output", 0),
-            "invocationId": invocation.id,
-        }
-        if record is None or record.estimate:
-            payload["estimated"] = True
-        for line in lines:
-            if line.unit == "currency":
-                payload["cost"] = {"currency": line.currency, "nanoUnits": line.amount}
-        await self.runs.append(step.run, "provider.usage", payload, invocation.settled_by)
-        return money
-
-    async def _cost(self, invocation: Invocation) -> CostRecord | None:
-        if invocation.settled_by is None:
-            return None
-        event = await asyncio.to_thread(self._ledger.event, invocation.settled_by)
-        return None if event is None else embedded_cost(event)
-
-
-_STAND_IN: Final = "the model that stood in"
-
-
-def _failure(failed: CallFailed) -> str:
-    """Tell how a model failed that is not to be named: by the class of its status."""
-    if failed.status is None:
-        return f"{_STAND_IN} failed, or was not reached"
-    return f"{_STAND_IN} failed with a status of {failed.status // 100}xx"
-
-
-def _money(lines: tuple[CostLine, ...]) -> int:
-    return sum(line.amount for line in lines if line.unit == "currency")
-
-
-def _json(called: Called, wanted: JsonSchema) -> Any:
-    try:
-        value = msgspec.json.decode(called.response.text)
-        wrong = Schema(wanted.schema, "config.schema").findings(value)
-    except (msgspec.DecodeError, InputError) as error:
-        raise NodeFailed(
-            "invalid_output", f"the answer is not JSON of the schema: {error}"
-        ) from None
-    if wrong:
-        raise NodeFailed("invalid_output", f"the answer is not of the schema: {'; '.join(wrong)}")
-    return value
-
-
-def _storable(output: Any, allowance: Allowance) -> dict[str, Any]:
-    """Return an output as events have it, if it is not too long, alone or with those before."""
-    name, text = (
-        ("output", output)
-        if isinstance(output, str)
-        else ("outputJson", msgspec.json.encode(output).decode())
-    )
-    most = min(LONGEST_OUTPUT, allowance.room)
-    if len(text) > most:
-        raise NodeFailed(
-            "output_too_large", f"the output has {len(text):,} characters; {most:,} are the most"
-        )
-    allowance.room -= len(text)
-    return {name: text}
 
 
 def _told(error: Exception) -> dict[str, Any]:
