@@ -6,15 +6,16 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from modelpact.configuration import Configuration
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.modules import Pack
+from modelpact.openwop.calling import Executor
 from modelpact.openwop.host import Host, running_host
-from modelpact.openwop.surface import HostSurface
+from modelpact.openwop.surface import Authorise, HostSurface
 from modelpact.providers.port import ModelPort
 from modelpact.providers.runtime import Runtime
 from modelpact.wire import EventParser, Incoming, serve
@@ -31,9 +32,16 @@ def one_token(request: Incoming) -> str | None:
 class HostClient:
     """Asks a host over real HTTP."""
 
-    def __init__(self, url: str, token: str = TOKEN) -> None:
+    def __init__(self, url: str, token: str = TOKEN, host: Host | None = None) -> None:
         self.url = url
         self.token = token
+        self._host = host
+
+    @property
+    def host(self) -> Host:
+        """The host itself, where it runs in this process."""
+        assert self._host is not None
+        return self._host
 
     def ask(
         self,
@@ -110,23 +118,40 @@ def serving(
     configuration: Configuration | None = None,
     packs: tuple[Pack, ...] = (),
     conformance: bool = False,
+    executors: Mapping[str, Executor] | None = None,
+    authorise: Authorise = one_token,
 ) -> Iterator[HostClient]:
     """Serve a host with these models from a thread of its own."""
     configuration = configuration or Configuration()
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[HostClient]:
+        models = Models(Runtime(ledger), configuration=configuration, ports=ports, environment={})
+        host = Host(ledger, models, settings=configuration.host, packs=packs, executors=executors)
+        async with running_host(host):
+            surface = HostSurface(host, authorise, conformance=conformance)
+            async with await serve(surface, "127.0.0.1", 0) as server:
+                yield HostClient(f"http://127.0.0.1:{server.port}", host=host)
+
+    with in_thread(opened) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def in_thread(
+    opened: Callable[[], contextlib.AbstractAsyncContextManager[HostClient]],
+) -> Iterator[HostClient]:
+    """Keep open on a loop in a thread what is to be asked from this one."""
     loop = asyncio.new_event_loop()
     started = threading.Event()
     found: dict[str, Any] = {}
 
     async def run() -> None:
         stop = found["stop"] = asyncio.Event()
-        models = Models(Runtime(ledger), configuration=configuration, ports=ports, environment={})
-        host = Host(ledger, models, settings=configuration.host, packs=packs)
-        async with running_host(host):
-            surface = HostSurface(host, one_token, conformance=conformance)
-            async with await serve(surface, "127.0.0.1", 0) as server:
-                found["url"] = f"http://127.0.0.1:{server.port}"
-                started.set()
-                await stop.wait()
+        async with opened() as client:
+            found["client"] = client
+            started.set()
+            await stop.wait()
 
     def work() -> None:
         try:
@@ -144,7 +169,7 @@ def serving(
     if "error" in found:
         raise found["error"]
     try:
-        yield HostClient(found["url"])
+        yield found["client"]
     finally:
         loop.call_soon_threadsafe(found["stop"].set)
         thread.join(30)

@@ -107,7 +107,12 @@ def test_runs_survive_a_killed_host(start: tuple[Start, FakeOpenAI]) -> None:
     assert types(again.events(done))[-1] == "run.completed"
     ended = again.finished(middle)
     assert ended["error"]["code"] == "run_interrupted"
-    assert types(again.events(middle)) == ["run.started", "node.started", "run.failed"]
+    assert types(again.events(middle)) == [
+        "run.started",
+        "node.started",
+        "node.failed",
+        "run.failed",
+    ]
     assert len(fake.requests) == before
 
 
@@ -123,3 +128,72 @@ def test_sigterm_lets_what_is_under_way_finish(start: tuple[Start, FakeOpenAI]) 
     assert process.wait(30) == 0
     _, again = begin()
     assert again.finished(run)["status"] == "completed"
+
+
+@pytest.mark.parametrize("same_port", [True, False])
+def test_a_second_process_leaves_the_first_alone(
+    start: tuple[Start, FakeOpenAI], tmp_path: Path, same_port: bool
+) -> None:
+    """Another of its name does not begin, and ends nothing of what the first has under way."""
+    begin, fake = start
+    _, host = begin()
+    held, release = threading.Event(), threading.Event()
+    fake.hold = (held, release)
+    run = host.start(workflowId="acme.plain")
+    assert held.wait(30)
+    port = host.url.rpartition(":")[2] if same_port else "0"
+    second = subprocess.run(
+        [sys.executable, "-m", "modelpact", "serve", "--port", port],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "MODELPACT_TOKEN": TOKEN, "MODELPACT_DATA": str(tmp_path / "data")},
+    )
+    assert second.returncode == 2
+    assert "is alive on this store" in second.stderr
+    assert "[gateway] name" in second.stderr
+    fake.hold = None
+    release.set()
+    assert host.finished(run)["status"] == "completed"
+    assert types(host.events(run))[-1] == "run.completed"
+
+
+def test_what_is_worth_a_warning_is_told_and_the_banner_names_the_credential(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pack.toml").write_text(
+        """
+        name = "acme"
+        version = "1.0.0"
+        [[nodes]]
+        typeId = "core.ai.bare"
+        [[nodes]]
+        typeId = "vendor.acme.far"
+        requiredModelCapabilities = ["reasoning"]
+        fallbackModel = { provider = "elsewhere", model = "x" }
+        """
+    )
+    (tmp_path / "modelpact.toml").write_text('[host]\npacks = ["pack.toml"]\n')
+    environment = {**os.environ, "MODELPACT_TOKEN": TOKEN, "MODELPACT_DATA": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "modelpact", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        banner = ""
+        for line in process.stdout:
+            banner += line
+            if "Stop with" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    assert '-H "Authorization: Bearer $MODELPACT_TOKEN"' in banner
+    assert TOKEN not in banner
+    assert "pack.toml: nodes[0]: core.ai.bare calls a model" in told
+    assert "warning: vendor.acme.far: its fallbackModel is never used" in told

@@ -10,6 +10,13 @@ from modelpact.providers.port import ProviderError
 from tests.openwop.support import HostClient, serving, types
 
 GATE = "/v1/host/sample/test/evaluate-model-capability-gate"
+FIXTURE = b'{"workflowId":"conformance-model-capability-insufficient","inputs":'
+HALF = FIXTURE + rb'{"a":"\ud800"}}'
+ENDLESS = FIXTURE + b'{"a":1e400}}'
+HALF_NODE = (
+    rb'{"nodeId":"\udfff","module":{"requiredModelCapabilities":["vision"]},'
+    b'"activeProvider":"a","activeModel":"b"}'
+)
 SYNTHESIZE = "/v1/host/sample/test/synthesize-model-capability-event"
 
 
@@ -41,6 +48,9 @@ def test_no_token_no_entry(host: HostClient, shown: str, path: str) -> None:
         ("POST", "/v1/runs", b'{"workflowId":"a","workflowId":"b"}', 400, "invalid_request"),
         ("POST", "/v1/runs", b"[" * 100_000, 400, "invalid_request"),
         ("POST", "/v1/runs", b'{"workflowId": "\xff"}', 400, "invalid_request"),
+        ("POST", "/v1/runs", HALF, 400, "invalid_request"),
+        ("POST", "/v1/runs", ENDLESS, 400, "invalid_request"),
+        ("POST", GATE, HALF_NODE, 400, "invalid_request"),
         ("POST", "/v1/runs", [], 400, "invalid_request"),
         ("POST", "/v1/runs", {}, 400, "invalid_request"),
         ("POST", "/v1/runs", {"workflowId": 5}, 400, "invalid_request"),
@@ -69,7 +79,11 @@ def test_a_wrong_inline_module_is_told_in_full(host: HostClient) -> None:
     }
     status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node]})
     assert status == 400
-    assert len(answer["details"]["problems"]) == 3
+    assert [one["path"] for one in answer["details"]["problems"]] == [
+        "nodes[0].requiredModelCapabilities[0]",
+        "nodes[0].requiredModelCapabilities[2]",
+        "nodes[0].fallbackModel",
+    ]
 
 
 @pytest.mark.parametrize("path", [GATE, SYNTHESIZE])

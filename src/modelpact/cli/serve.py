@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Coroutine
@@ -134,10 +135,12 @@ async def _serve(
         with contextlib.suppress(NotImplementedError):
             for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(one, signals.put_nowait, one)
+        for warning in serving.host.warnings:
+            click.echo(f"modelpact: warning: {warning}", err=True)
         if how.as_json:
             print_json({"url": serving.url, "token": made or None})
         else:
-            _tell(serving.url, made)
+            _tell(serving.url, made, _shown(configuration, made))
         sys.stdout.flush()
         while (told := await signals.get()) == signal.SIGHUP:
             await _reload(serving, how.config_path, token if how.key else None)
@@ -169,13 +172,22 @@ async def _reload(serving: Serving, config_path: Path | None, token: str | None)
         click.echo("modelpact: the configuration was read again", err=True)
 
 
-def _tell(url: str, made: str) -> None:
-    key = made or (f"'${_TOKEN}'" if os.environ.get(_TOKEN) else "$KEY")
+def _shown(configuration: Configuration, made: str) -> str:
+    """Return what a client shows, as a shell has it: the key that was made, or where one lies."""
+    named = configuration.host.token
+    if made:
+        return made
+    if named is not None:
+        return f"${named.env}" if named.env else f"$(cat {shlex.quote(named.file)})"
+    return f"${_TOKEN}" if os.environ.get(_TOKEN, "").strip() else "$KEY"
+
+
+def _tell(url: str, made: str, key: str) -> None:
     click.echo(f"modelpact listens on {url}\n")
     if made:
         click.echo(f"A key, told this once: {made}\n")
     click.echo("Ask the bundled mock model:")
-    click.echo(f"  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' \\")
+    click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {key}" \\')
     click.echo(
         """    -d '{"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}'\n"""
     )

@@ -59,15 +59,16 @@ class ContractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HostSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The OpenWOP host: its packs, its gate, and what a run that chooses no model runs on."""
 
-    name: str = "host"
-    """Hosts that share a store have names of their own: each takes up what it left."""
+    name: str = ""
+    """Hosts that share a store have names of their own, by default the gateway's: each takes up
+    what it left."""
     model: str = "mock/demo"
     packs: tuple[str, ...] = ()
     gating: bool = True
     substitution: bool = True
     redact_fallback: bool = False
     token: SecretRef | None = None
-    """What clients show; without it one is made up at every start."""
+    """What the operator shows, beside the clients that have keys."""
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

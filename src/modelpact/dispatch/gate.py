@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
-from modelpact.needs.modules import NodeModule, is_registered
+from modelpact.needs.modules import FallbackModel, NodeModule, is_registered
 from modelpact.needs.readers import read_openwop
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.verdict import Policy
@@ -23,6 +23,7 @@ INSUFFICIENT: Final = "model.capability.insufficient"
 NOT_PROVIDED: Final = "capability_not_provided"
 
 Route = Literal["dispatch", "substitute", "refuse"]
+Allows = Callable[[FallbackModel], bool]
 T = TypeVar("T")
 
 
@@ -45,6 +46,8 @@ class Decision(msgspec.Struct, frozen=True):
     """What the active model lacks, in the order required, each once."""
     fallback_attempted: bool = False
     event: GateEvent | None = None
+    why: str = ""
+    """Why nothing stood in, and what would help; it names no fallback, which may be a secret."""
 
     def data(self) -> dict[str, Any]:
         """Return the decision as JSON has it; a redacted pair is redacted here too."""
@@ -73,11 +76,8 @@ class CapabilityNotProvided(ModelpactError):
         self.decision = decision
         self.node_id = node_id
         target = "/".join(decision.original)
-        tried = "its fallback would not do either" if decision.fallback_attempted else "no fallback"
-        super().__init__(
-            f"{node_id}: {target} lacks {', '.join(decision.missing)}; {tried}. Run it on a model "
-            "that has it, or declare a fallbackModel that does"
-        )
+        lacks = f"{node_id}: {target} lacks {', '.join(decision.missing)}"
+        super().__init__(f"{lacks}; {decision.why}")
 
 
 class Lacking(Protocol):
@@ -147,9 +147,18 @@ class Gate:
         self.on = on
 
     def decide(
-        self, module: NodeModule, provider: str, model: str, *, node_id: str = ""
+        self,
+        module: NodeModule,
+        provider: str,
+        model: str,
+        *,
+        node_id: str = "",
+        allows: Allows = lambda _: True,
     ) -> Decision:
-        """Decide on one dispatch of a module on the active model."""
+        """Decide on one dispatch of a module on the active model.
+
+        `allows` says of a fallback whether whoever dispatches may use it.
+        """
         active = (provider, model)
         required = tuple(dict.fromkeys(module.required)) if self.on else ()
         missing = self.lacks(provider, model, required) if required else ()
@@ -160,12 +169,8 @@ class Gate:
         attempted = (
             fallback is not None and self.substitution and fallback.provider in self.supported
         )
-        if (
-            fallback is not None
-            and attempted
-            and self.can_authenticate(fallback.provider)
-            and not self.lacks(fallback.provider, fallback.model, required)
-        ):
+        why = self._unusable(fallback, required, allows)
+        if fallback is not None and not why:
             told = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
             payload: dict[str, Any] = {
                 "nodeId": node,
@@ -198,7 +203,28 @@ class Gate:
             missing,
             attempted,
             GateEvent(INSUFFICIENT, payload),
+            why,
         )
+
+    def _unusable(
+        self, fallback: FallbackModel | None, required: tuple[str, ...], allows: Allows
+    ) -> str:
+        """Return why a fallback cannot stand in, and what would help; nothing where it can."""
+        run = "run it on a model that has it"
+        if fallback is None:
+            return f"no fallback is declared: {run}, or declare a fallbackModel that does"
+        if not self.substitution:
+            return f"its fallback is not used, since substitution is off: {run}"
+        other = f"{run}, or declare another fallbackModel"
+        if fallback.provider not in self.supported:
+            return f"its fallback is on a provider that is not supported here: {other}"
+        if not self.can_authenticate(fallback.provider):
+            return f"there is no credential for its fallback's provider: {other}"
+        if not allows(fallback):
+            return f"its fallback is not allowed to this client: {other}"
+        if self.lacks(fallback.provider, fallback.model, required):
+            return f"its fallback does not have all that is required either: {other}"
+        return ""
 
     def dispatch(
         self,
@@ -230,9 +256,10 @@ class Gate:
         *,
         tell: Callable[[GateEvent], Awaitable[object]],
         node_id: str = "",
+        allows: Allows = lambda _: True,
     ) -> T:
         """Do what `dispatch` does, with an asynchronous call and telling."""
-        decision = self.decide(module, provider, model, node_id=node_id)
+        decision = self.decide(module, provider, model, node_id=node_id, allows=allows)
         if decision.event is not None:
             await tell(decision.event)
         if decision.route == "refuse":

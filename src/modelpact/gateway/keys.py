@@ -128,6 +128,7 @@ class Keys:
 
     def __init__(self, keys: Mapping[str, ClientKey]) -> None:
         self._keys = dict(keys)
+        self._by_id = {key.id: key for key in keys.values()}
 
     @classmethod
     def load(cls, reader: Reader) -> "Keys":
@@ -139,9 +140,14 @@ class Keys:
         # The hash is what is looked up: how long that takes tells nothing of a key.
         return self._keys.get(digest(shown))
 
+    def by_id(self, identity: str) -> ClientKey | None:
+        """Return the key of that id, or None."""
+        return self._by_id.get(identity)
+
     def add(self, held: str, key: ClientKey) -> None:
         """Take a key in that is not in the store, by its hash."""
         self._keys[held] = key
+        self._by_id[key.id] = key
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from modelpact.configuration.config import Configuration, GatewaySettings
 from modelpact.gateway.answers import GatewayError
+from modelpact.gateway.clients import clients_of
 from modelpact.gateway.gateway import Gateway
+from modelpact.gateway.leases import leased
 from modelpact.gateway.state import State
 from modelpact.gateway.surface import GatewaySurface
 from modelpact.ledger.ledger import Ledger
@@ -93,19 +95,25 @@ async def serve_gateway(
     _check_telemetry(configuration.gateway)
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
-    host = configured_host(ledger, gateway.state.models)
+    host = configured_host(ledger, gateway.state.models, clients=clients_of(gateway))
     host_surface = HostSurface(host, _authorise(gateway), conformance=conformance)
     surface = GatewaySurface(gateway, host_surface, conformance=conformance)
-    await gateway.runtime.recover()
-    tasks = [
-        asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)),
-        asyncio.create_task(_keep_keys(gateway)),
-    ]
+    names = {
+        f"gateway/{gateway.runtime.name}": "[gateway] name",
+        f"host/{host.name}": "[host] name",
+    }
+    tasks: list[asyncio.Task[None]] = []
     try:
-        async with (
-            running_host(host, grace=grace),
-            await serve(surface, address, port) as server,
-        ):
+        async with contextlib.AsyncExitStack() as stack:
+            # First the names, then the port, and only then what an earlier process left: a process
+            # that cannot start must not end the work of one that is alive.
+            await stack.enter_async_context(leased(ledger.store, names))
+            left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
+            server = await stack.enter_async_context(await serve(surface, address, port))
+            await upkeep.take_up(gateway.runtime, left)
+            await stack.enter_async_context(running_host(host, grace=grace))
+            tasks.append(asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)))
+            tasks.append(asyncio.create_task(_keep_keys(gateway)))
             shown = f"[{address}]" if ":" in address else address
             url = f"http://{shown}:{server.port}"
             serving = Serving(gateway, host, surface, server, url)

@@ -1,6 +1,7 @@
 """The surface: the gateway over HTTP, and the OpenWOP host beside it."""
 
 import asyncio
+import logging
 import time
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -22,9 +23,10 @@ from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.openwop.surface import HostSurface
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Handler, Incoming, Outgoing, Refused
+from modelpact.wire import ClientLeft, Handler, Incoming, Outgoing, Refused
 from modelpact.wire.routes import Routes
 
+_LOG: Final = logging.getLogger("modelpact.gateway")
 _CHATS: Final[dict[str, RequestApi]] = {
     "/v1/chat/completions": "openai-chat",
     "/v1/responses": "openai-responses",
@@ -83,6 +85,10 @@ class GatewaySurface:
         except LedgerError as error:
             told = GatewayError(503, "ledger_unavailable", str(error))
             return error_answer("openai-chat", told)
+        except ClientLeft:
+            raise
+        except Exception:
+            return _failed(request, "openai-chat")
 
     async def _chat(self, request: Incoming, api: RequestApi) -> Outgoing:
         started = time.perf_counter()
@@ -92,10 +98,12 @@ class GatewaySurface:
         self.metrics.under_way += 1
         try:
             answer = await self._gateway.serve(request, api)
-        except BaseException:
+        except (Refused, ClientLeft, asyncio.CancelledError):
             if watch is not None:
                 watch.answered(None, "none")
             raise
+        except Exception:
+            answer = _failed(request, api)
         finally:
             self.metrics.under_way -= 1
         verdict = _verdict(answer)
@@ -174,6 +182,13 @@ def _verdict(answer: Outgoing) -> str:
         if name == "modelpact-verdict":
             return str(value)
     return "none"
+
+
+def _failed(request: Incoming, api: RequestApi) -> Outgoing:
+    """Answer after a mistake of the gateway's own, which is logged."""
+    _LOG.exception("%s %s failed", request.method, request.path)
+    told = "the gateway failed at this request; its log has more"
+    return error_answer(api, GatewayError(500, "internal_error", told))
 
 
 def _json(data: Any) -> Outgoing:

@@ -1,5 +1,6 @@
 """PostgreSQL: the same interface as SQLite, for many machines on one database."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from modelpact.ledger.store import (
     Contended,
     LedgerError,
     LedgerUnavailable,
+    NameTaken,
     Params,
     Refused,
     Row,
@@ -65,6 +67,65 @@ class PostgresStore:
                 reason = reason.replace(str(parts[name]) or "\0", "…")
             raise LedgerUnavailable(f"{self.url} cannot be reached: {reason}") from None
         return PostgresConnection(raw)
+
+    def lease(self, name: str) -> "PostgresLease":
+        """Take a name; raises `NameTaken` where another process has it."""
+        return PostgresLease(self, name)
+
+
+class PostgresLease:
+    """An advisory lock of a transaction that stays open: it ends with its connection.
+
+    Between its statements such a transaction keeps nothing from being tidied up, and unlike the
+    lock of a session it survives poolers, which share sessions.
+    """
+
+    def __init__(self, store: PostgresStore, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._connection: PostgresConnection | None = self._take()
+
+    def _take(self) -> "PostgresConnection":
+        connection = self._store.connect(writer=True)
+        try:
+            connection.execute("BEGIN")
+            connection.execute(_UNTIMED)
+            ((schema,),) = connection.execute("SELECT current_schema()")
+            digest = hashlib.sha256(f"modelpact/{schema}/{self._name}".encode()).digest()
+            number = int.from_bytes(digest[:8], "big", signed=True)
+            if connection.execute("SELECT pg_try_advisory_xact_lock(?)", (number,)) == [(True,)]:
+                return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        raise NameTaken(f"{self._name} is alive on this store")
+
+    def kept(self) -> bool:
+        """Tell whether it is still held; one that broke is taken again where nobody else has it."""
+        try:
+            if self._connection is None:
+                self._connection = self._take()
+            self._connection.execute("SELECT 1")
+        except NameTaken:
+            return False
+        except LedgerError:  # the store is away: whose name it is shows when it is back
+            self.release()
+        return True
+
+    def release(self) -> None:
+        """Let another have the name."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+_UNTIMED: Final = (
+    "SELECT set_config(name, CASE left(name, 3) WHEN 'tcp' THEN '5' ELSE '0' END, true) "
+    "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout', "
+    "'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')"
+)
+"""A lease has no time limit; a machine that vanishes with one is noticed in half a minute."""
 
 
 class PostgresConnection:

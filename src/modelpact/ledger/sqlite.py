@@ -1,5 +1,6 @@
 """SQLite: one file, in WAL mode, with every commit on disk before it is acknowledged."""
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from modelpact.ledger.store import (
     Conflict,
     LedgerError,
     LedgerUnavailable,
+    NameTaken,
     Params,
     Refused,
     Row,
@@ -48,6 +50,11 @@ class SqliteStore:
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None
 
+    def lease(self, name: str) -> "SqliteLease":
+        """Take a name; raises `NameTaken` where another process has it."""
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        return SqliteLease(f"{self.path}-{digest}.lease", name)
+
     def _writer(self) -> sqlite3.Connection:
         Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         raw = _connect(self.path)
@@ -84,6 +91,31 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(
         name, isolation_level=None, check_same_thread=False, timeout=_WAIT_S, uri=uri
     )
+
+
+class SqliteLease:
+    """A file of its own beside the ledger, locked as SQLite locks: the system ends that lock."""
+
+    def __init__(self, path: str, name: str) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._raw = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=0
+            )
+            self._raw.execute("PRAGMA journal_mode=MEMORY")
+            self._raw.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise NameTaken(f"{name} is alive on this store") from None
+            raise LedgerUnavailable(f"{path} cannot be locked: {_reason(error)}") from None
+
+    def kept(self) -> bool:
+        """Tell whether it is still held: nobody can take it away."""
+        return True
+
+    def release(self) -> None:
+        """Let another have the name."""
+        self._raw.close()
 
 
 class SqliteConnection:

@@ -36,6 +36,10 @@ class Contended(Conflict):
     """Two writers waited for each other, and this one had to yield: it does its work again."""
 
 
+class NameTaken(LedgerError):
+    """Another process that is alive goes by this name on the store."""
+
+
 class Refused(LedgerError):
     """A statement that the store cannot make sense of: the fault of whoever wrote it."""
 
@@ -74,6 +78,16 @@ class Connection(Protocol):
         """Close the connection."""
 
 
+class Lease(Protocol):
+    """A name that one process at a time has on a store; when it dies, the name is free."""
+
+    def kept(self) -> bool:
+        """Tell whether it is still held; one that broke is taken again where nobody else has it."""
+
+    def release(self) -> None:
+        """Let another have the name."""
+
+
 class Store(Protocol):
     """Where a ledger is kept."""
 
@@ -81,6 +95,9 @@ class Store(Protocol):
 
     def connect(self, *, writer: bool) -> Connection:
         """Open a connection; raises `LedgerUnavailable` where that fails."""
+
+    def lease(self, name: str) -> Lease:
+        """Take a name; raises `NameTaken` where another process has it."""
 
 
 def open_store(url: str) -> Store:

@@ -79,10 +79,12 @@ def read_pack(data: Any, file: str = "manifest", *, gating: bool = True) -> Pack
     return pack
 
 
-def read_module(data: Any, file: str = "module") -> NodeModule:
-    """Read one node module; raise with all of its problems."""
-    reader = _Reader(file, gating=True)
-    module = reader.module(data, "")
+def read_module(
+    data: Any, file: str = "module", where: str = "", *, gating: bool = True
+) -> NodeModule:
+    """Read one node module, which stands at a place of its file; raise with all of its problems."""
+    reader = _Reader(file, gating)
+    module = reader.module(data, where)
     if reader.problems:
         raise ManifestError(reader.problems)
     return module

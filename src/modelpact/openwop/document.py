@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from modelpact._version import __version__
 from modelpact.openwop.envelopes import read_schema
+from modelpact.openwop.workflows import MOST_NODES, MOST_RETRIES
 
 _TEXT: Final = {"type": "string"}
 _OBJECT: Final = {"type": "object"}
@@ -31,7 +32,7 @@ def openapi(*, conformance: bool) -> dict[str, Any]:
                 "requestBody": _body(_ref("RunRequest")),
                 "responses": {
                     "201": _answer("The run was kept and begins", _ref("RunStarted")),
-                    **_errors(400, 401, 404, 413, 429, 503),
+                    **_errors(400, 401, 403, 404, 413, 429, 503),
                 },
             }
         },
@@ -130,7 +131,7 @@ def _schemas() -> dict[str, Any]:
             "type": "object",
             "properties": {
                 "workflowId": _TEXT,
-                "nodes": {"type": "array", "items": node, "minItems": 1, "maxItems": 100},
+                "nodes": {"type": "array", "items": node, "minItems": 1, "maxItems": MOST_NODES},
                 "inputs": _OBJECT,
                 "configurable": {
                     "type": "object",
@@ -143,7 +144,13 @@ def _schemas() -> dict[str, Any]:
                 },
                 "retryPolicy": {
                     "type": "object",
-                    "properties": {"onCapabilityNotProvided": {"type": "array", "items": target}},
+                    "properties": {
+                        "onCapabilityNotProvided": {
+                            "type": "array",
+                            "items": target,
+                            "maxItems": MOST_RETRIES,
+                        }
+                    },
                 },
             },
             "anyOf": [{"required": ["workflowId"]}, {"required": ["nodes"]}],

@@ -4,12 +4,16 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
 
+from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.reader import COLUMNS, read_event
+from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
 from modelpact.openwop.workflows import RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -17,6 +21,8 @@ Status = Literal["pending", "running", "completed", "failed"]
 ENDED: Final = ("completed", "failed")
 _POLL_SECONDS: Final = 0.5
 """How often a run that another process writes is looked at."""
+_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds after which an event is written again that the store did not take."""
 _PAGE: Final = 1_000
 _REQUEST: Final = msgspec.json.Decoder(RunRequest)
 _COLUMNS: Final = "id, workflow, status, request, error, owner, tenant, created, updated"
@@ -24,6 +30,10 @@ _COLUMNS: Final = "id, workflow, status, request, error, owner, tenant, created,
 
 class UnknownRun(ModelpactError):
     """A run that is not there, or is somebody else's."""
+
+
+class NotOurs(ModelpactError):
+    """A run that another process has begun or ended: nothing more is written to it."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -107,23 +117,43 @@ class Runs:
         status: Status | None = None,
         error: dict[str, Any] | None = None,
     ) -> Event:
-        """Append an event to a run and, in the same commit, change its status."""
+        """Append an event to a run and, in the same commit, change its status.
 
-        def work(tx: Transaction) -> Event:
-            if status is not None:
-                tx.execute(
-                    "UPDATE runs SET status = ?, error = ?, updated = ? WHERE id = ?",
-                    (
-                        status,
-                        None if error is None else msgspec.json.encode(error).decode(),
-                        tx.now,
-                        run.id,
-                    ),
+        A run is begun once and ended once, by whoever is first; `NotOurs` tells the others. A
+        store that is away for a moment is waited for.
+        """
+        draft = Draft(run.envelope, kind, payload, cause)
+        told = None if error is None else msgspec.json.encode(error).decode()
+
+        def work(tx: Transaction, unsure: bool) -> Event:
+            if unsure and (kept := _last(tx, draft)) is not None:
+                return kept
+            tx.head(run.envelope)  # who ends the run appends to it, so that is not missed
+            if status is None:
+                rows = tx.look("SELECT status FROM runs WHERE id = ?", (run.id,))
+                ours = rows == [("running",)]
+            else:
+                before = "pending" if status == "running" else "running"
+                ours = bool(
+                    tx.changed(
+                        "UPDATE runs SET status = ?, error = ?, updated = ? "
+                        "WHERE id = ? AND status = ?",
+                        (status, told, tx.now, run.id, before),
+                    )
                 )
+            if not ours:
+                raise NotOurs(f"{run.id}: {kind} comes too late: another process was first")
             tx.open_envelope(run.envelope, "run", run.workflow)
-            return tx.append(Draft(run.envelope, kind, payload, cause))
+            return tx.append(draft)
 
-        return await self._ledger.write_async(work)
+        unsure = False
+        for pause in _PAUSES:
+            try:
+                return await self._ledger.write_async(partial(work, unsure=unsure))
+            except LedgerUnavailable as away:
+                unsure = unsure or isinstance(away, LedgerUncertain)
+            await asyncio.sleep(pause)
+        return await self._ledger.write_async(partial(work, unsure=unsure))
 
     async def events(self, run: Run, after: int = 0) -> list[Event]:
         """Return a run's events, those after a sequence number."""
@@ -166,6 +196,19 @@ class Runs:
                     continue
         finally:
             stop()
+
+
+def _last(tx: Transaction, draft: Draft) -> Event | None:
+    """Return the last event of an envelope if it is what was to be written: it was kept."""
+    rows = tx.look(
+        f"SELECT {COLUMNS} FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
+        (draft.envelope,),
+    )
+    if not rows:
+        return None
+    event = read_event(rows[0])
+    same = (event.type, event.cause) == (draft.type, draft.cause)
+    return event if same and canonical(event.payload) == canonical(draft.payload) else None
 
 
 def _run(row: tuple[Any, ...]) -> Run:

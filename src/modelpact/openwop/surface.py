@@ -1,5 +1,7 @@
 """The surface: the host over HTTP. Errors are flat JSON with a code in snake case."""
 
+import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
@@ -10,16 +12,18 @@ from modelpact.dispatch.gate_wire import by_provider, decide_wire
 from modelpact.ledger.event import Event
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.modules import ManifestError
+from modelpact.openwop.clients import ClientRefused
 from modelpact.openwop.document import openapi
 from modelpact.openwop.host import Busy, Host
 from modelpact.openwop.runs import Run, UnknownRun, event_data
 from modelpact.openwop.workflows import UnknownWorkflow
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.strict_json import parse_json
-from modelpact.wire import Incoming, Outgoing, Refused, write_comment, write_event
+from modelpact.wire import ClientLeft, Incoming, Outgoing, Refused, write_comment, write_event
 from modelpact.wire.routes import Routes
 
 DISCOVERY: Final = "/.well-known/openwop"
+_LOG: Final = logging.getLogger("modelpact.openwop")
 _JSON: Final = ("content-type", "application/json")
 _CODES: Final = {
     400: "invalid_request",
@@ -29,6 +33,7 @@ _CODES: Final = {
     406: "not_acceptable",
     413: "payload_too_large",
     429: "too_many_runs",
+    500: "internal_error",
     503: "store_unavailable",
 }
 _SEAM_PROVIDERS: Final = ("anthropic", "openai", "gemini")
@@ -73,6 +78,8 @@ class HostSurface:
             return _error(404, str(error), "unknown_workflow")
         except Busy as error:
             return _error(429, str(error))
+        except ClientRefused as error:
+            return _error(error.status, str(error), error.code, retry_after=error.retry_after)
         except LedgerError as error:
             return _error(503, str(error))
         except ManifestError as error:
@@ -80,6 +87,11 @@ class HostSurface:
             return _error(400, str(error), details={"problems": wrong})
         except InputError as error:
             return _error(400, str(error))
+        except ClientLeft:
+            raise
+        except Exception:
+            _LOG.exception("%s %s failed", request.method, request.path)
+            return _error(500, "the host failed at this request; its log has more")
 
     async def _discovery(self, _: Incoming, __: str | None) -> Outgoing:
         headers = (_JSON, ("cache-control", "public, max-age=60"))
@@ -90,7 +102,8 @@ class HostSurface:
 
     async def _start(self, request: Incoming, tenant: str) -> Outgoing:
         body = parse_json(await request.body(), "the body")
-        asked = self._host.library.read_run(body, self._host.default)
+        # Schemas are compiled here, which may take a while.
+        asked = await asyncio.to_thread(self._host.library.read_run, body, self._host.default)
         run = await self._host.start(asked, tenant)
         data = {"runId": run.id, "status": run.status}
         headers = (_JSON, ("location", f"/v1/runs/{run.id}"))
@@ -115,8 +128,7 @@ class HostSurface:
             yield write_comment() if event is None else _written(event)
 
     async def _catalog(self, _: Incoming, __: str) -> Outgoing:
-        nodes = [module.data() for module in self._host.library.modules.values()]
-        return _json(200, {"nodes": nodes})
+        return _json(200, {"nodes": self._host.catalog()})
 
     async def _seam(self, request: Incoming, _: str) -> Outgoing:
         body = parse_json(await request.body(), "the body")
@@ -183,7 +195,11 @@ def _json(status: int, data: Any) -> Outgoing:
 
 
 def _error(
-    status: int, message: str, code: str = "", details: dict[str, Any] | None = None
+    status: int,
+    message: str,
+    code: str = "",
+    details: dict[str, Any] | None = None,
+    retry_after: float | None = None,
 ) -> Outgoing:
     body: dict[str, Any] = {"error": code or _CODES.get(status, "refused"), "message": message}
     if details:
@@ -192,7 +208,7 @@ def _error(
     if status == 401:
         headers.append(("www-authenticate", "Bearer"))
     if status == 429:
-        headers.append(("retry-after", "1"))
+        headers.append(("retry-after", str(math.ceil(retry_after or 1))))
     if status == 405:
         headers.append(("allow", message.removeprefix("expected ").replace(" or ", ", ")))
     return Outgoing(status, tuple(headers), msgspec.json.encode(body))

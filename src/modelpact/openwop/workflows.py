@@ -1,15 +1,17 @@
 """Workflows and run requests: which nodes run, on which model, with which inputs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from modelpact.needs.modules import FallbackModel, NodeModule, Pack, read_module
+from modelpact.openwop.prompts import check_config
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 MOST_NODES: Final = 100
+MOST_RETRIES: Final = 8
 _NODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _NODE_FIELDS: Final = (
     "nodeId",
@@ -63,9 +65,18 @@ class RunRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class Library:
-    """The modules and workflows that a host has."""
+    """The modules and workflows that a host has.
 
-    def __init__(self, packs: tuple[Pack, ...]) -> None:
+    `own` are the types of nodes whose configuration only their executors understand. Where the host
+    does not gate, what nodes require of a model is opaque.
+    """
+
+    def __init__(
+        self, packs: tuple[Pack, ...], *, own: Collection[str] = (), gating: bool = True
+    ) -> None:
+        self._own = own
+        self._gating = gating
+        self.warnings = [one for pack in packs for one in pack.warnings]
         self.modules: dict[str, NodeModule] = {}
         self.workflows: dict[str, Workflow] = {}
         for pack in packs:
@@ -75,7 +86,7 @@ class Library:
                 self.modules[module.type_id] = module
         for pack in packs:
             for place, data in enumerate(_list(pack.rest, "workflows", pack.name)):
-                workflow = self._workflow(data, f"{pack.name}: workflows[{place}]")
+                workflow = self._workflow(data, f"workflows[{place}]", pack.name)
                 if workflow.workflow_id in self.workflows:
                     raise InputError(f"{pack.name}: {workflow.workflow_id} stands there twice")
                 self.workflows[workflow.workflow_id] = workflow
@@ -87,7 +98,7 @@ class Library:
         named = body.get("workflowId")
         if "nodes" in body:
             name = named if isinstance(named, str) and named else "inline"
-            workflow = self._workflow({"workflowId": name, "nodes": body["nodes"]}, "")
+            workflow = self._workflow({"workflowId": name, "nodes": body["nodes"]}, "", "")
         elif not isinstance(named, str):
             raise InputError(
                 f"workflowId: expected a text, not {brief(named)}; or give a list of nodes"
@@ -106,6 +117,11 @@ class Library:
             raise InputError("configurable.ai.model: is missing; a provider was chosen without it")
         retry = _object(body, "retryPolicy")
         others = _list(retry, "onCapabilityNotProvided", "retryPolicy")
+        if len(others) > MOST_RETRIES:
+            raise InputError(
+                f"retryPolicy.onCapabilityNotProvided: {MOST_RETRIES} models are the most, "
+                f"not {len(others)}"
+            )
         return RunRequest(
             workflow,
             active,
@@ -116,38 +132,47 @@ class Library:
             ),
         )
 
-    def _workflow(self, data: Any, where: str) -> Workflow:
-        prefix = f"{where}." if where else ""
+    def _workflow(self, data: Any, where: str, pack: str) -> Workflow:
+        place = f"{pack}: {where}" if pack else where
+        prefix = f"{place}." if place else ""
         if not isinstance(data, Mapping):
-            raise InputError(f"{where}: expected an object with workflowId and nodes")
+            raise InputError(f"{place}: expected an object with workflowId and nodes")
         name = _text(data, "workflowId", prefix)
-        listed = _list(data, "nodes", where)
+        listed = _list(data, "nodes", place)
         if not listed:
             raise InputError(f"{prefix}nodes: expected at least one node")
         if len(listed) > MOST_NODES:
             raise InputError(f"{prefix}nodes: {MOST_NODES} are the most, not {len(listed)}")
-        nodes = tuple(self._node(one, f"{prefix}nodes[{at}]") for at, one in enumerate(listed))
+        inside = f"{where}." if where else ""
+        nodes = tuple(
+            self._node(one, f"{inside}nodes[{at}]", pack) for at, one in enumerate(listed)
+        )
         names = [one.node_id for one in nodes]
         for name_ in names:
             if names.count(name_) > 1:
                 raise InputError(f"{prefix}nodes: {name_} stands there twice")
         return Workflow(name, nodes)
 
-    def _node(self, data: Any, where: str) -> Node:
+    def _node(self, data: Any, where: str, pack: str) -> Node:
+        place = f"{pack}: {where}" if pack else where
         if not isinstance(data, Mapping):
-            raise InputError(f"{where}: expected an object, not {brief(data)}")
+            raise InputError(f"{place}: expected an object, not {brief(data)}")
         for key in data:
             if key not in _NODE_FIELDS:
-                raise InputError(f"{where}: no field {brief(key)}; there are {_NODE_FIELDS}")
-        node_id = _text(data, "nodeId", f"{where}.")
+                raise InputError(f"{place}: no field {brief(key)}; there are {_NODE_FIELDS}")
+        node_id = _text(data, "nodeId", f"{place}.")
         if not _NODE_ID.fullmatch(node_id):
-            raise InputError(f"{where}.nodeId: {brief(node_id)} is not a name for a node")
-        type_id = _text(data, "typeId", f"{where}.")
+            raise InputError(f"{place}.nodeId: {brief(node_id)} is not a name for a node")
+        type_id = _text(data, "typeId", f"{place}.")
         if type_id not in self.modules:
-            raise UnknownName(f"node type at {where}.typeId:", type_id, self.modules)
+            raise UnknownName(f"node type at {place}.typeId:", type_id, self.modules)
         declared = {key: data[key] for key in _NODE_FIELDS[3:] if key in data}
-        own = read_module({"typeId": type_id, **declared}, where or "node")
-        config = dict(_object(data, "config", f"{where}."))
+        own = read_module(
+            {"typeId": type_id, **declared}, pack or "the run", where, gating=self._gating
+        )
+        config = dict(_object(data, "config", f"{place}."))
+        if type_id not in self._own:
+            check_config(config, f"{place}.config")
         return Node(node_id, type_id, config, own.required, own.fallback)
 
 

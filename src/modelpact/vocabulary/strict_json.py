@@ -1,15 +1,21 @@
 """Strict JSON: what two parsers could read differently is refused."""
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 import msgspec
 
 from modelpact.vocabulary.errors import InputError
 
+_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?0*[1-9]\d\d|\d{309}")
+"""Half a character may be there, or a number without end: what JSON allows and nobody can write."""
+
 
 def parse_json(data: bytes, name: str) -> Any:
-    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no endless nesting.
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no halves of characters.
+
+    Numbers that would be infinite and endless nesting are refused too.
 
     What comes out as it went in had no key twice: most bodies that programs write are such.
     """
@@ -32,7 +38,10 @@ def parse_json(data: bytes, name: str) -> Any:
         raise InputError(f"{name}: {text} is not JSON")
 
     try:
-        return json.loads(data, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        value = json.loads(data, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        if _SUSPECT.search(data):
+            _check_writable(value, name)
+        return value
     except UnicodeDecodeError:
         raise InputError(f"{name} is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -44,3 +53,15 @@ def parse_json(data: bytes, name: str) -> Any:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{name} is not JSON that can be read: {error}") from None
+
+
+def _check_writable(value: Any, name: str) -> None:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise InputError(f"{name}: a number is too large to be kept, such as 1e400") from None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(text[error.start]):04x}"
+        raise InputError(f"{name}: {half} is half a character: its other half is missing") from None

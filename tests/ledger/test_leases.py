@@ -1,0 +1,78 @@
+"""Leases on both stores: one live process for a name, free again when that dies."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from modelpact.ledger.postgres import PostgresLease
+from modelpact.ledger.store import NameTaken, Store, open_store
+
+HOLD = """
+import sys
+from modelpact.ledger.store import open_store
+lease = open_store(sys.argv[1]).lease("host/a")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return open_store(url)
+
+
+def test_one_has_a_name_and_others_have_others(store: Store) -> None:
+    first, other = store.lease("host/a"), store.lease("host/b")
+    with pytest.raises(NameTaken, match="host/a is alive"):
+        store.lease("host/a")
+    assert first.kept()
+    assert other.kept()
+    first.release()
+    again = store.lease("host/a")
+    again.release()
+    other.release()
+
+
+def test_a_killed_process_has_no_name(store: Store, url: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(NameTaken):
+            store.lease("host/a")
+        process.kill()
+        process.wait(30)
+    until = time.monotonic() + 30
+    while True:
+        try:
+            store.lease("host/a").release()
+            return
+        except NameTaken:  # the server needs a moment to notice
+            assert time.monotonic() < until
+
+
+def test_a_connection_that_broke_is_made_again_unless_another_was_faster(
+    postgres_url: str,
+) -> None:
+    store = open_store(postgres_url)
+    lease = store.lease("host/a")
+    assert isinstance(lease, PostgresLease)
+    _break(lease)
+    assert lease.kept(), "the store was away, nobody else has it"
+    assert lease.kept()
+    with pytest.raises(NameTaken):
+        store.lease("host/a")
+    _break(lease)
+    other = store.lease("host/a")
+    lease.kept()
+    assert not lease.kept()
+    other.release()
+
+
+def _break(lease: PostgresLease) -> None:
+    assert lease._connection is not None
+    lease._connection._raw.close()

@@ -1,0 +1,341 @@
+"""What hostile or careless clients and packs try, over real HTTP: refused early, told in full."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.configuration import Configuration
+from modelpact.conversation.message import TextBlock
+from modelpact.conversation.response import Response
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
+from modelpact.needs.modules import read_pack
+from modelpact.openwop import host as host_module
+from modelpact.openwop import runs as runs_module
+from modelpact.openwop.calling import Step
+from modelpact.openwop.workflows import Library
+from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import ProviderError
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire import Incoming
+from tests.openwop.conftest import PACK, with_host
+from tests.openwop.support import HostClient, serving, types
+
+Ports = dict[str, MockProvider]
+
+
+def node(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    config = {"prompt": "Hi"} if config is None else config
+    return {"nodeId": "n", "typeId": "vendor.acme.plain", "config": config, **more}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"prompt": "Hi", "schema": {"type": "objekt"}}, "nodes[0].config.schema: "),
+        ({"prompt": "Hi", "schema": {"$ref": "http://x.example/s"}}, "nodes[0].config.schema: "),
+        ({"prompt": "Hi", "schema": 5}, "nodes[0].config.schema: "),
+        ({"prompt": "Hi", "envelope": "errror"}, "did you mean error"),
+        ({"prompt": "Hi", "envelope": "error", "schema": {}}, "exclude each other"),
+        ({"prompt": "Hi", "maxTokens": 0}, "nodes[0].config.maxTokens: "),
+        ({"prompt": "Hi", "maxTokens": 2**80}, "nodes[0].config.maxTokens: "),
+        ({"prompt": "Hi", "temperature": "hot"}, "nodes[0].config.temperature: "),
+        ({"prompt": 5}, "nodes[0].config.prompt: "),
+        ({"prompt": "Hi", "sistem": "x"}, "nodes[0].config: no field"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_anything_is_paid(
+    host: HostClient, ports: Ports, config: dict[str, Any], said: str
+) -> None:
+    status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node(config)]})
+    assert (status, answer["error"]) == (400, "invalid_request")
+    assert said in answer["message"]
+    assert ports["small"].requests == []
+
+
+def test_a_packs_workflow_is_checked_when_it_is_loaded() -> None:
+    wrong = {"workflowId": "w", "nodes": [node({"prompt": "Hi", "maxTokens": -1})]}
+    pack = read_pack({**PACK, "workflows": [wrong]})
+    with pytest.raises(InputError, match=r"acme: workflows\[0\].nodes\[0\].config.maxTokens"):
+        Library((pack,))
+    assert Library((pack,), own=("vendor.acme.plain",)), "its executor knows what it means"
+
+
+def test_retries_are_few(host: HostClient) -> None:
+    other = {"provider": "small", "model": "lean"}
+    body = {"nodes": [node()], "retryPolicy": {"onCapabilityNotProvided": [other] * 9}}
+    status, answer, _ = host.ask("POST", "/v1/runs", body)
+    assert status == 400
+    assert "8 models are the most" in answer["message"]
+
+
+def test_a_small_body_makes_no_large_prompt(host: HostClient, ports: Ports) -> None:
+    """40 kB of places for 40 kB of text would be gigabytes."""
+    config = {"prompt": "{{a}}" * 8_000}
+    run = host.start(nodes=[node(config)], inputs={"a": "x" * 40_000})
+    error = host.finished(run)["error"]
+    assert error["code"] == "prompt_not_resolved"
+    assert "320,000,000 characters" in error["message"]
+    assert ports["small"].requests == []
+
+
+def test_nodes_that_double_their_texts_come_to_an_end(host: HostClient, ports: Ports) -> None:
+    def doubling(number: int) -> dict[str, Any]:
+        before = "{{seed}}" if not number else f"{{{{n{number - 1}}}}}"
+        return {**node({"prompt": before * 2}), "nodeId": f"n{number}"}
+
+    run = host.start(nodes=[doubling(one) for one in range(40)], inputs={"seed": "x" * 10_000})
+    error = host.finished(run)["error"]
+    assert error["code"] == "output_too_large"
+    assert len(ports["small"].requests) < 10
+
+
+def test_the_texts_of_a_run_are_limited_in_all(host: HostClient, ports: Ports) -> None:
+    many = [{**node({"prompt": "{{a}}"}), "nodeId": f"n{one}"} for one in range(60)]
+    run = host.start(nodes=many, inputs={"a": "x" * 400_000})
+    assert host.finished(run)["error"]["code"] in ("prompt_not_resolved", "output_too_large")
+    assert len(ports["small"].requests) == 20
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (ProviderError("big/full at http://10.1.2.3 is down", status=500), "5xx"),
+        (ProviderError("no route to big/full"), "was not reached"),
+    ],
+)
+def test_f_a_redacted_fallback_that_fails_is_not_named(
+    ledger: Ledger,
+    ports: Ports,
+    configuration: Configuration,
+    failure: ProviderError,
+    said: str,
+) -> None:
+    """§F: both fields "[REDACTED]": no other field may tell them either."""
+    ports["big"] = MockProvider([failure])
+    settings = with_host(configuration, redact_fallback=True)
+    with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
+        run = host.start(workflowId="acme.think", inputs={"what": "x"})
+        ended = host.finished(run)
+        assert ended["error"]["code"] == "provider_failed"
+        assert "the model that stood in" in ended["error"]["message"]
+        assert said in ended["error"]["message"]
+        shown = msgspec.json.encode([ended, host.events(run)]).decode()
+        for secret in ("10.1.2.3", "big", "full"):
+            assert secret not in shown
+    (told,) = [
+        one
+        for one in ledger.events(f"invocations/{run}", after=0, limit=100)
+        if one.type == "capability.failed"
+    ]
+    assert str(failure) in msgspec.json.encode(told.payload).decode(), "the record has it"
+
+
+def test_e_not_gating_is_opaque_for_nodes_too(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """§E: "the fields are treated as opaque metadata and dispatch proceeds"."""
+    odd = {"requiredModelCapabilities": {"not": "a list"}, "fallbackModel": None}
+    workflow = {"workflowId": "acme.odd", "nodes": [node(**odd)]}
+    pack = read_pack({**PACK, "workflows": [workflow]}, gating=False)
+    settings = with_host(configuration, gating=False)
+    with serving(ledger, ports, configuration=settings, packs=(pack,)) as host:
+        for run in (host.start(workflowId="acme.odd"), host.start(nodes=[node(**odd)])):
+            assert host.finished(run)["status"] == "completed"
+
+
+def test_the_catalog_lists_only_fallbacks_that_can_stand_in(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    """A fallback's provider is one of `aiProviders.supported`; warnings of packs are kept."""
+    elsewhere = {"provider": "elsewhere", "model": "x"}
+    pack = read_pack(
+        {
+            "name": "acme",
+            "version": "1",
+            "nodes": [
+                {
+                    "typeId": "vendor.acme.plain",
+                    "requiredModelCapabilities": ["reasoning"],
+                    "fallbackModel": elsewhere,
+                },
+                {"typeId": "core.ai.bare"},
+            ],
+            "workflows": [{"workflowId": "w", "nodes": [node(fallbackModel=elsewhere)]}],
+        }
+    )
+    with serving(ledger, ports, configuration=configuration, packs=(pack,)) as host:
+        _, found, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+        shown = {one["typeId"]: one for one in found["nodes"]}
+        assert "fallbackModel" not in shown["vendor.acme.plain"]
+        assert shown["vendor.acme.plain"]["requiredModelCapabilities"] == ["reasoning"]
+        warnings = host.host.warnings
+    assert len(warnings) == 3
+    assert "core.ai.bare" in warnings[0]
+    assert warnings[1].startswith("vendor.acme.plain: its fallbackModel is never used")
+    assert warnings[2].startswith("w: n: its fallbackModel is never used")
+
+
+@pytest.mark.parametrize(
+    ("fallback", "substitution", "said"),
+    [
+        (None, True, "no fallback is declared"),
+        ({"provider": "big", "model": "full"}, False, "substitution is off"),
+        ({"provider": "elsewhere", "model": "x"}, True, "provider that is not supported here"),
+        ({"provider": "locked", "model": "gpt-5"}, True, "no credential"),
+        ({"provider": "small", "model": "lean"}, True, "does not have all that is required"),
+    ],
+)
+def test_a_refusal_says_why_nothing_stood_in(
+    ledger: Ledger,
+    ports: Ports,
+    configuration: Configuration,
+    fallback: dict[str, str] | None,
+    substitution: bool,
+    said: str,
+) -> None:
+    more: dict[str, Any] = {"requiredModelCapabilities": ["reasoning"]}
+    if fallback is not None:
+        more["fallbackModel"] = fallback
+    settings = with_host(configuration, substitution=substitution)
+    with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
+        error = host.finished(host.start(nodes=[node(**more)]))["error"]
+    assert error["code"] == "capability_not_provided"
+    assert said in error["message"]
+
+
+def test_usage_that_nobody_counted_is_told_as_an_estimate(
+    ledger: Ledger, ports: Ports, configuration: Configuration
+) -> None:
+    ports["small"] = MockProvider([Response((TextBlock("Hello there"),)), "Counted"])
+    with serving(ledger, ports, configuration=configuration, packs=(read_pack(PACK),)) as host:
+        used = []
+        for _ in range(2):
+            run = host.start(nodes=[node()])
+            assert host.finished(run)["status"] == "completed"
+            used += [one["payload"] for one in host.events(run) if one["type"] == "provider.usage"]
+    guessed, counted = used
+    assert guessed["estimated"] is True
+    assert guessed["inputTokens"] > 0
+    assert guessed["outputTokens"] > 0
+    assert "estimated" not in counted
+
+
+def test_what_breaks_the_host_is_told_as_json(
+    host: HostClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(host.host, "catalog", broken)
+    status, answer, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+    assert (status, answer["error"]) == (500, "internal_error")
+    assert "mistake" not in answer["message"]
+
+
+@pytest.mark.parametrize("kind", [LedgerUnavailable, LedgerUncertain])
+def test_a_store_that_is_away_for_a_moment_is_waited_for(
+    ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    """Of a commit of which it is not known whether it was kept, nothing is written twice."""
+    monkeypatch.setattr(runs_module, "_PAUSES", (0.01,) * 5)
+    real = ledger.write_async
+    failed: list[int] = []
+
+    async def failing(work: Callable[..., Any]) -> Any:
+        if "append" in getattr(work, "func", work).__qualname__ and len(failed) % 2 == 0:
+            failed.append(1)
+            if kind is LedgerUncertain:
+                await real(work)
+            raise kind("away")
+        failed.append(0)
+        return await real(work)
+
+    monkeypatch.setattr(ledger, "write_async", failing)
+    with serving(ledger, ports) as host:
+        nodes = [{**node(), "typeId": "core.ai.callPrompt"}]
+        run = host.start(nodes=nodes)
+        assert host.finished(run)["status"] == "completed"
+        assert sum(failed) > 1
+        assert types(host.events(run)) == [
+            "run.started",
+            "node.started",
+            "provider.usage",
+            "node.completed",
+            "run.completed",
+        ]
+
+
+def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
+    ledger: Ledger,
+    ports: Ports,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(runs_module, "_PAUSES", (0.01,))
+    monkeypatch.setattr(host_module, "_AGAIN_SECONDS", 0.01)
+    real = ledger.write_async
+    away = threading.Event()
+
+    async def failing(work: Callable[..., Any]) -> Any:
+        if away.is_set():
+            raise LedgerUnavailable("the disk is full")
+        return await real(work)
+
+    async def executor(_: Step) -> str:
+        away.set()
+        return "done"
+
+    monkeypatch.setattr(ledger, "write_async", failing)
+    caplog.set_level(logging.ERROR, "modelpact.openwop")
+    with serving(ledger, ports, executors={"core.ai.callPrompt": executor}) as host:
+        run = host.start(nodes=[{**node({}), "typeId": "core.ai.callPrompt"}])
+        until = threading.Event()
+        for _ in range(3_000):
+            if any(run in one.getMessage() for one in caplog.records):
+                break
+            until.wait(0.01)
+        assert "the disk is full" in caplog.text
+        away.clear()
+        assert host.finished(run)["error"]["code"] == "run_interrupted"
+
+
+def test_one_tenant_leaves_places_for_others(
+    ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "MOST_RUNNING", 4)
+    monkeypatch.setattr(host_module, "MOST_WAITING", 4)
+    release = threading.Event()
+
+    async def executor(_: Step) -> str:
+        await asyncio.to_thread(release.wait, 30)
+        return "done"
+
+    def by_token(request: Incoming) -> str:
+        return (request.headers.get("authorization") or "").removeprefix("Bearer ")
+
+    with serving(
+        ledger, ports, executors={"core.ai.callPrompt": executor}, authorise=by_token
+    ) as greedy:
+        other = HostClient(greedy.url, "other")
+        nodes = [{**node({}), "typeId": "core.ai.callPrompt"}]
+        runs = [greedy.start(nodes=nodes) for _ in range(4)]
+        status, answer, headers = greedy.ask("POST", "/v1/runs", {"nodes": nodes})
+        assert (status, answer["error"]) == (429, "too_many_runs")
+        assert headers["retry-after"] == "1"
+        theirs = other.start(nodes=nodes)
+        for _ in range(3_000):
+            if other.ask("GET", f"/v1/runs/{theirs}")[1]["status"] == "running":
+                break
+        states = [greedy.ask("GET", f"/v1/runs/{one}")[1]["status"] for one in runs]
+        assert states.count("running") <= 2
+        assert other.ask("GET", f"/v1/runs/{theirs}")[1]["status"] == "running"
+        release.set()
+        for one in runs:
+            assert greedy.finished(one)["status"] == "completed"
+        assert other.finished(theirs)["status"] == "completed"

@@ -1,0 +1,42 @@
+"""Strict JSON: what cannot be written again is not read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.strict_json import parse_json
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r'{"a":"\ud800"}', r"\ud800"),
+        (r'{"\uDFFFx":1}', r"\udfff"),
+        (r'["\ude00\ud83d"]', r"\ude00"),
+        ('{"a":1e400}', "too large"),
+        ("[-1E+0999]", "too large"),
+        (f"[{'9' * 400}.5]", "too large"),
+        ('{"a":1,"a":2}', "twice"),
+        ("[NaN]", "NaN"),
+    ],
+)
+def test_what_nobody_can_write_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError) as told:
+        parse_json(text.encode(), "the body")
+    assert said in str(told.value)
+    str(told.value).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "\U0001f600",
+        {"ok": "1e400", "\\ud800": "a text of six characters"},
+        [1e308, 1e-400, 10**40, "e100"],
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_only_looks_like_it_is_read(value: Any, ascii_only: bool) -> None:
+    assert parse_json(json.dumps(value, ensure_ascii=ascii_only).encode(), "it") == value
