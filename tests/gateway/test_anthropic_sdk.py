@@ -88,7 +88,10 @@ def test_tools_there_and_back(sdk: AnthropicSDK) -> None:
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "22 degrees"}
     turns = [
         *HI,
-        {"role": "assistant", "content": [one.model_dump(exclude_none=True) for one in answer.content]},
+        {
+            "role": "assistant",
+            "content": [one.model_dump(exclude_none=True) for one in answer.content],
+        },
         {"role": "user", "content": [result]},
     ]
     assert text(message(sdk, tools=TOOLS, messages=turns)[0]) == "Sunny."
@@ -109,7 +112,10 @@ def test_parallel_tools(sdk: AnthropicSDK) -> None:
     ]
     turns = [
         *HI,
-        {"role": "assistant", "content": [one.model_dump(exclude_none=True) for one in answer.content]},
+        {
+            "role": "assistant",
+            "content": [one.model_dump(exclude_none=True) for one in answer.content],
+        },
         {"role": "user", "content": results},
     ]
     assert text(message(sdk, tools=TOOLS, messages=turns)[0])

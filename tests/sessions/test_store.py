@@ -1,11 +1,14 @@
 """Sessions in either store: resumed as they were last committed, also after kill -9."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from modelpact import Policy
 from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.ledger import Event, Ledger, LedgerUncertain, Transaction
 from modelpact.providers.mock import MockProvider
@@ -89,6 +92,48 @@ def test_two_that_hold_the_same_session_do_not_overwrite_each_other(either: Ledg
     with pytest.raises(SessionMoved):
         second.send("Hello")
     assert stored(either, first)[0] == before[0]
+
+
+def test_who_does_not_know_the_model_in_use_does_not_talk_to_another(either: Ledger) -> None:
+    """ "The active model is replaced atomically": nobody goes on with the one before."""
+    port = MockProvider()
+    stale = opened(either, id="a", ports={"openai": port})
+    other = Session.resume("a", ledger=either, models=models_of(either))
+    other.switch_model("anthropic/gpt-full")
+    before = stored(either, other)
+    with pytest.raises(SessionMoved):
+        stale.send("Hello")
+    assert (port.requests, stored(either, other)) == ([], before)
+    assert other.send("Hello").text == "You said: Hello"
+
+
+class Meanwhile(MockProvider):
+    """A model during whose answer something else happens."""
+
+    happens: Callable[[], Any]
+
+    async def complete(self, request: Request) -> Response:
+        await asyncio.to_thread(self.happens)
+        return await super().complete(request)
+
+
+def test_an_answer_to_a_session_that_was_moved_is_not_kept(either: Ledger) -> None:
+    port = Meanwhile()
+    asked = opened(either, id="a", ports={"openai": port})
+    other = Session.resume("a", ledger=either, models=models_of(either))
+    port.happens = lambda: other.switch_model("anthropic/gpt-full")
+    with pytest.raises(SessionMoved):
+        asked.send("Hello")
+    assert last(either, asked, "session.failed").payload["code"] == "Session/Moved"
+    assert [one.answered for one in other.transcript] == [False]
+
+
+def test_ones_own_switch_during_an_answer_moves_nothing(ledger: Ledger) -> None:
+    port = Meanwhile()
+    session = opened(ledger, ports={"openai": port})
+    port.happens = lambda: session.switch_model("anthropic/gpt-full")
+    assert session.send("Hello").text == "You said: Hello"
+    assert [one.answered for one in session.transcript] == [True, True]
 
 
 def test_an_extension_of_another_contract_is_not_resumed(ledger: Ledger) -> None:

@@ -1,5 +1,6 @@
 """What a session is, and its rows in the store."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -146,21 +147,42 @@ def load_transcript(reader: Reader, session: str) -> tuple[Said, ...]:
     )
 
 
-def ask(tx: Transaction, session: str, history: History, messages: tuple[Message, ...]) -> None:
-    """Keep messages before they are sent; they stand as unanswered until they are answered."""
-    count = tx.execute("SELECT COUNT(*) FROM session_messages WHERE session = ?", (session,))
-    if count[0][0] != history.rows:
-        raise SessionMoved(session)
+def ask(
+    tx: Transaction,
+    session: str,
+    history: History,
+    messages: tuple[Message, ...],
+    own: Collection[str],
+) -> None:
+    """Keep messages before they are sent; they stand as unanswered until they are answered.
+
+    `own` are the events by which the asker knows the state in force: another one is news to it.
+    """
+    _check_unmoved(tx, session, history, own)
     _add(tx, session, history.rows, history.turns + 1, 0, messages)
 
 
-def answer(tx: Transaction, session: str, history: History, message: Message) -> None:
+def answer(
+    tx: Transaction, session: str, history: History, message: Message, own: Collection[str]
+) -> None:
     """Keep an answer; its turn is answered. `history` is the one with the question."""
+    _check_unmoved(tx, session, history, own)
     tx.execute(
         "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
         (session, history.turns),
     )
     _add(tx, session, history.rows, history.turns, 1, (message,))
+
+
+def _check_unmoved(tx: Transaction, session: str, history: History, own: Collection[str]) -> None:
+    """Raise where somebody else put another state in force, or said something."""
+    rows = tx.execute(
+        "SELECT event, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id) "
+        "FROM sessions s WHERE id = ?",
+        (session,),
+    )
+    if not rows or rows[0][0] not in own or rows[0][1] != history.rows:
+        raise SessionMoved(session)
 
 
 def _add(
