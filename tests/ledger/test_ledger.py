@@ -323,7 +323,7 @@ def test_memory_is_no_store(tmp_path: Path) -> None:
 def test_a_ledger_in_a_file_is_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "data" / "ledger.db"
     with Ledger.open(f"sqlite:{path}") as ledger:
-        ledger.append(Draft("a", "x", {}))
+        ledger.append(draft())
         modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
     assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), 0o600)
     assert path.parent.stat().st_mode & 0o777 == 0o700
