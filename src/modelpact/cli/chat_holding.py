@@ -7,6 +7,7 @@ record the calls that were under way as interrupted: nobody is waiting for them 
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from modelpact.ledger.ledger import Ledger
@@ -38,7 +39,7 @@ class Hold:
             self._file = (path, handle)
             return
         self._connection = ledger.store.connect(writer=False)
-        name = int.from_bytes(hashlib.sha256(session.encode()).digest()[:8], signed=True)
+        name = int.from_bytes(hashlib.sha256(session.encode()).digest()[:8], "big", signed=True)
         if not self._connection.execute("SELECT pg_try_advisory_lock(?)", (name,))[0][0]:
             self.release()
             raise OpenElsewhere(session)
@@ -72,6 +73,7 @@ def _locked(path: Path) -> int | None:
         except OSError:
             os.close(handle)
             return None
-        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-            return handle
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
         os.close(handle)  # whoever had it removed it between our two steps
