@@ -10,6 +10,7 @@ from modelpact import Policy
 from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
+from modelpact.evidence import Learned, record
 from modelpact.ledger import Event, Ledger, LedgerUncertain, Transaction
 from modelpact.providers.mock import MockProvider
 from modelpact.sessions import (
@@ -22,7 +23,9 @@ from modelpact.sessions import (
     SessionMoved,
     Stage,
     StateMachine,
+    SwitchRejected,
     UnknownSession,
+    UnreadableSession,
     list_sessions,
 )
 from tests.ledger.support import KILLED, finished, process
@@ -277,3 +280,20 @@ def test_after_kill_9_the_session_is_as_last_committed(url: str, where: str) -> 
         assert [one.text for one in session.unanswered] == unanswered
         assert session.send("again").text == "You said: again"
         trail(ledger, session)
+
+
+def test_a_row_that_cannot_be_read_is_named_and_skipped(ledger: Ledger) -> None:
+    for name in ("good", "bad"):
+        opened(ledger, id=name)
+    ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = '{}' WHERE id = 'bad'"))
+    assert {one.id: one.readable for one in list_sessions(ledger)} == {"bad": False, "good": True}
+    with pytest.raises(UnreadableSession, match=r"session bad cannot be read"):
+        Session.resume("bad", ledger=ledger, models=models_of(ledger))
+
+
+def test_a_refusal_by_evidence_says_how_to_drop_it(ledger: Ledger) -> None:
+    session = opened(ledger, machine={"name": "sm", "needs": ["tools"]})
+    seen_missing = Learned("vllm", "x", "tool-calling", "unsupported", origin="use")
+    record(ledger, seen_missing)
+    with pytest.raises(SwitchRejected, match=r"`modelpact probe vllm/x --forget` drops it"):
+        session.switch_model("vllm/x")

@@ -79,7 +79,7 @@ class Opener:
 
     def _last(self) -> str:
         for one in list_sessions(self.ledger):
-            if not one.parent:
+            if one.readable and not one.parent:
                 return one.id
         raise InputError("there is no session to resume yet: leave --resume out to begin one")
 

@@ -233,8 +233,8 @@ def sessions(listed: list[Listed]) -> Told:
     """Tell which sessions the store has."""
     rows = [
         (
-            one.id,
-            visible(one.target),
+            visible(one.id),
+            visible(one.target) if one.readable else paint("(cannot be read)", "red"),
             f"{one.messages:,}",
             paint(show_time(one.updated)[:19], "dim"),
         )

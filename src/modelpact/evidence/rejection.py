@@ -75,9 +75,7 @@ def what_it_teaches(
     if _names_another(heard.message, model):
         return ()
     found = (
-        _by_own_words(heard, request)
-        or _by_signs(heard, request, own)
-        or _by_code(heard, request)
+        _by_own_words(heard, request) or _by_signs(heard, request, own) or _by_code(heard, request)
     )
     if found is None or (isinstance(found[1], int) and found[1] < _LEAST_LIMIT):
         return ()

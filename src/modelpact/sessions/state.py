@@ -10,10 +10,10 @@ from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import Reader
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
-from modelpact.sessions.errors import SessionMoved, UnknownSession
+from modelpact.sessions.errors import SessionMoved, UnknownSession, UnreadableSession
 from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
 from modelpact.sessions.required import required_set
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,6 +81,7 @@ class Listed(msgspec.Struct, frozen=True):
     messages: int
     created: int
     updated: int
+    readable: bool = True
 
 
 _STATE: Final = msgspec.json.Decoder(State)
@@ -121,7 +122,7 @@ def load(reader: Reader, session: str) -> Standing:
     rows = reader.read("SELECT state, event, revision FROM sessions WHERE id = ?", (session,))
     if not rows:
         raise UnknownSession(session)
-    state = _STATE.decode(rows[0][0])
+    state = _read(session, rows[0][0])
     return Standing(state, state.required(), rows[0][1], rows[0][2])
 
 
@@ -210,6 +211,17 @@ def list_sessions(reader: Reader, limit: int = 20) -> list[Listed]:
     )
     found = []
     for name, text, messages, created, updated in rows:
-        state = _STATE.decode(text)
+        try:
+            state = _read(name, text)
+        except UnreadableSession:  # named all the same, so that it can be looked after
+            found.append(Listed(name, "", "", messages, created, updated, readable=False))
+            continue
         found.append(Listed(name, state.target, state.parent, messages, created, updated))
     return found
+
+
+def _read(session: str, text: str) -> State:
+    try:
+        return _STATE.decode(text)
+    except (msgspec.DecodeError, ModelpactError) as error:
+        raise UnreadableSession(session, str(error)) from None
