@@ -1,5 +1,9 @@
 """What the tests share: both stores, claims from words, catalogs from a few lines of TOML."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,10 @@ from modelpact.catalog.provider import Provider
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
 from tests.stores import empty_schema, postgresql
+
+# What the user of this machine keeps is nobody's business here, and no test may write there.
+os.environ["MODELPACT_DATA"] = tempfile.mkdtemp(prefix="modelpact-tests-")
+atexit.register(shutil.rmtree, os.environ["MODELPACT_DATA"], ignore_errors=True)
 
 settings.register_profile(
     "modelpact", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
