@@ -174,3 +174,10 @@ def test_what_is_no_text_is_read_as_well_as_it_can_be(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode() == "You said: caf\ufffd \\x00\n"
+
+
+def test_a_long_answer_does_not_hide_the_events_before_it(run: Run) -> None:
+    done = run("chat", "--json", stdin=f"/params seed=1\n{'long ' * 2_000}\n/audit\n")
+    types = [one["type"] for one in objects(done.stdout)[-1]["events"]]
+    assert "session.params" in types
+    assert "capability.partial" not in types

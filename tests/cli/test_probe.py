@@ -186,3 +186,10 @@ def test_the_mock_is_a_liar(run: Run) -> None:
     done = run("probe", "mock/demo", "--yes")
     assert done.returncode == 1
     assert "the price is not known" in done.stdout
+
+
+def test_a_transcript_that_cannot_be_written_is_told_before_anything_is_spent(run: Run) -> None:
+    done = run("probe", "mock/demo", "--yes", "--transcript", "no/such/folder/file")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "0 pieces" in run("probe", "mock/demo", "--forget").stdout

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelpact.conversation.message import Message, TextBlock
+from modelpact.conversation.request import Request
 from modelpact.evidence import Learned, Rejection, what_it_teaches
 from modelpact.evidence.signs import FIELDS, SIGNS, Sign
 from modelpact.providers.adapters.errors import CannotCarry, UpstreamError
@@ -25,14 +28,20 @@ def shown(learned: tuple[Learned, ...]) -> str:
 
 def teaches(message: str, status: int = 400, **more: Any) -> str:
     rejection = Rejection(message, status, **more)
-    return shown(what_it_teaches(rejection, using_everything(), "local", "m"))
+    return shown(what_it_teaches(rejection, using_everything(), "local", asked(message)))
+
+
+def asked(message: str) -> str:
+    """Return the model that was asked: the one that the message names, if it names one."""
+    return "grok-4" if "grok-4" in message else "m"
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
 def test_every_sign_teaches_what_its_example_says(sign: Sign) -> None:
     request = using_everything(schema=sign.shows != "json-object")
     for status in sign.statuses:
-        learned = what_it_teaches(Rejection(sign.example, status), request, "local", "m")
+        rejection = Rejection(sign.example, status)
+        learned = what_it_teaches(rejection, request, "local", asked(sign.example))
         assert shown(learned) == sign.shows
         assert learned[0].origin == "use"
         assert learned[0].support == ("native" if "=" in sign.shows else "unsupported")
@@ -203,3 +212,50 @@ def test_nothing_that_a_server_says_raises(
 def test_a_long_message_is_read_in_no_time() -> None:
     for piece in ("unsupported parameter: ", "a" * 50 + ".", "' is not supported", "model "):
         assert teaches(piece * 20_000) == ""
+
+
+def saying(text: str) -> Request:
+    whole = using_everything()
+    said = (*whole.messages[:1], Message("user", (TextBlock(text),)))
+    return msgspec.structs.replace(whole, messages=said)
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
+@pytest.mark.parametrize("frame", ["Invalid input: {}", "Could not parse: {}", "in '{}'"])
+def test_what_the_request_itself_says_teaches_nothing(sign: Sign, frame: str) -> None:
+    """A server that repeats the prompt must not teach what the prompt says."""
+    request = saying(f"Please explain: {sign.example} Thank you.")
+    rejection = Rejection(frame.format(sign.example), 400)
+    assert what_it_teaches(rejection, request, "local", asked(sign.example)) == ()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'The document says "tools is not supported in this model." and cannot be read',
+        "Bad text: 'streaming is not supported here, the maximum context length is 9000'",
+        "Could not parse `what is this? tools is not supported in this model",
+        "This prompt violates our policy: tools is not supported in this model",
+        "Streaming is not supported with tools",
+        "tools is not supported in this model together with a schema",
+        "This model does not support images when a system prompt is given",
+        "Tool choice is not supported by this model with streaming",
+        "This model's maximum context length is 12 tokens.",
+        "Your organization does not support streaming",
+        "This account does not support tools",
+        "Your plan does not support images",
+        "This key does not support streaming",
+        "The free tier does not support tools",
+        "Model gpt-3.5-turbo does not support tools",
+        "'qwen-7b' does not support thinking",
+    ],
+)
+def test_words_that_are_not_about_this_model_teach_nothing(message: str) -> None:
+    learned = what_it_teaches(Rejection(message, 400), using_everything(), "local", "gpt-4o")
+    assert learned == ()
+
+
+def test_a_longer_name_of_the_model_is_its_own() -> None:
+    message = "Model gpt-4o-2024-08-06 does not support tools"
+    learned = what_it_teaches(Rejection(message, 400), using_everything(), "local", "gpt-4o")
+    assert shown(learned) == "tool-calling"

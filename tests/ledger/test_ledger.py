@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -316,3 +317,22 @@ def test_memory_is_no_store(tmp_path: Path) -> None:
     for url in ("sqlite::memory:", "sqlite:", "mysql://x", ""):
         with pytest.raises(InputError, match=r"store\.url"):
             Ledger.open(url)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_ledger_in_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "ledger.db"
+    with Ledger.open(f"sqlite:{path}") as ledger:
+        ledger.append(draft())
+        modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), 0o600)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_the_mode_of_a_file_that_is_there_is_its_owners_choice(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.touch()
+    path.chmod(0o660)
+    with Ledger.open(f"sqlite:{path}"):
+        assert path.stat().st_mode & 0o777 == 0o660

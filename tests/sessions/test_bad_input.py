@@ -38,6 +38,8 @@ ATTEMPTS: list[tuple[Act, str]] = [
     (lambda s: s.set_params({"top_k": True}), "top_k: expected a whole number"),
     (lambda s: s.set_params({"thinking": 4}), "thinking: expected an object"),
     (lambda s: s.unset_params("seed"), "'seed' is not set"),
+    (lambda s: s.set_params({"openai_key": "x"}), "put keys in the environment"),
+    (lambda s: s.set_params({"extra_headers": {"Authorization": "x"}}), "'Authorization' names"),
     (lambda s: s.attach(None), "state machine: "),  # type: ignore[arg-type]
     (lambda s: s.attach({"name": "x", "stages": 4}), "state machine: "),
     (lambda s: s.attach({"name": "x", "colour": 4}), "unknown field `colour`"),

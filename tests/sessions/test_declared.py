@@ -1,6 +1,7 @@
 """What providers declare of themselves is untrusted: verified, capped, audited, or ignored."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -164,3 +165,81 @@ def test_a_declaration_does_not_stop_a_call(ledger: Ledger) -> None:
 
     session = opened(ledger, UNLISTED, ports={"openai": Both({"toolCalling": True})})
     assert session.send("Hello").text == "You said: Hello"
+
+
+def leaves(_: str) -> Any:
+    raise SystemExit(3)
+
+
+def interrupts(_: str) -> Any:
+    raise KeyboardInterrupt
+
+
+async def leaves_later(_: str) -> Any:
+    raise SystemExit(3)
+
+
+async def cancels_itself(_: str) -> Any:
+    raise asyncio.CancelledError
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+def unspeakable(_: str) -> Any:
+    raise Unspeakable
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (leaves, "SystemExit: 3"),
+        (interrupts, "KeyboardInterrupt"),
+        (leaves_later, "SystemExit: 3"),
+        (cancels_itself, "CancelledError"),
+        (unspeakable, "Unspeakable"),
+    ],
+)
+def test_it_cannot_end_the_program(ledger: Ledger, said: Any, problem: str) -> None:
+    session, _ = at(ledger, said)
+    session.switch_model("openai/gpt-full")
+    assert last(ledger, session, "capability.undescribed").payload["problem"] == problem
+    assert session.send("Hello").text == "You said: Hello"
+
+
+async def blocks_its_loop(_: str) -> Any:
+    BLOCKED.wait(20)
+
+
+class Slow(dict[str, Any]):
+    """Claims that take for ever to read."""
+
+    def items(self) -> Any:
+        BLOCKED.wait(20)
+        return super().items()
+
+    def __iter__(self) -> Any:
+        BLOCKED.wait(20)
+        return super().__iter__()
+
+
+BLOCKED = threading.Event()
+
+
+@pytest.mark.parametrize("said", [blocks_its_loop, Slow(streaming=True)])
+def test_it_holds_up_no_other_session(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    monkeypatch.setattr(declared, "SECONDS", 0.1)
+    BLOCKED.clear()
+    try:
+        session, _ = at(ledger, said)
+        session.switch_model("openai/gpt-full")
+        told = last(ledger, session, "capability.undescribed").payload["problem"]
+        assert told == "it did not describe itself within 0.1 seconds"
+        assert opened(ledger).send("Hello").text == "You said: Hello"
+        assert not BLOCKED.is_set()
+    finally:
+        BLOCKED.set()

@@ -1,12 +1,16 @@
 """Sessions in either store: resumed as they were last committed, also after kill -9."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from modelpact import Policy
 from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
+from modelpact.evidence import Learned, record
 from modelpact.ledger import Event, Ledger, LedgerUncertain, Transaction
 from modelpact.providers.mock import MockProvider
 from modelpact.sessions import (
@@ -19,7 +23,9 @@ from modelpact.sessions import (
     SessionMoved,
     Stage,
     StateMachine,
+    SwitchRejected,
     UnknownSession,
+    UnreadableSession,
     list_sessions,
 )
 from tests.ledger.support import KILLED, finished, process
@@ -89,6 +95,48 @@ def test_two_that_hold_the_same_session_do_not_overwrite_each_other(either: Ledg
     with pytest.raises(SessionMoved):
         second.send("Hello")
     assert stored(either, first)[0] == before[0]
+
+
+def test_who_does_not_know_the_model_in_use_does_not_talk_to_another(either: Ledger) -> None:
+    """ "The active model is replaced atomically": nobody goes on with the one before."""
+    port = MockProvider()
+    stale = opened(either, id="a", ports={"openai": port})
+    other = Session.resume("a", ledger=either, models=models_of(either))
+    other.switch_model("anthropic/gpt-full")
+    before = stored(either, other)
+    with pytest.raises(SessionMoved):
+        stale.send("Hello")
+    assert (port.requests, stored(either, other)) == ([], before)
+    assert other.send("Hello").text == "You said: Hello"
+
+
+class Meanwhile(MockProvider):
+    """A model during whose answer something else happens."""
+
+    happens: Callable[[], Any]
+
+    async def complete(self, request: Request) -> Response:
+        await asyncio.to_thread(self.happens)
+        return await super().complete(request)
+
+
+def test_an_answer_to_a_session_that_was_moved_is_not_kept(either: Ledger) -> None:
+    port = Meanwhile()
+    asked = opened(either, id="a", ports={"openai": port})
+    other = Session.resume("a", ledger=either, models=models_of(either))
+    port.happens = lambda: other.switch_model("anthropic/gpt-full")
+    with pytest.raises(SessionMoved):
+        asked.send("Hello")
+    assert last(either, asked, "session.failed").payload["code"] == "Session/Moved"
+    assert [one.answered for one in other.transcript] == [False]
+
+
+def test_ones_own_switch_during_an_answer_moves_nothing(ledger: Ledger) -> None:
+    port = Meanwhile()
+    session = opened(ledger, ports={"openai": port})
+    port.happens = lambda: session.switch_model("anthropic/gpt-full")
+    assert session.send("Hello").text == "You said: Hello"
+    assert [one.answered for one in session.transcript] == [True, True]
 
 
 def test_an_extension_of_another_contract_is_not_resumed(ledger: Ledger) -> None:
@@ -232,3 +280,20 @@ def test_after_kill_9_the_session_is_as_last_committed(url: str, where: str) -> 
         assert [one.text for one in session.unanswered] == unanswered
         assert session.send("again").text == "You said: again"
         trail(ledger, session)
+
+
+def test_a_row_that_cannot_be_read_is_named_and_skipped(ledger: Ledger) -> None:
+    for name in ("good", "bad"):
+        opened(ledger, id=name)
+    ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = '{}' WHERE id = 'bad'"))
+    assert {one.id: one.readable for one in list_sessions(ledger)} == {"bad": False, "good": True}
+    with pytest.raises(UnreadableSession, match=r"session bad cannot be read"):
+        Session.resume("bad", ledger=ledger, models=models_of(ledger))
+
+
+def test_a_refusal_by_evidence_says_how_to_drop_it(ledger: Ledger) -> None:
+    session = opened(ledger, machine={"name": "sm", "needs": ["tools"]})
+    seen_missing = Learned("vllm", "x", "tool-calling", "unsupported", origin="use")
+    record(ledger, seen_missing)
+    with pytest.raises(SwitchRejected, match=r"`modelpact probe vllm/x --forget` drops it"):
+        session.switch_model("vllm/x")

@@ -1,9 +1,10 @@
 """Redaction: secrets go, everything else stays. Fake keys are put together at run time."""
 
+import base64
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from modelpact.vocabulary import REDACTED, redact, redact_text
@@ -132,6 +133,7 @@ def test_a_basic_model_is_no_basic_credential(words: str) -> None:
         *["secret", "secrets", "credentials", "Authorization", "Cookie", "Set-Cookie"],
         *["token", "access_token", "accessToken", "refresh_token", "id_token", "sessionToken"],
         *["private_key", "privateKey", "aws_secret_access_key", "signing_key"],
+        *["key", "openai_key", "openaiKey", "my-litellm-key", "auth", "proxy_auth"],
     ],
 )
 def test_whatever_stands_under_a_secret_name_goes(name: str) -> None:
@@ -145,7 +147,8 @@ def test_whatever_stands_under_a_secret_name_goes(name: str) -> None:
     "name",
     [
         *["max_tokens", "maxTokens", "stop_token", "eos_token", "tokenizer", "token_limit_param"],
-        *["key", "keyboard", "monkey", "author", "secretary", "prompt_cache_key", "temperature"],
+        *["keyboard", "monkey", "author", "secretary", "prompt_cache_key", "temperature"],
+        *["idempotency-key", "publicKey", "key_id", "authors"],
         *["", "名前"],
     ],
 )
@@ -210,3 +213,18 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
 def test_a_secret_is_found_wherever_it_stands(before: str, after: str) -> None:
     secret = SECRETS["openai"]
     assert secret not in redact_text(f"{before} {secret} {after}")
+
+
+@given(st.binary(min_size=16, max_size=48))
+def test_keys_of_proxies_go_whatever_chance_wrote(chosen: bytes) -> None:
+    """What `secrets.token_urlsafe` makes: base64 with dashes and underscores in any place."""
+    token = base64.urlsafe_b64encode(chosen).rstrip(b"=").decode()
+    assume(any(one.isdigit() or one.isupper() for one in token))
+    assert token not in redact_text("the key sk-" + token + " is wrong")
+
+
+def test_words_that_begin_like_a_proxys_key_stay() -> None:
+    words = (
+        "sk-learn-compatible-estimators on a disk-0123456789abcdef01 and task-2026-11-16-morning"
+    )
+    assert redact_text(words) == words

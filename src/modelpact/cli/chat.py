@@ -103,7 +103,7 @@ def command(
         try:
             code = asyncio.run(_run(chat, show, model, resume is not None, at_terminal))
         finally:
-            chat.session.close()
+            chat.close()
     raise SystemExit(code)
 
 

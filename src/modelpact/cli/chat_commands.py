@@ -52,6 +52,7 @@ class Chat:
 
     def __init__(self, opener: Opener, opened: Opened) -> None:
         self.opener = opener
+        self._opened = opened
         self.session = opened.session
         self.models = opened.models
         self.suggestion = ""
@@ -73,6 +74,10 @@ class Chat:
             "/help": lambda _: _help(),
             "/quit": self._quit,
         }
+
+    def close(self) -> None:
+        """Close the session that is talked to."""
+        self._opened.close()
 
     @property
     def waiting_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -189,8 +194,8 @@ class Chat:
         if rest:
             raise InputError("/new goes alone; /model switches afterwards")
         opened = self.opener.open(self.session.target)
-        self.session.close()
-        self.session, self.models = opened.session, opened.models
+        self.close()
+        self._opened, self.session, self.models = opened, opened.session, opened.models
         self.suggestion, self._results = "", []
         text = f"{paint('✓', 'green')} A new session, {opened.session.id}."
         return Told("session", text, session_data(opened.session, resumed=False))

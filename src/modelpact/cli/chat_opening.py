@@ -4,6 +4,7 @@ import secrets
 
 import msgspec
 
+from modelpact.cli.chat_holding import Hold
 from modelpact.configuration import Configuration
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
@@ -12,14 +13,23 @@ from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.runtime import Runtime
 from modelpact.sessions import Session, first_model, list_sessions
 from modelpact.sessions.loop import call
+from modelpact.sessions.state import load
 from modelpact.vocabulary.errors import InputError
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A session, and the models that it calls."""
+    """A session, the models that it calls, and the hold that this process has on it."""
 
     session: Session
     models: Models
+    hold: Hold
+
+    def close(self) -> None:
+        """Close the session here, and let others talk in it."""
+        try:
+            self.session.close()
+        finally:
+            self.hold.release()
 
 
 class Opener:
@@ -34,30 +44,42 @@ class Opener:
         """Open a new session, by default on the first model that can be called."""
         name = secrets.token_hex(4)
         models = self._models(name)
-        session = Session.open(
-            target or first_model(models),
-            ledger=self.ledger,
-            models=models,
-            policy=self.configuration.policy,
-            needs=self.needs,
-            id=name,
-        )
-        return Opened(session, models)
+        hold = Hold(self.ledger, name)
+        try:
+            session = Session.open(
+                target or first_model(models),
+                ledger=self.ledger,
+                models=models,
+                policy=self.configuration.policy,
+                needs=self.needs,
+                id=name,
+            )
+        except BaseException:
+            hold.release()
+            raise
+        return Opened(session, models, hold)
 
     def resume(self, name: str) -> Opened:
         """Take a session up again, by default the one that was used last.
 
-        A call that was under way when its process was killed is recorded as interrupted.
+        A call that was under way when its process was killed is recorded as interrupted; one of a
+        process that lives is let be, and so is its session.
         """
         name = name or self._last()
         models = self._models(name)
-        session = Session.resume(name, ledger=self.ledger, models=models)
-        call(models.runtime.recover())
-        return Opened(session, models)
+        load(self.ledger, name)  # one that there is not is not held
+        hold = Hold(self.ledger, name)
+        try:
+            session = Session.resume(name, ledger=self.ledger, models=models)
+            call(models.runtime.recover())
+        except BaseException:
+            hold.release()
+            raise
+        return Opened(session, models, hold)
 
     def _last(self) -> str:
         for one in list_sessions(self.ledger):
-            if not one.parent:
+            if one.readable and not one.parent:
                 return one.id
         raise InputError("there is no session to resume yet: leave --resume out to begin one")
 

@@ -93,7 +93,7 @@ def _history() -> History:
     """Return the history of all chats of this user; without a place for it, that of this one."""
     path = user_folder() / "chat_history"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         path.chmod(0o600)
     except OSError:

@@ -13,6 +13,7 @@ from modelpact.cli.render import clip, paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.reader import COLUMNS, read_event
 from modelpact.ledger.totals import CostTotal, cost_totals
 from modelpact.negotiation.parameters import effective_params
 from modelpact.negotiation.reports import MARKS, claim_text, evidence_text, verdict_data
@@ -20,7 +21,10 @@ from modelpact.sessions import Listed, Offer, Session, StateMachine
 from modelpact.vocabulary.redaction import redact
 
 _EVENTS = 15
-_LOOKED_AT = 1_000
+_LAST_EVENTS = (
+    f"SELECT {COLUMNS} FROM events WHERE envelope = ? AND type <> 'capability.partial' "
+    "ORDER BY sequence DESC LIMIT ?"
+)
 _PARTICULARS = ("trigger", "target", "answer", "machine", "set", "unset", "stopReason", "error")
 _EVENT_COLOURS = {"failed": "red", "cancelled": "yellow", "rejected": "yellow"}
 _COLOURS = {"met": "green", "missing": "red"}
@@ -114,14 +118,8 @@ def _cost_data(one: CostTotal) -> dict[str, object]:
 
 def audit(session: Session, ledger: Ledger, *, why: bool) -> Told:
     """Tell the session's last events but for pieces of answers, or what led to the last one."""
-    envelope = ledger.envelope(session.envelope)
-    count = 0 if envelope is None else envelope.events
-    after = max(0, count - _LOOKED_AT)
-    events = [
-        one
-        for one in ledger.events(session.envelope, after=after, limit=_LOOKED_AT)
-        if one.type != "capability.partial"
-    ][-_EVENTS:]
+    rows = ledger.read(_LAST_EVENTS, (session.envelope, _EVENTS))
+    events = [read_event(row) for row in reversed(rows)]
     if why:
         events = ledger.why(events[-1].id)
     text = "\n".join(why_lines(events)) if why else table([_event_row(one) for one in events])
@@ -233,8 +231,8 @@ def sessions(listed: list[Listed]) -> Told:
     """Tell which sessions the store has."""
     rows = [
         (
-            one.id,
-            visible(one.target),
+            visible(one.id),
+            visible(one.target) if one.readable else paint("(cannot be read)", "red"),
             f"{one.messages:,}",
             paint(show_time(one.updated)[:19], "dim"),
         )

@@ -118,6 +118,8 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
     lines += _params(diagnostic.params_affected)
     if diagnostic.previous:
         lines.append(f"  Still on {paint(diagnostic.previous, 'cyan')}; nothing has changed.")
+    if rejected.by_evidence:
+        lines.append(f"  {paint('!', 'yellow')}  {visible(rejected.by_evidence)}")
     lines += _ways_out(diagnostic, no_way, at_hand)
     data = {
         "code": rejected.code,

@@ -127,6 +127,8 @@ def command(
         _print_plan(plan, allowed, err=as_json)
     if not yes:
         _ask()
+    if transcript is not None:
+        _check_writable(transcript)
     with _ledger(store, config_path, no_store) as ledger:
         report = _run(plan, allowed, configuration, catalog, ledger, quiet=as_json)
         if transcript is not None:
@@ -146,6 +148,14 @@ def _ask() -> None:
         raise InputError("nobody is there to agree to the cost: give --yes, or --dry-run to look")
     if not click.confirm("Go on?", default=False, err=True):
         raise SystemExit(0)
+
+
+def _check_writable(path: Path) -> None:
+    """Find out before anything is spent whether what it buys can be written down."""
+    try:
+        path.touch()
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -12,13 +12,18 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.statement import EFFORTS
-from modelpact.conversation.message import ImageBlock, ToolResultBlock
+from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.evidence.learned import Learned, shortened
-from modelpact.evidence.signs import CONDITIONAL, FIELDS, NEVER, SIGNS, Sign
+from modelpact.evidence.signs import CONDITIONAL, FIELDS, NAMED_MODEL, NEVER, QUOTED, SIGNS, Sign
 from modelpact.vocabulary.errors import InputError
 
 _LONGEST_READ: Final = 2_000
+_LONGEST_OWN: Final = 200_000
+_LONG_ENOUGH: Final = 24
+"""Characters of a text that nobody says twice by chance."""
+_LEAST_LIMIT: Final = 256
+"""Tokens: no model has less room, so that a smaller number was not meant for one."""
 _REFUSALS: Final = frozenset({400, 404, 413, 415, 422})
 _BY_CODE: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
 _LIMITS: Final = frozenset({"context-window", "max-input", "max-output"})
@@ -65,8 +70,14 @@ def what_it_teaches(
     said = error if isinstance(error, Rejection) else Rejection.of(error)
     if not said.tells:
         return ()
-    found = _by_own_words(said, request) or _by_signs(said, request) or _by_code(said, request)
-    if found is None:
+    own = _own_texts(request)
+    heard = msgspec.structs.replace(said, message=_without_quotes(said.message, own))
+    if _names_another(heard.message, model):
+        return ()
+    found = (
+        _by_own_words(heard, request) or _by_signs(heard, request, own) or _by_code(heard, request)
+    )
+    if found is None or (isinstance(found[1], int) and found[1] < _LEAST_LIMIT):
         return ()
     name, value = found
     try:
@@ -92,14 +103,54 @@ def _by_own_words(said: Rejection, request: Request) -> _Taught | None:
     return (said.capability, None) if used(request, said.capability) else None
 
 
-def _by_signs(said: Rejection, request: Request) -> _Taught | None:
+def _own_texts(request: Request) -> tuple[str, ...]:
+    """Return what the request itself says, in small letters: a server may say it again."""
+    blocks = [block for message in request.messages for block in message.content]
+    inner = [
+        one
+        for block in blocks
+        for one in (block.content if isinstance(block, ToolResultBlock) else (block,))
+    ]
+    texts = [one.text for one in inner if isinstance(one, TextBlock)]
+    texts += [one.description for one in request.tools]
+    texts += request.stop
+    texts += [one for one in request.extras.values() if isinstance(one, str)]
+    return tuple(_plain(one[:_LONGEST_OWN]) for one in texts if one)
+
+
+def _without_quotes(message: str, own: tuple[str, ...]) -> str:
+    """Take out what a server only repeats: whole texts of the request, and quoted sentences."""
+    text = " ".join(message[:_LONGEST_READ].split())
+    for one in own:
+        if len(one) >= _LONG_ENOUGH:
+            text = re.sub(re.escape(one), "…", text, flags=re.IGNORECASE)
+    return QUOTED.sub("…", text)
+
+
+def _names_another(text: str, model: str) -> bool:
+    """Tell whether a message speaks of a model that is not the one that was asked."""
+    wanted = model.lower()
+    named = [(one["named"] or one["first"]).lower() for one in NAMED_MODEL.finditer(text)]
+    return any(one not in wanted and wanted not in one for one in named)
+
+
+def _is_said(words: str, own: tuple[str, ...]) -> bool:
+    sought = _plain(words).strip(" .,'\"`")
+    return any(sought in one for one in own)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _by_signs(said: Rejection, request: Request, own: tuple[str, ...]) -> _Taught | None:
     text = said.message[:_LONGEST_READ]
     conditional = CONDITIONAL.search(text) is not None
     for sign in SIGNS:
         if said.status not in sign.statuses:
             continue
         match = sign.search(text)
-        if match is None:
+        if match is None or _is_said(match[0], own):
             continue
         taught = _read(sign, match, request)
         if taught is None or not used(request, taught[0]):

@@ -368,6 +368,8 @@ NEVER: Final = re.compile(
     r"rate.?limit|too many requests|tokens per (?:min|day)|requests per (?:min|day)|quota|billing"
     r"|credit|insufficient|api key|authenticat|authoriz|permission|organization must be verified"
     r"|content.?(?:filter|polic|management)|moderation|safety|flagged|overloaded|try again later"
+    r"|violat|usage polic|\borgani[sz]ation\b|\baccounts?\b(?!/)|\bplans?\b|\btiers?\b"
+    r"|\b(?:your|this|access|virtual) key\b|subscription"
     r"|nothing was sent|model_not_found|model .{0,80}(?:not found|does not exist)",
     re.IGNORECASE,
 )
@@ -376,8 +378,24 @@ NEVER: Final = re.compile(
 CONDITIONAL: Final = re.compile(
     r"cannot both|at the same time"
     r"|only (?:allowed|be (?:set|specified|used)) (?:when|while|if|with)"
-    r"|may only be|when (?:thinking|streaming|tools?|using|['\"`]?stream)|in streaming mode"
-    r"|together with|in combination|unless |invalid schema|must be (?:unset|greater|set)",
+    r"|may only be|\bwhen\b|\bwhile\b|in streaming|together|alongside|along with|combin(?:ed|ation)"
+    r"|\bwith (?:the )?['\"`]?(?:stream|tools?\b|function|thinking|reasoning|images?\b|json|struct)"
+    r"|unless |invalid schema|must be (?:unset|greater|set)",
     re.IGNORECASE,
 )
 """Words of refusals that only hold beside something else, or that blame our own request."""
+
+QUOTED: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?<!\"msg\":)(?<!\"msg\": )(?:"
+    r"\"[^\"\s]{0,200}\s[^\"]*(?:\"|$)|'[^'\s]{0,200}\s[^']*(?:'(?![A-Za-z])|$)"
+    r"|`[^`\s]{0,200}\s[^`]*(?:`|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$))"
+)
+"""Quotations of more than a word, also cut off ones: somebody else's words, not the server's."""
+
+_MODEL: Final = r"(?=[\w.:/-]{0,100}\d)(?=[\w.:/]{1,100}[-:/])[A-Za-z0-9][\w.:/-]{2,100}"
+NAMED_MODEL: Final = re.compile(
+    rf"\bmodels?(?: named)?[ :]\s?['\"`]?(?P<named>{_MODEL})"
+    rf"|^['\"`]?(?P<first>{_MODEL})['\"`]? (?:is|does|do|cannot|can)",
+    re.IGNORECASE,
+)
+"""Where a message names a model; a name has a digit and a dash, colon or slash."""

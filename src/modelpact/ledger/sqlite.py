@@ -1,9 +1,10 @@
 """SQLite: one file, in WAL mode, with every commit on disk before it is acknowledged."""
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -19,6 +20,8 @@ from modelpact.ledger.store import (
     spread,
 )
 
+_PRIVATE: Final = 0o600
+_PRIVATE_FOLDER: Final = 0o700
 _WAIT_S: Final = 10
 _LOG_PAGES: Final = 8_000
 """How far the log grows before it is worked into the file: often-written pages are then merged."""
@@ -56,7 +59,8 @@ class SqliteStore:
         return SqliteLease(f"{self.path}-{digest}.lease", name)
 
     def _writer(self) -> sqlite3.Connection:
-        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        Path(self.path).parent.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self._make()
         raw = _connect(self.path)
         try:
             raw.execute("PRAGMA journal_mode=WAL")
@@ -67,6 +71,14 @@ class SqliteStore:
             raw.close()
             raise
         return raw
+
+    def _make(self) -> None:
+        """Make the file for its owner alone: it holds what was said. Its log takes its mode.
+
+        One that is there is not even opened: closing it would drop the locks of this process.
+        """
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
 
     def _reader(self) -> sqlite3.Connection:
         if not Path(self.path).exists():

@@ -14,6 +14,7 @@ from modelpact.sessions.errors import (
     SpawnRejected,
     SwitchRejected,
     UnknownSession,
+    UnreadableSession,
 )
 from modelpact.sessions.extensions import (
     ContextProvider,
@@ -54,6 +55,7 @@ __all__ = [
     "Switched",
     "Turn",
     "UnknownSession",
+    "UnreadableSession",
     "VersionRange",
     "at_hand",
     "find_machine",

@@ -42,6 +42,8 @@ class Core:
         self.models = models
         self.knowledge = Knowledge(ledger, models)
         self.standing = standing
+        self.own = {standing.event}
+        """The events that put a state in force and are known here, committed or not."""
         self.lock = threading.RLock()
         self.closed = False
         self._unsure = False
@@ -52,6 +54,7 @@ class Core:
             raise SessionClosed(self.id)
         if self._unsure:
             self.standing = rows.load(self.ledger, self.id)
+            self.own.add(self.standing.event)
             self._unsure = False
         return self.standing.state
 
@@ -76,6 +79,7 @@ class Core:
             opening = opening_payload(self.id, state, decision.needs)
             opened = record_change(tx, self.envelope, decision, cause, "session.opened", opening)
             rows.insert(tx, self.id, self.envelope, state, opened)
+            self.own.add(opened)
             return opened
 
         opened = self.write(work)
@@ -145,6 +149,7 @@ class Core:
 
     def _replaced(self, tx: Transaction, after: Standing) -> Standing:
         rows.replace(tx, self.id, after)
+        self.own.add(after.event)
         return after
 
     def reject(self, decision: Decision, kind: type[SwitchRejected]) -> None:

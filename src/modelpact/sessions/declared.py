@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -13,7 +13,6 @@ from modelpact.catalog.claim import Claim, Claims, ClaimSource, Constraint, Evid
 from modelpact.catalog.derive import derive
 from modelpact.negotiation.stud import read_claims
 from modelpact.providers.port import ModelPort
-from modelpact.sessions.loop import call
 from modelpact.vocabulary.capability import CAPABILITIES, capability
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.vocabulary.redaction import redact_text
@@ -54,36 +53,51 @@ def ask(port: ModelPort, provider: str, model: str, seconds: float | None = None
     if describe is None:
         return SILENT
     allowed = SECONDS if seconds is None else seconds
-    try:
-        said = _in_time(lambda: describe(model), allowed)
-        if inspect.isawaitable(said):
-            said = call(asyncio.wait_for(said, allowed), timeout=allowed + 1.0)
-        if said is None:
-            return SILENT
-        claims = tuple(read_claims(said))
-    except TimeoutError:
-        return Declaration(problem=f"it did not describe itself within {allowed:g} seconds")
-    except Exception as error:  # whatever a stranger's code raises
-        kind = "" if isinstance(error, ModelpactError) else f"{type(error).__name__}: "
-        return Declaration(problem=redact_text(f"{kind}{error}")[:300])
-    evidence = Evidence("declared", rule="describeCapabilities", source=provider)
-    return Declaration(
-        tuple(msgspec.structs.replace(one, evidence=evidence) for one in claims if one.known)
-    )
-
-
-def _in_time(work: Callable[[], Any], seconds: float) -> Any:
-    """Call a stranger's function on a thread of its own, and wait so long for it."""
-    done: Future[Any] = Future()
+    done: Future[Declaration] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
+            said = _heard(describe(model), allowed)
+            done.set_result(SILENT if said is None else _declaration(said, provider))
+        except BaseException as error:  # whatever a stranger's code raises, SystemExit included
+            done.set_result(Declaration(problem=_told(error, allowed)))
 
     threading.Thread(target=run, name="modelpact-describe", daemon=True).start()
-    return done.result(seconds)
+    try:
+        return done.result(allowed)
+    except TimeoutError as error:
+        return Declaration(problem=_told(error, allowed))
+
+
+def _heard(said: Any, seconds: float) -> Any:
+    """Return what was said; a coroutine runs on a loop of its own, where it holds nobody up."""
+    if not inspect.isawaitable(said):
+        return said
+
+    async def awaited() -> Any:
+        async with asyncio.timeout(seconds):
+            return await said
+
+    return asyncio.run(awaited())
+
+
+def _declaration(said: Any, provider: str) -> Declaration:
+    evidence = Evidence("declared", rule="describeCapabilities", source=provider)
+    claims = [one for one in read_claims(said) if one.known]
+    return Declaration(tuple(msgspec.structs.replace(one, evidence=evidence) for one in claims))
+
+
+def _told(error: BaseException, seconds: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it did not describe itself within {seconds:g} seconds"
+    kind = type(error).__name__
+    try:
+        said = str(error)
+    except BaseException:  # an error that cannot even say what it is
+        said = ""
+    if isinstance(error, ModelpactError):
+        return redact_text(said)[:300]
+    return redact_text(f"{kind}: {said}" if said else kind)[:300]
 
 
 class Hinted:

@@ -72,7 +72,24 @@ class SwitchRejected(SessionError):
             message += f"; the session stays on {diagnostic.previous} as it was"
         if diagnostic.suggestion:
             message += f"; {diagnostic.suggestion} would do"
+        if self.by_evidence:
+            message += f"; {self.by_evidence}"
         super().__init__(self.code_of, message, context)
+
+    @property
+    def by_evidence(self) -> str:
+        """How to drop what use or a probe showed, where the refusal rests on that."""
+        shown = [
+            one.capability
+            for one in self.verdict.missing
+            if one.claim.evidence is not None and one.claim.evidence.layer == "evidence"
+        ]
+        if not shown:
+            return ""
+        return (
+            f"what is known of {', '.join(shown)} was seen in use: "
+            f"`modelpact probe {self.verdict.target} --forget` drops it"
+        )
 
 
 class SpawnRejected(SwitchRejected):
@@ -152,6 +169,17 @@ class SessionMoved(SessionError):
             "resume it to go on from where it is"
         )
         super().__init__("Session/Moved", message, {"session": session})
+
+
+class UnreadableSession(SessionError, InputError):
+    """A session's row in the store is not what was written there."""
+
+    def __init__(self, session: str, problem: str) -> None:
+        message = (
+            f"session {session} cannot be read: its row in the store was edited, or is of another "
+            f"version ({redact_text(problem)[:200]}); begin a new one"
+        )
+        super().__init__("Session/Unreadable", message, {"session": session})
 
 
 class UnknownSession(SessionError, InputError):

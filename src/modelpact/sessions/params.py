@@ -12,6 +12,7 @@ from modelpact.conversation.request import Reasoning, Request
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.providers.invocations import encoded
 from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.redaction import is_secret_name
 
 _OURS: Final = {
     "model": "switch with switch_model",
@@ -44,6 +45,11 @@ def check_params(params: Any, layer: str) -> dict[str, Any]:
             raise InputError(f"{layer}: a parameter's name is a text, not {brief(name)}")
         if name in _OURS:
             raise InputError(f"{layer}: {name} is not a parameter: {_OURS[name]}")
+        for secret in _secrets(name, value):
+            raise InputError(
+                f"{layer}: {brief(secret)} names a secret, and parameters are saved with the "
+                "session: put keys in the environment, or name them in modelpact.toml"
+            )
         if value is None and layer != "/params":
             raise InputError(f"{layer}: {name} has no value; leave it out")
     try:
@@ -54,6 +60,12 @@ def check_params(params: Any, layer: str) -> dict[str, Any]:
     except (InputError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{layer}: {error}") from None
     return plain
+
+
+def _secrets(name: str, value: Any) -> list[str]:
+    """Return the names under which a parameter would carry a secret; headers are looked into."""
+    inner = value if isinstance(value, Mapping) and "header" in name.lower() else ()
+    return [one for one in (name, *inner) if isinstance(one, str) and is_secret_name(one)]
 
 
 def build_request(model: str, messages: tuple[Message, ...], params: Mapping[str, Any]) -> Request:

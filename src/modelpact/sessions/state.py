@@ -1,5 +1,6 @@
 """What a session is, and its rows in the store."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -9,10 +10,10 @@ from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import Reader
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
-from modelpact.sessions.errors import SessionMoved, UnknownSession
+from modelpact.sessions.errors import SessionMoved, UnknownSession, UnreadableSession
 from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
 from modelpact.sessions.required import required_set
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,6 +81,7 @@ class Listed(msgspec.Struct, frozen=True):
     messages: int
     created: int
     updated: int
+    readable: bool = True
 
 
 _STATE: Final = msgspec.json.Decoder(State)
@@ -120,7 +122,7 @@ def load(reader: Reader, session: str) -> Standing:
     rows = reader.read("SELECT state, event, revision FROM sessions WHERE id = ?", (session,))
     if not rows:
         raise UnknownSession(session)
-    state = _STATE.decode(rows[0][0])
+    state = _read(session, rows[0][0])
     return Standing(state, state.required(), rows[0][1], rows[0][2])
 
 
@@ -146,21 +148,42 @@ def load_transcript(reader: Reader, session: str) -> tuple[Said, ...]:
     )
 
 
-def ask(tx: Transaction, session: str, history: History, messages: tuple[Message, ...]) -> None:
-    """Keep messages before they are sent; they stand as unanswered until they are answered."""
-    count = tx.execute("SELECT COUNT(*) FROM session_messages WHERE session = ?", (session,))
-    if count[0][0] != history.rows:
-        raise SessionMoved(session)
+def ask(
+    tx: Transaction,
+    session: str,
+    history: History,
+    messages: tuple[Message, ...],
+    own: Collection[str],
+) -> None:
+    """Keep messages before they are sent; they stand as unanswered until they are answered.
+
+    `own` are the events by which the asker knows the state in force: another one is news to it.
+    """
+    _check_unmoved(tx, session, history, own)
     _add(tx, session, history.rows, history.turns + 1, 0, messages)
 
 
-def answer(tx: Transaction, session: str, history: History, message: Message) -> None:
+def answer(
+    tx: Transaction, session: str, history: History, message: Message, own: Collection[str]
+) -> None:
     """Keep an answer; its turn is answered. `history` is the one with the question."""
+    _check_unmoved(tx, session, history, own)
     tx.execute(
         "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
         (session, history.turns),
     )
     _add(tx, session, history.rows, history.turns, 1, (message,))
+
+
+def _check_unmoved(tx: Transaction, session: str, history: History, own: Collection[str]) -> None:
+    """Raise where somebody else put another state in force, or said something."""
+    rows = tx.execute(
+        "SELECT event, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id) "
+        "FROM sessions s WHERE id = ?",
+        (session,),
+    )
+    if not rows or rows[0][0] not in own or rows[0][1] != history.rows:
+        raise SessionMoved(session)
 
 
 def _add(
@@ -188,6 +211,17 @@ def list_sessions(reader: Reader, limit: int = 20) -> list[Listed]:
     )
     found = []
     for name, text, messages, created, updated in rows:
-        state = _STATE.decode(text)
+        try:
+            state = _read(name, text)
+        except UnreadableSession:  # named all the same, so that it can be looked after
+            found.append(Listed(name, "", "", messages, created, updated, readable=False))
+            continue
         found.append(Listed(name, state.target, state.parent, messages, created, updated))
     return found
+
+
+def _read(session: str, text: str) -> State:
+    try:
+        return _STATE.decode(text)
+    except (msgspec.DecodeError, ModelpactError) as error:
+        raise UnreadableSession(session, str(error)) from None

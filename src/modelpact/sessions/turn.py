@@ -23,7 +23,7 @@ from modelpact.providers.contract import Invocation
 from modelpact.providers.invocations import digest, encoded
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import CapabilityMissing, ParamsRefused
+from modelpact.sessions.errors import CapabilityMissing, ParamsRefused, SessionMoved
 from modelpact.sessions.params import apply_params, build_request
 from modelpact.sessions.recording import told
 from modelpact.sessions.state import History
@@ -93,6 +93,7 @@ class Asking:
         self._knowledge = core.knowledge
         self._state = core.standing.state
         self._cause = core.standing.event
+        self._own = core.own
         self.history = history
         """What was said, as far as the turn has come."""
         self._warnings: list[str] = []
@@ -133,7 +134,11 @@ class Asking:
             gone = ModelpactError("the caller went away")
             await asyncio.shield(self._keep_failure(gone, begun))
             raise
-        turn = await self._keep_answer(response, port.called, begun)
+        try:
+            turn = await self._keep_answer(response, port.called, begun)
+        except SessionMoved as error:
+            await self._keep_failure(error, begun)
+            raise
         yield turn
 
     def _streamed(
@@ -192,7 +197,7 @@ class Asking:
         }
 
         def work(tx: Transaction) -> str:
-            rows.ask(tx, self._session, before, messages)
+            rows.ask(tx, self._session, before, messages, self._own)
             return tx.append(Draft(self._envelope, "session.turn", payload, self._cause)).id
 
         begun = await self._ledger.write_async(work)
@@ -219,7 +224,7 @@ class Asking:
         }
 
         def work(tx: Transaction) -> None:
-            rows.answer(tx, self._session, before, message)
+            rows.answer(tx, self._session, before, message, self._own)
             draft = Draft(self._envelope, "session.answered", told(payload), settled or begun)
             tx.append(draft)
 

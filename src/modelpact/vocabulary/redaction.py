@@ -25,7 +25,8 @@ _SHAPES: Final = r"""
     | (?i:(?<=api_key=)|(?<=api-key=)|(?<=apikey=)|(?<=password=)|(?<=passwd=)|(?<=access_token=)
         |(?<=client_secret=))[^\s&;,"']{4,}                  # in a query or a command
     | (?<![a-z])sk-(?:[A-Za-z0-9]{20,}                       # OpenAI and those who follow it
-        |(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{16,})
+        |(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{16,}
+        |(?=[a-z_-]{0,64}[A-Z0-9])[A-Za-z0-9_-]{16,})        # and proxies, in base64
     | \b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}                # Stripe
     | gh[opusr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,}
     | glpat-[A-Za-z0-9_-]{18,}
@@ -49,6 +50,10 @@ _SECRET_ENDINGS: Final = (
     *("secret", "password", "passwd", "pwd", "passphrase", "credential", "authorization", "cookie"),
     *("apikey", "accesskey", "authkey", "privatekey", "secretkey", "bearer", "authtoken"),
     *("accesstoken", "refreshtoken", "sessiontoken"),
+)
+_ORDINARY_KEYS: Final = frozenset(
+    {"cache", "dedup", "foreign", "group", "idempotency", "index", "partition", "primary"}
+    | {"public", "routing", "row", "sort", "unique"}
 )
 _KEY_OWNERS: Final = frozenset(
     {"api", "access", "account", "auth", "encryption", "private", "secret", "shared", "signing"}
@@ -83,7 +88,9 @@ def is_secret_name(name: str) -> bool:
     single = [word.removesuffix("s") for word in words]
     if any(word.endswith(ending) for word in single for ending in _SECRET_ENDINGS):
         return True
-    return (name.isupper() and single[-1] == "key") or any(
+    if single[-1] == "key":
+        return len(single) == 1 or single[-2] not in _ORDINARY_KEYS
+    return single[-1] == "auth" or any(
         (second == "key" and first in _KEY_OWNERS) or (second == "token" and first in _TOKEN_OWNERS)
         for first, second in pairwise(single)
     )
