@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.gateway import counting
-from modelpact.gateway.answers import GatewayError
 from modelpact.gateway.counting import count_prompt, counter, encoding_of
 from modelpact.gateway.fitting import SIZE_HEADER, Expected, expected
 from modelpact.gateway.plan import Plan
@@ -92,22 +91,21 @@ def test_near_the_limit_it_is_counted() -> None:
 def test_what_is_counted_above_the_limit_is_refused_though_the_estimate_would_fit() -> None:
     text = "1 a? " * 700
     assert len(text) / 4 < 1_000
-    with pytest.raises(GatewayError, match=r"tokens \(counted with o200k_base\)") as refused:
-        looked_at(PLAN, text)
-    assert (refused.value.status, refused.value.param) == (422, "messages")
+    (missed,) = looked_at(PLAN, text).too_long
+    assert missed.capability == "context-window"
+    assert missed.required_by == ("request: messages, counted with o200k_base",)
 
 
 def test_the_answer_that_is_asked_for_needs_room_too() -> None:
-    looked_at(PLAN, "a" * 6_000, max_tokens=200)
-    with pytest.raises(GatewayError, match="300 are asked for"):
-        looked_at(PLAN, "a" * 6_000, max_tokens=300)
+    assert not looked_at(PLAN, "a" * 6_000, max_tokens=200).too_long
+    assert looked_at(PLAN, "a" * 6_000, max_tokens=300).too_long
 
 
 def test_families_without_a_public_vocabulary_are_estimated_and_say_so() -> None:
     found = looked_at(NO_ENCODING, "a" * 3_900)
     assert found.told[0][1].endswith(" estimated")
-    with pytest.raises(GatewayError, match=r"about 1,\d+ tokens \(estimated\)"):
-        looked_at(NO_ENCODING, "a" * 6_000)
+    (missed,) = looked_at(NO_ENCODING, "a" * 6_000).too_long
+    assert missed.required_by == ("request: messages, estimated",)
 
 
 def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +113,8 @@ def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch
     counter.cache_clear()
     try:
         assert count_prompt({"messages": []}, "o200k_base") is None
-        with pytest.raises(GatewayError, match="estimated"):
-            looked_at(PLAN, "a" * 6_000)
+        (missed,) = looked_at(PLAN, "a" * 6_000).too_long
+        assert missed.required_by == ("request: messages, estimated",)
     finally:
         counter.cache_clear()
 
@@ -144,5 +142,6 @@ def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
             body["messages"][0]["content"] = "a" * 9_000
             status, _, answer = gateway.ask("POST", "/v1/chat/completions", body)
             assert (status, answer["error"]["code"]) == (422, "capability_not_provided")
-            assert "counted with o200k_base" in answer["error"]["message"]
+            (missed,) = answer["error"]["modelpact"]["diagnostic"]["missing"]
+            assert missed["requiredBy"] == ["request: messages, counted with o200k_base"]
             assert len(one.seen) == 1, "nothing was sent"

@@ -119,7 +119,7 @@ async def test_faults_look_the_same_as_without_tls(api: str, sides: Sides) -> No
             assert (await port.complete(ask(api))).text == "You said: Hi"
 
 
-@both
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
 @on_loop
 async def test_a_model_behind_the_contract(api: str, url: str, sides: Sides) -> None:
     """Recorded, called over TLS, priced and settled, on both stores."""
