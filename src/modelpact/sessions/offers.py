@@ -26,9 +26,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 def reachable(models: Models) -> tuple[str, ...]:
     """Return the providers that can be called: configured ones, those with a key, the mock."""
-    cloud = [one.id for one in models.catalog.providers.listed if one.kind == "cloud"]
-    named = dict.fromkeys((*models.configuration.providers, *models.ports, *cloud, "mock"))
-    return tuple(name for name in named if leads_to(models, name))
+    return tuple(name for name in models.supported() if leads_to(models, name))
 
 
 def leads_to(models: Models, provider: str) -> bool:
