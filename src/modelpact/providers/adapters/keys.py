@@ -1,5 +1,6 @@
 """Keys: found where the configuration says, held so that they are never shown."""
 
+import hmac
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,14 @@ class Key:
 
     def __bool__(self) -> bool:
         return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Key, self._value))
 
     def __repr__(self) -> str:
         return "Key(…)" if self._value else "Key()"
