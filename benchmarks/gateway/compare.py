@@ -23,7 +23,11 @@ PORTKEY = "1.15.2"
 _CONFIG = """model_list:
   - model_name: m
     litellm_params: {{model: openai/m, api_base: "{base}", api_key: none}}
+general_settings: {{master_key: {key}}}
 """
+KEY = "sk-bench"
+CORE = 0
+"""The core of whoever is measured; the load and the upstream have the other."""
 BARS = {
     ("requests", "litellm"): 80.0,
     ("requests", "portkey"): 8.0,
@@ -38,13 +42,16 @@ def litellm(base: str) -> Iterator[Started]:
     venv = PLACE / "litellm"
     if not (venv / "bin" / "litellm").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
-        pip = [str(venv / "bin" / "pip"), "install", "--quiet", f"litellm[proxy]=={LITELLM}"]
-        subprocess.run(pip, check=True)
+        pip = [str(venv / "bin" / "pip"), "install", "--quiet"]
+        # What it depends on comes with whichever version can be resolved; then the pinned one.
+        subprocess.run([*pip, "litellm[proxy]"], check=True)
+        subprocess.run([*pip, "--no-deps", f"litellm=={LITELLM}"], check=True)
     config, port = PLACE / "litellm.yaml", free_port()
-    config.write_text(_CONFIG.format(base=base))
+    config.write_text(_CONFIG.format(base=base, key=KEY))
     command = [str(venv / "bin" / "litellm"), "--config", str(config), "--port", str(port)]
     command += ["--num_workers", "1", "--host", "127.0.0.1"]
-    with listening(command, port, core=0, patience=90) as server:
+    more = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+    with listening(command, port, core=CORE, patience=90, environment=more) as server:
         yield server
 
 
@@ -55,20 +62,20 @@ def portkey() -> Iterator[Started]:
     main = folder / "node_modules/@portkey-ai/gateway/build/start-server.js"
     if not main.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        wanted = f"@portkey-ai/gateway@{PORTKEY}"
-        subprocess.run(["npm", "install", "--prefix", str(folder), wanted], check=True)
-    with listening(
-        ["node", str(main), f"--port={port}", "--headless"], port, core=0, patience=60
-    ) as server:
+        # With a later server of node's its streams fail.
+        wanted = [f"@portkey-ai/gateway@{PORTKEY}", "@hono/node-server@1.14.1"]
+        subprocess.run(["npm", "install", "--silent", "--prefix", str(folder), *wanted], check=True)
+    command = ["node", str(main), f"--port={port}", "--headless"]
+    with listening(command, port, core=CORE, patience=60) as server:
         yield server
 
 
 def first_answer(upstream: str) -> float:
     """Return the seconds from starting the gateway to its first answer."""
     begun = time.monotonic()
-    with started("gateway.ours", upstream, core=0) as server:
+    with started("gateway.ours", upstream, core=CORE) as server:
         request = urllib.request.Request(
-            server.url(), chat(300).encode(), {"Authorization": "Bearer none"}
+            server.url(), chat(300).encode(), {"Authorization": f"Bearer {KEY}"}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             answer.read()
@@ -87,11 +94,11 @@ def main() -> None:
         servers: dict[str, tuple[Started, Mapping[str, str]]] = {
             "upstream": (upstream, {}),
             "through": (
-                stack.enter_context(started("gateway.passthrough", upstream.url(), core=0)),
+                stack.enter_context(started("gateway.passthrough", upstream.url(), core=CORE)),
                 {},
             ),
             "modelpact": (
-                stack.enter_context(started("gateway.ours", upstream.url(), core=0)),
+                stack.enter_context(started("gateway.ours", upstream.url(), core=CORE)),
                 {},
             ),
         }

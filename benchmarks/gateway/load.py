@@ -13,7 +13,7 @@ from gateway.processes import Started, pinned
 _SCRIPT = """wrk.method = "POST"
 wrk.body = [[%s]]
 wrk.headers["Content-Type"] = "application/json"
-wrk.headers["Authorization"] = "Bearer none"
+wrk.headers["Authorization"] = "Bearer sk-bench"
 wrk.headers["User-Agent"] = "bench/1"
 %s
 done = function(summary, latency, requests)

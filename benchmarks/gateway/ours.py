@@ -32,7 +32,7 @@ async def main(url: str, folder: str) -> None:
         tempfile.TemporaryDirectory(dir=folder) as place,
         Ledger.open(f"sqlite:{Path(place) / 'ledger.db'}") as ledger,
     ):
-        async with serve_gateway(ledger, configuration, token="none") as serving:
+        async with serve_gateway(ledger, configuration, token="sk-bench") as serving:
             print(serving.server.port, flush=True)
             await asyncio.Event().wait()
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,11 +40,17 @@ def pinned(command: Sequence[str], core: int) -> list[str]:
 
 @contextmanager
 def listening(
-    command: Sequence[str], port: int, *, core: int, patience: float
+    command: Sequence[str],
+    port: int,
+    *,
+    core: int,
+    patience: float,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Started]:
     """Start a server that does not say its port, and wait until it answers there."""
     log = subprocess.DEVNULL
-    process = subprocess.Popen(pinned(command, core), stdout=log, stderr=log, text=True)
+    env = {**os.environ, **(environment or {})}
+    process = subprocess.Popen(pinned(command, core), stdout=log, stderr=log, text=True, env=env)
     try:
         ends = time.monotonic() + patience
         while True:

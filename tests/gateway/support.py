@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.configuration import Configuration, read_configuration
+from modelpact.gateway.calls import list_calls
 from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.keys import KeySettings, create_key
 from modelpact.gateway.serving import serve_gateway
@@ -168,8 +169,8 @@ class Running:
 
     def invocations(self) -> list[tuple[str, str, str | None]]:
         """Every invocation: its id, state and error, in order."""
-        rows = self.ledger.read("SELECT id, state, error FROM invocations ORDER BY created, id")
-        return [(row[0], row[1], row[2]) for row in rows]
+        found = reversed(list_calls(self.ledger, "", "", 10_000))
+        return [(one.id, one.state, one.error) for one in found]
 
     def settled(self) -> list[tuple[str, str | None]]:
         """The states and errors of all invocations, once none is open."""

@@ -64,7 +64,7 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> 
     paid = [
         one.payload["cost"]
         for one in gateway.events("capability.completed")
-        if one.payload["invocation"] == answers[0].headers["modelpact-invocation"]
+        if one.cause == answers[0].headers["modelpact-invocation"]
     ]
     (money,) = [line for line in paid[0]["lines"] if line["unit"] == "currency"]
     assert money["amount"] == round(float(answers[0].headers["modelpact-cost-usd"]) * 1e9)

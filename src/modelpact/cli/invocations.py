@@ -15,6 +15,7 @@ from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.stores import open_ledger, open_reader, store_option
+from modelpact.gateway.calls import find_call, list_calls
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import COLUMNS, Reader, read_event
@@ -58,7 +59,10 @@ def list_command(
 ) -> None:
     """List invocations, the newest first; by default those that wait for an answer."""
     with open_reader(store, config_path) as reader:
-        listed = list_invocations(reader, "" if state == "all" else state, provider, limit)
+        wanted = "" if state == "all" else state
+        listed = list_invocations(reader, wanted, provider, limit)
+        listed += list_calls(reader, wanted, provider, limit)
+        listed = sorted(listed, key=lambda one: -one.created)[:limit]
         desks = {one.id for one, _ in list_providers(reader) if in_inbox(one)}
     if as_json:
         print_json([{**_as_json(one), "inbox": one.provider in desks} for one in listed])
@@ -93,7 +97,7 @@ def show_command(
 ) -> None:
     """Show an invocation whole, with its cost and its events."""
     with open_reader(store, config_path) as reader:
-        found = find_invocation(reader, invocation)
+        found = _found(reader, invocation)
         cost = find_cost(reader, found)
         events = _events(reader, found)
     if as_json:
@@ -175,7 +179,9 @@ def cancel_command(
 ) -> None:
     """Cancel an open invocation and tell its provider; exit 1 if it is settled already."""
     with open_ledger(store, config_path) as ledger:
-        before = find_invocation(ledger, invocation)
+        before = _found(ledger, invocation)
+        if before.id == before.event and before.state == "open":
+            raise _told(f"{before.id} is a request at a gateway: it ends with its client")
         if before.state != "open":
             raise _too_late(before)
         done = asyncio.run(
@@ -185,6 +191,11 @@ def cancel_command(
         print_json(_as_json(done))
     else:
         click.echo(f"{done.id} is {done.state} ({done.settled_by}).")
+
+
+def _found(reader: Reader, name: str) -> Invocation:
+    """Return an invocation of a runtime, or a gateway's, which goes by the name of its event."""
+    return find_call(reader, name) if ":" in name else find_invocation(reader, name)
 
 
 def _too_late(found: Invocation) -> SystemExit:

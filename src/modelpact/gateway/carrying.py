@@ -15,21 +15,19 @@ from modelpact.emulation.report import EmulationFailed
 from modelpact.emulation.work import Work
 from modelpact.gateway.answers import JSON, GatewayError, cannot_carry, error_body
 from modelpact.gateway.bodies import wants_usage
+from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.forwarding import Failed
 from modelpact.gateway.plan import HeaderPairs, header_safe
-from modelpact.gateway.recording import Recorder, cost_of
+from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.model_provider import TellsLosses
-from modelpact.providers.contract import Invocation
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Outgoing, write_event
-
-_SECONDS = 660.0
 
 
 class Carrier:
@@ -55,7 +53,6 @@ class Carrier:
             "streaming" if stream else "sync",
             exchange.key.id,
             exchange.estimate,
-            _SECONDS,
         )
         head = _head(exchange, invocation, losses)
         if stream:
@@ -70,7 +67,7 @@ class Carrier:
         return await self._whole(exchange, invocation, response, head)
 
     async def _whole(
-        self, exchange: Exchange, invocation: Invocation, response: Response, head: HeaderPairs
+        self, exchange: Exchange, invocation: Call, response: Response, head: HeaderPairs
     ) -> Outgoing:
         named = msgspec.structs.replace(
             response,
@@ -93,7 +90,7 @@ class Carrier:
         port: ModelPort,
         request: Request,
         work: Work | None,
-        invocation: Invocation,
+        invocation: Call,
         head: HeaderPairs,
     ) -> Outgoing:
         """Begin a stream: what fails before the first event is answered as an error, not in it."""
@@ -118,7 +115,7 @@ class Carrier:
     async def _events(
         self,
         exchange: Exchange,
-        invocation: Invocation,
+        invocation: Call,
         first: StreamEvent,
         events: AsyncIterator[StreamEvent],
         report: Report,
@@ -132,6 +129,7 @@ class Carrier:
             usage=wants_usage(exchange.body),
         )
         usage, made, settled, problem = Usage(), 0, False, ""
+        whole = Said(keep=self._recorder.keep_content)
         try:
             event: StreamEvent | None = first
             try:
@@ -140,9 +138,10 @@ class Carrier:
                         usage = event.usage
                     said = speller.feed(event)
                     made += len(said)
+                    whole.add(said)
                     if isinstance(event, Finish):
                         settled = True
-                        await self._settle(exchange, invocation, report, usage, made)
+                        await self._settle(exchange, invocation, report, usage, made, whole)
                     if said:
                         yield said
                     if isinstance(event, Finish):
@@ -153,7 +152,7 @@ class Carrier:
                 problem = f"{getattr(error, 'code', '') or 'failed'}: {error}"
                 usage = error.usage if isinstance(error, EmulationFailed) else usage
             settled = True
-            await self._settle(exchange, invocation, report, usage, made, problem)
+            await self._settle(exchange, invocation, report, usage, made, whole, problem)
             yield _error_event(exchange, problem)
         finally:
             close = getattr(events, "aclose", None)
@@ -162,26 +161,29 @@ class Carrier:
                     await close()
             if not settled:
                 left = "cancelled: the client left"
-                await asyncio.shield(self._settle(exchange, invocation, report, usage, made, left))
+                await asyncio.shield(
+                    self._settle(exchange, invocation, report, usage, made, whole, left)
+                )
 
     async def _settle(
         self,
         exchange: Exchange,
-        invocation: Invocation,
+        invocation: Call,
         report: Report,
         usage: Usage,
         made: int,
+        whole: Said,
         error: str = "",
     ) -> None:
         report.estimate = usage == Usage()
         if report.estimate:
             usage = Usage(exchange.expected.input, max(1, made // 40))
         report.lines = cost_of(exchange.plan.price, usage)
-        await self._recorder.settle(invocation, report.lines, error=error, estimate=report.estimate)
+        await self._recorder.settle(
+            invocation, report.lines, error=error, answer=whole, estimate=report.estimate
+        )
 
-    async def _refused(
-        self, exchange: Exchange, invocation: Invocation, error: ModelpactError
-    ) -> Failed:
+    async def _refused(self, exchange: Exchange, invocation: Call, error: ModelpactError) -> Failed:
         """Record that no answer came."""
         code = getattr(error, "code", "") or "failed"
         lines: tuple[CostLine, ...] = ()
@@ -236,7 +238,7 @@ def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss
     return losses
 
 
-def _head(exchange: Exchange, invocation: Invocation, losses: tuple[Loss, ...]) -> HeaderPairs:
+def _head(exchange: Exchange, invocation: Call, losses: tuple[Loss, ...]) -> HeaderPairs:
     head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id), *exchange.told]
     if losses:
         told = "; ".join(f"{one.path}: {one.what}" for one in losses)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from modelpact.conversation.response import Usage
+from modelpact.gateway.callers import Caller
 from modelpact.gateway.keys import ClientKey
 from modelpact.gateway.plan import HeaderPairs, Plan, Question
 from modelpact.gateway.state import State
@@ -19,7 +20,7 @@ class Exchange(msgspec.Struct, frozen=True):
     state: State
     request: Incoming
     api: RequestApi
-    key: ClientKey
+    caller: Caller
     raw: bytes
     body: dict[str, Any]
     question: Question
@@ -27,10 +28,18 @@ class Exchange(msgspec.Struct, frozen=True):
     expected: Usage
     """What it is expected to use."""
     estimate: tuple[CostLine, ...]
-    report: bool = False
-    """Whether its report is wanted in the body as well."""
     told: HeaderPairs = ()
     """What its answer's head says beside what the plan says."""
+
+    @property
+    def key(self) -> ClientKey:
+        """Whose it is."""
+        return self.caller.key
+
+    @property
+    def report(self) -> bool:
+        """Whether its report is wanted in the body as well."""
+        return self.caller.report
 
     @property
     def asked(self) -> Asked:

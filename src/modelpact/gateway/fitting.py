@@ -35,8 +35,11 @@ class Expected(msgspec.Struct, frozen=True):
     """What the request needs that the model is too small for."""
 
 
-async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> Expected:
-    """Estimate what a request uses, and say what it needs that the model is too small for."""
+def expected_at_once(plan: Plan, raw: bytes, body: dict[str, Any]) -> Expected | None:
+    """Estimate what a request uses by its length; None where that is too rough to decide.
+
+    Also say what it needs that the model is too small for.
+    """
     if plan.how == "refuse":
         return Expected(Usage())
     window, asked = plan.window, _output(body)
@@ -46,11 +49,17 @@ async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> Expected:
     if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
         output = min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT) if asked is None else asked
         return Expected(Usage(-(-len(raw) // _BYTES_A_TOKEN), output))
-    return await _looked_at(plan, body, room, asked or 0)
+    return None
 
 
-async def _looked_at(plan: Plan, body: dict[str, Any], room: int, asked: int) -> Expected:
-    """Look closer at a prompt that may not fit."""
+async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> Expected:
+    """Estimate what a request uses, with a closer look at a prompt that may not fit."""
+    found = expected_at_once(plan, raw, body)
+    if found is not None:
+        return found
+    assert plan.window is not None
+    asked = _output(body) or 0
+    room = plan.window - asked
     sizes = measure(body)
     tokens, how = prompt_tokens(sizes), "estimated"
     if plan.encoding and tokens > room * _NEAR:

@@ -10,17 +10,17 @@ from modelpact.conversation.answers import ErrorSaid, read_error
 from modelpact.conversation.response import Usage
 from modelpact.gateway.answers import GatewayError, error_body
 from modelpact.gateway.bodies import USAGE, changed_body, wants_usage
+from modelpact.gateway.calls import Call
 from modelpact.gateway.endings import end_at, error_in
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.plan import TOLD
-from modelpact.gateway.recording import Recorder, cost_of
+from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.upstreams import Upstream
 from modelpact.gateway.usage import StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
-from modelpact.providers.contract import Invocation
 from modelpact.wire import (
     Answer,
     ConnectionLost,
@@ -48,7 +48,7 @@ class Failed(Exception):
         self,
         kind: str,
         error: UpstreamError,
-        invocation: Invocation,
+        invocation: Call,
         outgoing: Outgoing | None = None,
     ) -> None:
         self.kind = kind
@@ -82,7 +82,6 @@ class Forwarder:
             "streaming" if stream else "sync",
             exchange.key.id,
             exchange.estimate,
-            upstream.seconds + 60,
         )
         try:
             answer = await self._sent(exchange, upstream, sent)
@@ -107,7 +106,7 @@ class Forwarder:
     async def _sent(self, exchange: Exchange, upstream: Upstream, sent: bytes) -> Answer:
         """Send, and once more where no connection came about: nothing had been sent then."""
         url = upstream.urls[exchange.api]
-        headers = upstream.shown(exchange.request.headers)
+        headers = exchange.caller.shown(upstream, exchange.request.headers)
         try:
             return await upstream.client.request(
                 "POST", url, headers, sent, timeouts=upstream.timeouts
@@ -117,7 +116,7 @@ class Forwarder:
                 raise
         return await upstream.client.request("POST", url, headers, sent, timeouts=upstream.timeouts)
 
-    async def _whole(self, exchange: Exchange, invocation: Invocation, answer: Answer) -> Outgoing:
+    async def _whole(self, exchange: Exchange, invocation: Call, answer: Answer) -> Outgoing:
         content = await answer.read()
         usage = usage_of(exchange.api, content)
         lines = cost_of(exchange.plan.price, usage or exchange.expected)
@@ -130,7 +129,7 @@ class Forwarder:
     async def _stream(
         self,
         exchange: Exchange,
-        invocation: Invocation,
+        invocation: Call,
         answer: Answer,
         watch: StreamWatch,
         report: Report,
@@ -138,6 +137,7 @@ class Forwarder:
         """Pass a stream on, event by event, and settle it when it ends, however it does."""
         api, settled, complete = exchange.api, False, False
         problem = told = ""
+        said = Said(keep=self._recorder.keep_content)
         try:
             try:
                 async for chunk in answer:
@@ -145,6 +145,7 @@ class Forwarder:
                     if events:
                         complete = complete or end_at(api, events) >= 0
                         told = told or _told_in(api, events)
+                        said.add(events)
                         yield events
                     if watch.broken:
                         problem = "malformed: an event has no end"
@@ -155,11 +156,12 @@ class Forwarder:
             if rest:
                 complete = complete or end_at(api, rest) >= 0
                 told = told or _told_in(api, rest)
+                said.add(rest)
                 yield rest
             if not (problem or complete or told):
                 problem = "cut_off: the stream ended before the answer did"
             settled = True
-            await self._settle_stream(exchange, invocation, watch, report, told or problem)
+            await self._settle_stream(exchange, invocation, watch, report, said, told or problem)
             if problem and not told:
                 yield _error_event(exchange, problem)
         finally:
@@ -170,30 +172,31 @@ class Forwarder:
     async def _settle_stream(
         self,
         exchange: Exchange,
-        invocation: Invocation,
+        invocation: Call,
         watch: StreamWatch,
         report: Report,
+        said: Said,
         problem: str,
     ) -> None:
         usage = watch.usage
         report.estimate = usage is None
         report.lines = cost_of(exchange.plan.price, usage or _so_far(exchange, watch))
         await self._recorder.settle(
-            invocation, report.lines, error=problem, estimate=report.estimate
+            invocation, report.lines, error=problem, answer=said, estimate=report.estimate
         )
 
-    async def _left(self, exchange: Exchange, invocation: Invocation, watch: StreamWatch) -> None:
+    async def _left(self, exchange: Exchange, invocation: Call, watch: StreamWatch) -> None:
         """Record a stream whose client left: what was made until then is paid for."""
         lines = cost_of(exchange.plan.price, watch.usage or _so_far(exchange, watch))
         await self._recorder.settle(
             invocation, lines, error="cancelled: the client left", estimate=True
         )
 
-    async def _end(self, invocation: Invocation, error: str) -> None:
+    async def _end(self, invocation: Call, error: str) -> None:
         await self._recorder.settle(invocation, (), error=error)
 
     async def _refusal(
-        self, exchange: Exchange, invocation: Invocation, answer: Answer, upstream: Upstream
+        self, exchange: Exchange, invocation: Call, answer: Answer, upstream: Upstream
     ) -> Failed:
         """Record an upstream's refusal; its own answer is passed on, but for our key in it."""
         content = upstream.without_key(await answer.read(_MOST_ERROR))
@@ -210,7 +213,7 @@ class Forwarder:
 def _head(
     exchange: Exchange,
     answer: Answer,
-    invocation: Invocation,
+    invocation: Call,
     lines: tuple[CostLine, ...] = (),
 ) -> Lines:
     """Return the head of an answer: the upstream's, the plan's, and this request's own."""
@@ -260,7 +263,7 @@ def _code(error: WireError) -> str:
     return "cut_off" if isinstance(error, ConnectionLost) else "malformed"
 
 
-def _failed(exchange: Exchange, error: WireError, invocation: Invocation) -> Failed:
+def _failed(exchange: Exchange, error: WireError, invocation: Call) -> Failed:
     code = _code(error)
     wait = error.retry_after if isinstance(error, PoolFull) else None
     told = UpstreamError(f"{exchange.plan.provider}: {error}", code=code, retry_after=wait)

@@ -12,17 +12,18 @@ from modelpact.dispatch.models import Models
 from modelpact.evidence import read_evidence, record_async, what_it_teaches
 from modelpact.gateway.answers import GatewayError, error_answer, refusal
 from modelpact.gateway.budgets import Budgets
+from modelpact.gateway.callers import Caller, caller_of, key_of
 from modelpact.gateway.carrying import Carrier
 from modelpact.gateway.exchange import Exchange
-from modelpact.gateway.fitting import expected
+from modelpact.gateway.fitting import expected, expected_at_once
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
 from modelpact.gateway.names import UnknownModel
 from modelpact.gateway.plan import Question
 from modelpact.gateway.planning import Planner
-from modelpact.gateway.policy import HEADER, RequestPolicy, base_policy, with_header
-from modelpact.gateway.recording import Recorder, cost_of
-from modelpact.gateway.reports import money_of, wants_report
+from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
+from modelpact.gateway.recording import Recorder, Unrecorded, cost_of
+from modelpact.gateway.reports import money_of
 from modelpact.gateway.spelling import READ
 from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
@@ -35,7 +36,6 @@ from modelpact.vocabulary.strict_json import parse_json
 from modelpact.wire import Client, Incoming, Outgoing, Refused
 
 OPERATOR: Final = "operator"
-WORKLOAD_HEADER: Final = "modelpact-workload"
 
 
 class Gateway:
@@ -96,7 +96,8 @@ class Gateway:
         keys = Keys.load(self.ledger)
         if self.operator:
             keys.add(digest(self.operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
-        self.keys = keys
+        if keys != self.keys:
+            self.keys = keys
 
     async def reload(
         self,
@@ -116,36 +117,24 @@ class Gateway:
             self.state = state
 
     async def aclose(self) -> None:
-        """Close the connections to upstreams."""
+        """Finish the record and close the connections to upstreams."""
+        await self.recorder.aclose()
         await self.state.upstreams.aclose()
         await self._client.aclose()
 
     def key_of(self, request: Incoming) -> ClientKey:
         """Return whose request this is, or refuse it."""
-        shown = request.headers.get("x-api-key")
-        if shown is None:
-            scheme, _, shown = (request.headers.get("authorization") or "").partition(" ")
-            if scheme.lower() != "bearer":
-                shown = ""
-        found = self.keys.find(shown.strip()) if shown else None
-        if found is None:
-            raise GatewayError(
-                401,
-                "invalid_api_key",
-                "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
-                "`modelpact keys create` makes one",
-            )
-        return found
+        return key_of(request.headers, self.keys)
 
     async def serve(self, request: Incoming, api: RequestApi) -> Outgoing:
         """Answer a chat, or any other request that goes to a model."""
         try:
-            key = self.key_of(request)
-            wait = self.rates.wait(key)
-            if wait:
+            caller = caller_of(request.headers, self.keys)
+            key = caller.key
+            if key.settings.rate is not None and (wait := self.rates.wait(key)):
                 told = f"the key {key.name} may ask {key.settings.rate} times a minute"
                 raise GatewayError(429, "rate_limit_exceeded", told, retry_after=wait)
-            exchange = await self.read(request, api, key)
+            exchange = await self.read(request, api, caller)
             if self.recorder.watch is not None:
                 self.recorder.watch.planned(exchange)
             if exchange.plan.how == "refuse":
@@ -164,40 +153,41 @@ class Gateway:
             return error_answer(api, GatewayError(404, "model_not_found", str(error)))
         except InputError as error:
             return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
+        except Unrecorded as error:
+            told = f"the answer came, but not its record, so it is held back: {error}"
+            return error_answer(api, GatewayError(503, "ledger_unavailable", told))
         except LedgerError as error:
             told = f"the record could not be written, so nothing was sent: {error}"
             return error_answer(api, GatewayError(503, "ledger_unavailable", told))
 
-    async def read(self, request: Incoming, api: RequestApi, key: ClientKey) -> Exchange:
+    async def read(self, request: Incoming, api: RequestApi, caller: Caller) -> Exchange:
         """Read a request and make its plan; nothing is sent and nothing recorded."""
         raw = await request.body()
         body = parse_json(raw, "the body")
         asked = read_asked(api, body)
-        state, headers = self.state, request.headers
-        workload = headers.get(WORKLOAD_HEADER) or ""
+        state, workload, key = self.state, caller.workload, caller.key
         policy = self._policy(state, body["model"], workload)
-        overridden = headers.get(HEADER)
-        if overridden:
-            policy = with_header(policy, overridden, key.settings.loosen)
+        if caller.policy:
+            policy = with_header(policy, caller.policy, key.settings.loosen)
         question = Question(body["model"], workload, asked, policy)
-        self._check_allowed(key, question)
+        if key.settings.models:
+            self._check_allowed(key, question)
         plan = state.planner.plan(question)
-        found = await expected(plan, raw, body)
+        found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         if found.too_long:
             plan = state.planner.sized(question, found.too_long)
-            found = await expected(plan, raw, body)
+            found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         return Exchange(
             state,
             request,
             api,
-            key,
+            caller,
             raw,
             body,
             question,
             plan,
             found.usage,
             cost_of(plan.price, found.usage),
-            wants_report(headers),
             found.told,
         )
 
@@ -263,7 +253,10 @@ class Gateway:
         made = planner.fallback(exchange.question, meant, because)
         if made is None:
             return None
-        found = await expected(made, exchange.raw, exchange.body)
+        body = exchange.body
+        found = expected_at_once(made, exchange.raw, body) or await expected(
+            made, exchange.raw, body
+        )
         if found.too_long:
             return None
         estimate = cost_of(made.price, found.usage)

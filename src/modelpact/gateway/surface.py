@@ -10,6 +10,7 @@ import msgspec
 
 from modelpact._version import __version__
 from modelpact.gateway.answers import JSON, GatewayError, error_answer
+from modelpact.gateway.callers import caller_of
 from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.listing import (
     anthropic_list,
@@ -163,12 +164,12 @@ class GatewaySurface:
 
     async def _negotiate(self, request: Incoming) -> Outgoing:
         """Answer what would be done with a body; nothing is sent."""
-        key = self._gateway.key_of(request)
+        caller = caller_of(request.headers, self._gateway.keys)
         named = parse_qs(request.query).get("api", ["openai-chat"])[0]
         api = next((one for one in _CHATS.values() if one == named), None)
         if api is None:
             raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
-        exchange = await self._gateway.read(request, api, key)
+        exchange = await self._gateway.read(request, api, caller)
         return _json(exchange.plan.data())
 
 

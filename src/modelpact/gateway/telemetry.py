@@ -21,11 +21,11 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from modelpact._version import __version__
+from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.plan import Plan, header_safe
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
-from modelpact.providers.contract import Invocation
 from modelpact.wire import Incoming, Outgoing
 
 _PROVIDERS: Final = {
@@ -149,7 +149,7 @@ class Telemetry:
             told["modelpact.workload"] = plan.workload.name
         observed.span.set_attributes(told)
 
-    def opened(self, plan: Plan, invocation: Invocation) -> None:
+    def opened(self, plan: Plan, invocation: Call) -> None:
         """Open the span of a provider's call."""
         observed = _current.get()
         exchange = None if observed is None else observed.exchange
@@ -172,7 +172,7 @@ class Telemetry:
         )
         self._calls[invocation.id] = _Call(span, attributes, observed)
 
-    def settled(self, invocation: Invocation, lines: tuple[CostLine, ...], error: str) -> None:
+    def settled(self, invocation: Call, lines: tuple[CostLine, ...], error: str) -> None:
         """Close the span of a provider's call, and that of a stream's request with it."""
         call = self._calls.pop(invocation.id, None)
         if call is None:
@@ -225,7 +225,7 @@ class Telemetry:
         )
 
 
-def invocation_target(invocation: Invocation) -> str:
+def invocation_target(invocation: Call) -> str:
     """Return the provider and model that were called."""
     return f"{invocation.provider}/{invocation.attribution.model}"
 

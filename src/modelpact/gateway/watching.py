@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
+from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.plan import Plan
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
-from modelpact.providers.contract import Invocation
 from modelpact.wire import Incoming, Outgoing
 
 
@@ -19,10 +19,10 @@ class Watch(Protocol):
     def planned(self, exchange: Exchange) -> None:
         """Hear what it asks for and what is done about it."""
 
-    def opened(self, plan: Plan, invocation: Invocation) -> None:
+    def opened(self, plan: Plan, invocation: Call) -> None:
         """Hear that a provider is asked; more than once where there is a fallback."""
 
-    def settled(self, invocation: Invocation, lines: tuple[CostLine, ...], error: str) -> None:
+    def settled(self, invocation: Call, lines: tuple[CostLine, ...], error: str) -> None:
         """Hear how that ended."""
 
     def answered(self, answer: Outgoing | None, verdict: str) -> None:

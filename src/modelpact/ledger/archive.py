@@ -85,6 +85,16 @@ def _close(tx: Transaction, draft: Draft) -> None:
             f"{draft.envelope} has {len(rows):,} open invocations, {rows[0][0]} among them: let "
             "them end, or cancel them with `modelpact invocations cancel`; nothing was changed"
         )
+    last = tx.execute(
+        "SELECT type, (SELECT kind FROM envelopes WHERE id = events.envelope) FROM events "
+        "WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
+        (draft.envelope,),
+    )
+    if last and last[0][1] == "gateway" and last[0][0] != "gateway.stopped":
+        raise LedgerError(
+            f"{draft.envelope} is a gateway's that has not finished it: stop that gateway, or "
+            "start it again if it died; nothing was changed"
+        )
     tx.append(draft)
 
 

@@ -17,6 +17,8 @@ class Bus:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[tuple[str | None, Listener], ...] = ()
+        self._heard: dict[str, bool] = {}
+        """Whether somebody listens to a type, as far as that was asked."""
         self.failures = 0
 
     def subscribe(self, listener: Listener, type_prefix: str | None = None) -> Callable[[], None]:
@@ -24,12 +26,24 @@ class Bus:
         entry = (type_prefix, listener)
         with self._lock:
             self._listeners = (*self._listeners, entry)
+            self._heard = {}
 
         def unsubscribe() -> None:
             with self._lock:
                 self._listeners = tuple(one for one in self._listeners if one is not entry)
+                self._heard = {}
 
         return unsubscribe
+
+    def hears(self, kind: str) -> bool:
+        """Tell whether anybody listens to events of a type."""
+        heard = self._heard
+        found = heard.get(kind)
+        if found is None:
+            listeners = self._listeners
+            found = any(prefix is None or kind.startswith(prefix) for prefix, _ in listeners)
+            heard[kind] = found
+        return found
 
     def publish(self, events: Iterable[Event]) -> None:
         """Tell the listeners of events, in order."""

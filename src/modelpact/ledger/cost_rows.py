@@ -6,6 +6,7 @@ sum counts the work once, as it stands now.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from operator import add
 from typing import Final, NamedTuple
 
 import msgspec
@@ -38,7 +39,7 @@ Parts = dict[tuple[str, int], Amounts]
 """Amounts by currency (none: an empty text) and whether they are estimates."""
 
 
-class CostRow(msgspec.Struct, frozen=True):
+class CostRow(NamedTuple):
     """Part of a record: its amounts in one currency."""
 
     envelope: str
@@ -122,6 +123,30 @@ def add_amounts(parts: Parts, key: tuple[str, int], amounts: Iterable[int]) -> N
     parts[key] = [one + more for one, more in zip(before, amounts, strict=True)]
 
 
+def plain_rows(envelope: str, sequence: int, time: int, record: CostRecord) -> Sequence[CostRow]:
+    """Return the rows of a record that is no correction: one, unless its currencies are several."""
+    amounts, home = [0] * len(_PLACES), ""
+    for line in record.lines:
+        if line.currency and line.currency != home:
+            if home:
+                return record_rows((envelope, sequence), time, record, None)
+            home = line.currency
+        amounts[_PLACES[line.unit]] += line.amount
+    row = CostRow(
+        envelope,
+        sequence,
+        0,
+        None,
+        time,
+        record.attribution,
+        home,
+        int(record.estimate),
+        1,
+        tuple(amounts),
+    )
+    return (row,)
+
+
 def record_rows(
     place: tuple[str, int], time: int, record: CostRecord, standing: Standing | None
 ) -> list[CostRow]:
@@ -171,33 +196,30 @@ def write_costs(
         connection.many(sql, sorted(fresh))
         known.update(ids)
     written: list[Row] = []
-    hours: dict[Row, list[int]] = {}
-    for row in rows:
-        number = known[row.attribution]
+    hours: dict[Row, tuple[int, ...]] = {}
+    for envelope, sequence, part, corrects, time, who, currency, estimate, count, amounts in rows:
+        number = known[who]
         written.append(
             (
-                row.envelope,
-                row.sequence,
-                row.part,
-                row.corrects,
-                row.time,
+                envelope,
+                sequence,
+                part,
+                corrects,
+                time,
                 number,
-                row.currency,
-                row.estimate,
-                row.records,
-                *row.amounts,
+                currency,
+                estimate,
+                count,
+                *amounts,
             )
         )
-        large = max(map(abs, row.amounts)) >= _ALONE
-        whose = f"{writer}/{row.envelope}:{row.sequence}" if large else writer
-        key = (row.time // HOUR * HOUR, number, row.currency, row.estimate, whose)
+        whose = writer
+        if max(amounts) >= _ALONE or min(amounts) <= -_ALONE:
+            whose = f"{writer}/{envelope}:{sequence}"
+        key = (time // HOUR * HOUR, number, currency, estimate, whose)
         sums = hours.get(key)
-        if sums is None:
-            hours[key] = [row.records, *row.amounts]
-        else:
-            sums[0] += row.records
-            for place, amount in enumerate(row.amounts, 1):
-                sums[place] += amount
+        added = (count, *amounts)
+        hours[key] = added if sums is None else tuple(map(add, sums, added))
     connection.many(_INSERT, written)
     connection.many(_ADD, [(*key, *hours[key]) for key in sorted(hours)])
 

@@ -41,6 +41,7 @@ STANDARD: Final = frozenset(
         "session.answered",
         "session.failed",
         "session.closed",
+        "gateway.stopped",
         "run.started",
         "run.completed",
         "run.failed",

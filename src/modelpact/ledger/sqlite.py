@@ -3,13 +3,14 @@
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from modelpact.ledger.store import (
+    STATEMENTS,
     Conflict,
     LedgerError,
     LedgerUnavailable,
@@ -101,7 +102,12 @@ class SqliteStore:
 
 def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
     return sqlite3.connect(
-        name, isolation_level=None, check_same_thread=False, timeout=_WAIT_S, uri=uri
+        name,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_WAIT_S,
+        uri=uri,
+        cached_statements=STATEMENTS,
     )
 
 
@@ -141,24 +147,32 @@ class SqliteConnection:
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement and return its rows, if it has any."""
-        with _told():
+        try:
             return self._raw.execute(sql, params).fetchall()
+        except _ERRORS as error:
+            raise _ours(error) from None
 
     def changed(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
-        with _told():
+        try:
             return self._raw.execute(sql, params).rowcount
+        except _ERRORS as error:
+            raise _ours(error) from None
 
     def many(self, sql: str, rows: Sequence[Params]) -> int:
         """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be."""
-        with _told():
-            return sum(self._raw.execute(*one).rowcount for one in spread(sql, rows))
+        try:
+            return sum([self._raw.execute(*one).rowcount for one in spread(sql, rows)])
+        except _ERRORS as error:
+            raise _ours(error) from None
 
     def begin(self, *, alone: bool = False) -> bool:  # noqa: ARG002
         """Begin a transaction that may write; there is only ever one."""
-        with _told():
+        try:
             self._raw.execute("BEGIN IMMEDIATE")
             (seen,) = self._raw.execute("PRAGMA data_version").fetchone()
+        except _ERRORS as error:
+            raise _ours(error) from None
         before, self._seen = self._seen, int(seen)
         return before != self._seen
 
@@ -176,19 +190,17 @@ class SqliteConnection:
         self._raw.close()
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise Conflict(str(error)) from None
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _THEIR_FAULT:
-            raise Refused(f"SQLite: {error}") from None
-        raise LedgerUnavailable(f"SQLite: {_reason(error)}") from None
-    except OverflowError as error:
-        raise Refused(f"SQLite: {error}") from None
+_ERRORS: Final = (sqlite3.Error, OverflowError)
+
+
+def _ours(error: Exception) -> LedgerError:
+    """Turn SQLite's error into ours."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return Conflict(str(error))
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    if isinstance(error, OverflowError) or code & 0xFF in _THEIR_FAULT:
+        return Refused(f"SQLite: {error}")
+    return LedgerUnavailable(f"SQLite: {_reason(error)}")
 
 
 def _reason(error: BaseException) -> str:

@@ -118,19 +118,26 @@ def open_store(url: str) -> Store:
     raise InputError(f"store.url: {scheme!r:.40}… is neither sqlite:FILE nor postgresql://…")
 
 
+STATEMENTS: Final = 512
+"""How many statements are kept prepared."""
+_ANY_SIZE: Final = 40
+_LARGEST_STEP: Final = 128
+
+
 def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements that take many rows at once, of few sizes, so that they stay prepared.
+    """Yield statements that take many rows at once, of so few sizes that they stay prepared.
 
     One statement is one step: a thread that goes row by row gives way to all others each time.
     """
     start = 0
     while start < len(rows):
-        size = min(_LARGEST_STEP, 1 << ((len(rows) - start).bit_length() - 1))
+        left = len(rows) - start
+        size = left if left <= _ANY_SIZE else min(_LARGEST_STEP, 1 << (left.bit_length() - 1))
         yield _widened(sql, size), list(chain.from_iterable(rows[start : start + size]))
         start += size
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=STATEMENTS)
 def _widened(sql: str, size: int) -> str:
     head, marks, rest = parted(sql)
     return f"{head}VALUES {', '.join([f'({marks})'] * size)}{rest}"
@@ -146,7 +153,6 @@ def parted(sql: str) -> tuple[str, str, str]:
     return head, rest[: end - 1], rest[end:]
 
 
-_LARGEST_STEP: Final = 128
 _VERSION: Final = "schema_version"
 
 

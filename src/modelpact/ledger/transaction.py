@@ -1,11 +1,13 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
-from collections.abc import Hashable
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Hashable
+from typing import Any, Final, NamedTuple, NoReturn
+
+import msgspec
 
 from modelpact.ledger.canonical import canonical, canonical_plain
 from modelpact.ledger.checkpoint import Checkpoint
-from modelpact.ledger.cost_rows import checked_rows
+from modelpact.ledger.cost_rows import checked_rows, plain_rows
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.rows import Head, Known, Rows
@@ -38,6 +40,37 @@ _HEAD: Final = (
 )
 
 
+class Given(msgspec.Struct, frozen=True):
+    """What must be so for an entry: a fact that is remembered, or else is looked up."""
+
+    fact: Hashable
+    value: Any
+    look: Callable[["Transaction"], None]
+    """Remembers the fact as it is, or raises if it is not as it must be."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An event that whoever appends it has made ready, so that the writer has little to do.
+
+    They vouch for the type, and for the payload: an object in canonical JSON.
+    """
+
+    envelope: str
+    type: str
+    payload: bytes
+    cause: str | None = None
+    cost: CostRecord | None = None
+    """The record that the payload embeds, known to be in order; never a correction."""
+    given: Given | None = None
+
+
+class Placed(NamedTuple):
+    """Where an entry has come to stand."""
+
+    event: str
+    time: int
+
+
 class Batch:
     """Work that shares a commit: its connection, and the rows that are yet to be written."""
 
@@ -47,6 +80,11 @@ class Batch:
         self.certain = certain
         self.rows = Rows()
         self.events: list[Event] = []
+        """The events that somebody may want to hear of."""
+        self.counts: dict[str, int] = {}
+        """How many events each envelope got."""
+        self.last = ("", 0, "")
+        """The last event: its envelope, its number and its hash."""
         self.stale: LedgerError | None = None
 
     def flush(self) -> None:
@@ -65,6 +103,32 @@ class Batch:
         self.stale = error
         said = "another writer was first: " if isinstance(error, Conflict) else ""
         return Stale(f"{said}{error}")
+
+    def note(self, entry: Entry, now: int, *, heard: bool) -> Placed:
+        """Append an entry; `heard` if somebody may want to hear of it."""
+        envelope, kind, cause = entry.envelope, entry.type, entry.cause
+        given = entry.given
+        if given is not None and self.known.facts.get(given.fact) != given.value:
+            looking = Transaction(self, now)
+            given.look(looking)
+            looking.keep()
+        head = self.known.heads.get(envelope) or self.head(envelope)
+        if head.archived:
+            raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
+        sequence, previous = head.sequence + 1, head.hash
+        when = max(now, head.time)
+        digest = event_hash(envelope, sequence, kind, when, cause, entry.payload, previous)
+        row = (envelope, sequence, kind, when, cause, entry.payload.decode(), previous, digest)
+        self.rows.events.append(row)
+        if entry.cost is not None:
+            self.rows.costs += plain_rows(envelope, sequence, when, entry.cost)
+        self.known.heads[envelope] = Head(sequence, digest, when)
+        self.counts[envelope] = self.counts.get(envelope, 0) + 1
+        self.last = (envelope, sequence, digest)
+        if heard:
+            told = msgspec.json.decode(entry.payload)
+            self.events.append(Event(envelope, sequence, kind, when, cause, told, previous, digest))
+        return Placed(f"{envelope}:{sequence}", when)
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""
@@ -278,6 +342,10 @@ class Transaction:
         self.batch.known.heads.update(self._moved)
         self.batch.known.facts.update(self._facts)
         self.batch.events += self.events
+        for event in self.events:
+            counts = self.batch.counts
+            counts[event.envelope] = counts.get(event.envelope, 0) + 1
+            self.batch.last = (event.envelope, event.sequence, event.hash)
 
     def drop(self) -> None:
         """Undo what was done."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Transaction
+from modelpact.ledger.transaction import Entry, Placed, Transaction
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
@@ -66,14 +66,34 @@ class Item(msgspec.Struct):
         return running
 
 
+class Noted(msgspec.Struct):
+    """An entry, and the future of a loop that waits for its place."""
+
+    entry: Entry
+    future: asyncio.Future[Placed]
+    loop: asyncio.AbstractEventLoop
+    unheard: Callable[[Placed], None] | None = None
+    """Hears of the place, in the loop, if who waited for it was cancelled when it was too late."""
+    always: bool = False
+    """Whether it is appended although nobody waits any more."""
+
+    def claim(self) -> bool:
+        """Tell whether it is still wanted."""
+        return self.always or not self.future.cancelled()
+
+
+Handed = Item | Noted
+"""What the writer is handed."""
+
+
 class Gathering:
     """Hands in together what one turn of an event loop brings: the writer is woken once for it."""
 
     def __init__(self, put: Callable[..., bool]) -> None:
         self._put = put
-        self._waiting: dict[asyncio.AbstractEventLoop, list[Item]] = {}
+        self._waiting: dict[asyncio.AbstractEventLoop, list[Handed]] = {}
 
-    def add(self, item: Item, loop: asyncio.AbstractEventLoop) -> None:
+    def add(self, item: Handed, loop: asyncio.AbstractEventLoop) -> None:
         """Take work in, to be handed in when this turn of its loop is over."""
         waiting = self._waiting.get(loop)
         if waiting is None:
@@ -88,7 +108,7 @@ class Gathering:
             settle((item, None, LedgerError("the ledger is closed")) for item in items)
 
 
-Done = tuple[Item, Any, BaseException | None]
+Done = tuple[Handed, Any, BaseException | None]
 
 
 def settle(done: Iterable[Done]) -> None:
@@ -110,6 +130,8 @@ def settle(done: Iterable[Done]) -> None:
 def _tell(done: list[Done]) -> None:
     for item, result, error in done:
         if item.future.done():
+            if type(item) is Noted and item.unheard is not None and error is None:
+                item.unheard(result)
             continue
         if error is None:
             item.future.set_result(result)

@@ -21,7 +21,7 @@ from modelpact.ledger.store import (
     Store,
 )
 from modelpact.ledger.transaction import Batch, Stale, Transaction
-from modelpact.ledger.waiting import Done, Item, settle
+from modelpact.ledger.waiting import Done, Handed, Item, Noted, settle
 
 if TYPE_CHECKING:
     from modelpact.identity import Signer
@@ -55,13 +55,13 @@ class Writer:
         self._every = every
         self._latest = latest
         self._unsigned: dict[str, int] = {}
-        self._queue: queue.SimpleQueue[list[Item] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Handed] | None] = queue.SimpleQueue()
         self._entering = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="modelpact-ledger", daemon=True)
         self._thread.start()
 
-    def put(self, *items: Item) -> bool:
+    def put(self, *items: Handed) -> bool:
         """Take work in; False where the writer is closed."""
         with self._entering:
             if self._closed:
@@ -81,7 +81,7 @@ class Writer:
             self._connection.close()
 
     def _run(self) -> None:
-        items: list[Item] | None
+        items: list[Handed] | None
         while (items := self._queue.get()) is not None:
             while len(items) < _MOST_TOGETHER:
                 try:
@@ -96,7 +96,7 @@ class Writer:
         if self._unsigned:
             self._commit([Item(self._sign_rest, Future())])
 
-    def _commit(self, items: list[Item], *, alone: bool = False) -> None:
+    def _commit(self, items: list[Handed], *, alone: bool = False) -> None:
         """Do work in one transaction; whoever handed it in hears of it after the commit."""
         if not items:
             return
@@ -128,9 +128,12 @@ class Writer:
         self._bus.publish(batch.events)
         settle(done)
 
-    def _one(self, batch: Batch, item: Item) -> tuple[Any, BaseException | None]:
+    def _one(self, batch: Batch, item: Handed) -> tuple[Any, BaseException | None]:
         """Do one piece of work: kept whole, or not at all."""
         self._latest = max(self._latest + 1, self._clock())
+        if type(item) is Noted:
+            return self._note(batch, item)
+        assert type(item) is Item
         tx = Transaction(batch, self._latest)
         try:
             result = item.work(tx)
@@ -144,7 +147,19 @@ class Writer:
             return None, error
         return result, None
 
-    def _again(self, items: list[Item], error: Stale, alone: bool) -> None:
+    def _note(self, batch: Batch, item: Noted) -> tuple[Any, BaseException | None]:
+        """Append an entry; one that cannot be appended has changed nothing yet."""
+        try:
+            entry = item.entry
+            return batch.note(entry, self._latest, heard=self._bus.hears(entry.type)), None
+        except LedgerUnavailable:
+            raise
+        except BaseException as error:
+            if batch.stale is not None:
+                raise Stale(str(batch.stale)) from None
+            return None, error
+
+    def _again(self, items: list[Handed], error: Stale, alone: bool) -> None:
         """Try again with nobody else writing; then one by one, so that only the guilty fail."""
         self._known.forget()
         try:
@@ -165,7 +180,7 @@ class Writer:
             self._connection = self._store.connect(writer=True)
         return self._connection
 
-    def _give_up(self, items: list[Item], error: BaseException) -> None:
+    def _give_up(self, items: list[Handed], error: BaseException) -> None:
         """Tell everyone that nothing was kept, and start afresh."""
         self._disconnect()
         kind = type(error) if isinstance(error, LedgerError) else LedgerUnavailable
@@ -180,36 +195,34 @@ class Writer:
                 connection.rollback()
             connection.close()
 
-    def _was_kept(self, batch: Batch, items: list[Item], error: BaseException) -> bool:
+    def _was_kept(self, batch: Batch, items: list[Handed], error: BaseException) -> bool:
         """Look whether a commit that failed was kept after all; tell the callers if it was not."""
         self._disconnect()
-        if not batch.events:
+        envelope, sequence, digest = batch.last
+        if not sequence:
             self._give_up(items, LedgerUncertain(f"it is not known whether it was kept: {error}"))
             return False
-        last = batch.events[-1]
         try:
             connection = self._connected()
             connection.begin(alone=True)  # waits until a commit that is under way has ended
             rows = connection.execute(
                 "SELECT hash FROM events WHERE envelope = ? AND sequence = ?",
-                (last.envelope, last.sequence),
+                (envelope, sequence),
             )
             connection.rollback()
         except LedgerError:
             self._give_up(items, LedgerUncertain(f"it is not known whether it was kept: {error}"))
             return False
-        if rows == [(last.hash,)]:
+        if rows == [(digest,)]:
             return True
         self._give_up(items, error)
         return False
 
     def _sign_due(self, batch: Batch) -> list[str]:
         """Sign the envelopes of a batch that are due; return their names."""
-        if self._signer is None or not batch.events:
+        if self._signer is None or not batch.counts:
             return []
-        counts: dict[str, int] = {}
-        for event in batch.events:
-            counts[event.envelope] = counts.get(event.envelope, 0) + 1
+        counts = batch.counts
         due = [
             name
             for name, count in counts.items()
@@ -236,7 +249,7 @@ class Writer:
     def _count(self, batch: Batch, signed: Iterable[str]) -> None:
         if self._signer is None:
             return
-        for event in batch.events:
-            self._unsigned[event.envelope] = self._unsigned.get(event.envelope, 0) + 1
+        for envelope, count in batch.counts.items():
+            self._unsigned[envelope] = self._unsigned.get(envelope, 0) + count
         for name in signed:
             self._unsigned.pop(name, None)

@@ -81,6 +81,11 @@ def _read_chat(body: dict[str, Any]) -> Asked:
             _parts(message["content"], uses)
         if "cache_control" in message:
             uses["prompt-caching"] = "cache_control"
+    stream = body.get("stream") is True
+    if stream:
+        uses["streaming"] = "stream"
+    if body.keys() <= _PLAINEST:
+        return Asked("openai-chat", tuple(uses.items()), (), stream)
     if body.get("tools") or body.get("functions"):
         uses["tool-calling"] = "tools" if body.get("tools") else "functions"
         _cached(body.get("tools"), uses)
@@ -95,10 +100,11 @@ def _read_chat(body: dict[str, Any]) -> Asked:
     modalities = body.get("modalities")
     if type(modalities) is list and "audio" in modalities:
         uses["audio-output"] = "modalities"
-    stream = body.get("stream") is True
-    if stream:
-        uses["streaming"] = "stream"
     return Asked("openai-chat", tuple(uses.items()), _params(body, _CHAT_PARAMS), stream)
+
+
+_PLAINEST: Final = frozenset(("model", "messages", "stream"))
+"""A body of no more than these asks for nothing else."""
 
 
 def _parts(content: list[Any], uses: dict[str, str]) -> None:
@@ -275,7 +281,9 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
 def _params(body: dict[str, Any], names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
     found = []
     for name in names:
-        value = body.get(name)
+        if name not in body:
+            continue
+        value = body[name]
         if value is None or value in _NEUTRAL.get(name, ()):
             continue
         stand_in = _ONLY_THAT.get(name)

@@ -32,16 +32,23 @@ class Delivery:
         self._overdue = overdue
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._loops: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._stop = ledger.bus.subscribe(self._heard, "capability.")
+        self._listening: Callable[[], None] | None = None
 
     def close(self) -> None:
         """Listen to the bus no longer."""
-        self._stop()
+        if self._listening is not None:
+            self._listening()
+            self._listening = None
+
+    def _listen(self) -> None:
+        """Listen while somebody waits: to be told of every event costs each of them something."""
+        if self._waiting and self._listening is None:
+            self._listening = self._ledger.bus.subscribe(self._heard, "capability.")
+        elif not self._waiting:
+            self.close()
 
     def _heard(self, event: Event) -> None:
         """Wake whoever waits; called by the ledger's thread."""
-        if not self._waiting:
-            return
         for waker in tuple(self._waiting.get(str(event.payload.get("invocation")), ())):
             loop = self._loops.get(waker)
             if loop is not None:
@@ -55,6 +62,7 @@ class Delivery:
         waker = asyncio.Event()
         self._loops[waker] = asyncio.get_running_loop()
         self._waiting.setdefault(invocation_id, set()).add(waker)
+        self._listen()
         try:
             while True:
                 waker.clear()
@@ -81,6 +89,7 @@ class Delivery:
             wakers.discard(waker)
             if not wakers:
                 del self._waiting[invocation_id]
+            self._listen()
 
     def _look(self, invocation_id: str, after: int) -> tuple[Invocation, list[Partial]]:
         """Return an invocation, and its pieces; those of one that is settled are all there."""

@@ -9,6 +9,7 @@ import msgspec
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import Reader
+from modelpact.ledger.transaction import Given
 from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, Registration
 from modelpact.providers.registrations import check_registration
 from modelpact.providers.upstreams import plain_upstream
@@ -261,6 +262,11 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
         tx.remember((_CURRENT, provider), current)
     if current != event:
         raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
+
+
+def as_registered(provider: str, event: str) -> Given:
+    """Return what must be so for an invocation: its provider is registered as that event says."""
+    return Given((_CURRENT, provider), event, lambda tx: check_current(tx, provider, event))
 
 
 def mark_deregistered(

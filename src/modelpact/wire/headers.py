@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -81,11 +81,14 @@ HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | Lines
 class Headers:
     """The headers of a message: names in lower case, every value kept, in the order sent."""
 
-    __slots__ = ("_fields", "_passed_on", "index", "repeated")
+    __slots__ = ("_fields", "_passed_on", "index", "memo", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
         self._passed_on: tuple[frozenset[bytes], Lines] | None = None
+        self.memo: Any = None
+        """What a handler makes of them and of nothing else: it is kept for as long as requests
+        come with the same head, whatever the length of their bodies."""
         self.index = dict(fields)
         """The value of each name; of one that is repeated, the first."""
         self.repeated: frozenset[bytes] = _NONE
@@ -135,6 +138,7 @@ class Headers:
         fields = [(name, length) if field[0] == name else field for field in self._fields]
         same = Headers(fields)
         same._passed_on = self._passed_on
+        same.memo = self.memo
         return same
 
     def _first_of_each(self) -> None:

@@ -73,5 +73,6 @@ class KnownHead:
             return None
         headers = self._headers
         if digits != self._digits:
-            headers = headers.with_length(digits)
+            headers = self._headers = headers.with_length(digits)
+            self._digits = digits
         return Incoming(self._method, self._target, headers, sink, True, True, body)

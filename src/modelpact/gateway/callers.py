@@ -1,0 +1,66 @@
+"""Callers: what the head of a request says, read once for all requests that come with it."""
+
+from typing import Final
+
+import msgspec
+
+from modelpact.gateway.answers import GatewayError
+from modelpact.gateway.keys import ClientKey, Keys
+from modelpact.gateway.policy import HEADER
+from modelpact.gateway.reports import wants_report
+from modelpact.gateway.upstreams import Upstream
+from modelpact.wire import Lines
+from modelpact.wire.headers import Headers
+
+WORKLOAD_HEADER: Final = "modelpact-workload"
+
+
+class Caller(msgspec.Struct):
+    """Whose requests these are, and what their head asks for."""
+
+    keys: Keys
+    """The keys among which theirs was found: it holds for as long as these do."""
+    key: ClientKey
+    workload: str
+    policy: str
+    report: bool
+    _shown: tuple[Upstream, Lines] | None = None
+
+    def shown(self, upstream: Upstream, headers: Headers) -> Lines:
+        """Return the head that an upstream is shown."""
+        if self._shown is None or self._shown[0] is not upstream:
+            self._shown = (upstream, Lines.of(upstream.shown(headers)))
+        return self._shown[1]
+
+
+def caller_of(headers: Headers, keys: Keys) -> Caller:
+    """Return who calls, or refuse them."""
+    known = headers.memo
+    if type(known) is Caller and known.keys is keys:
+        return known
+    caller = headers.memo = Caller(
+        keys,
+        key_of(headers, keys),
+        headers.get(WORKLOAD_HEADER) or "",
+        headers.get(HEADER) or "",
+        wants_report(headers),
+    )
+    return caller
+
+
+def key_of(headers: Headers, keys: Keys) -> ClientKey:
+    """Return the key that a client shows, or refuse it."""
+    shown = headers.get("x-api-key")
+    if shown is None:
+        scheme, _, shown = (headers.get("authorization") or "").partition(" ")
+        if scheme.lower() != "bearer":
+            shown = ""
+    found = keys.find(shown.strip()) if shown else None
+    if found is None:
+        raise GatewayError(
+            401,
+            "invalid_api_key",
+            "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
+            "`modelpact keys create` makes one",
+        )
+    return found
