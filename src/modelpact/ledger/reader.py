@@ -53,6 +53,7 @@ class Reader:
         self.store = store
         self._reader: Connection | None = None
         self._reading = threading.Lock()
+        self._done = False
 
     @classmethod
     def open_to_read(cls, url: str) -> "Reader":
@@ -73,8 +74,9 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; nothing is read from then on."""
         with self._reading:
+            self._done = True
             reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -82,6 +84,8 @@ class Reader:
     def read(self, sql: str, params: Params = ()) -> list[Row]:
         """Read from the store; what was acknowledged is seen."""
         with self._reading:
+            if self._done:  # else a thread that comes late would connect, and nobody disconnect
+                raise LedgerError("the ledger is closed")
             if self._reader is None:
                 self._reader = self.store.connect(writer=False)
             try:

@@ -111,11 +111,7 @@ class SqliteLease:
     def __init__(self, path: str, name: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._raw = sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, timeout=0
-            )
-            self._raw.execute("PRAGMA journal_mode=MEMORY")
-            self._raw.execute("BEGIN EXCLUSIVE")
+            self._raw = _locked(path)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise NameTaken(f"{name} is alive on this store") from None
@@ -128,6 +124,17 @@ class SqliteLease:
     def release(self) -> None:
         """Let another have the name."""
         self._raw.close()
+
+
+def _locked(path: str) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    try:
+        raw.execute("PRAGMA journal_mode=MEMORY")
+        raw.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 class SqliteConnection:
