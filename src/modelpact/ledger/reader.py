@@ -12,6 +12,7 @@ from modelpact.ledger.store import (
     LedgerError,
     LedgerUnavailable,
     Params,
+    Refused,
     Row,
     Store,
     check_schema,
@@ -62,6 +63,10 @@ class Reader:
         connection = reader._reader = reader.store.connect(writer=False)
         try:
             check_schema(connection)
+        except Refused:
+            reader.close()
+            where = reader.store.url
+            raise LedgerError(f"there is no ledger in {where}: name another with --store") from None
         except BaseException:
             reader.close()
             raise
