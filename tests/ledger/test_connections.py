@@ -1,9 +1,11 @@
-"""Connections to PostgreSQL: whoever opens one closes it, on every path."""
+"""Connections to a store: whoever opens one closes it, on every path."""
 
 import asyncio
 import contextlib
+import sqlite3
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +104,35 @@ def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
         with pytest.raises(NewerSchema):
             opening(counted.url)
     counted.assert_none()
+
+
+def test_files_that_are_refused_leave_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for SQLite: whatever refuses a file or a name closes what it opened."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        opened.append(connect(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    (tmp_path / "text.db").write_text("this is no database, however long it is\n" * 20)
+    (tmp_path / "empty.db").touch()
+    for name in ("text.db", "empty.db"):
+        with pytest.raises(LedgerError):
+            Reader.open_to_read(f"sqlite:{tmp_path / name}")
+    with pytest.raises(LedgerError):
+        Ledger.open(f"sqlite:{tmp_path / 'text.db'}")
+    lease = open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
+    with pytest.raises(NameTaken):
+        open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
+    lease.release()
+    assert len(opened) == 5
+    for one in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            one.execute("SELECT 1")
 
 
 def test_a_ledger_that_cannot_start_its_thread_leaves_nothing_open(

@@ -86,7 +86,7 @@ class SqliteStore:
         raw = _connect(f"file:{quote(self.path)}?mode=ro", uri=True)
         try:
             raw.execute("SELECT 1 FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             raw.close()
             if error.sqlite_errorcode & 0xFF not in _NO_LOG or self._unfinished():
                 raise
