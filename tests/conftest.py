@@ -19,7 +19,7 @@ from modelpact.catalog.names import Names
 from modelpact.catalog.provider import Provider
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
-from tests.stores import empty_schema, postgresql
+from tests.stores import Counted, empty_schema, postgresql
 
 # What the user of this machine keeps is nobody's business here, and no test may write there.
 os.environ["MODELPACT_DATA"] = tempfile.mkdtemp(prefix="modelpact-tests-")
@@ -41,6 +41,12 @@ def postgres() -> Iterator[Any]:
 @pytest.fixture
 def postgres_url(postgres: Any) -> str:
     return empty_schema(postgres)
+
+
+@pytest.fixture
+def counted(postgres: Any) -> Counted:
+    """An empty store in PostgreSQL that knows its connections."""
+    return Counted(postgres)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +47,29 @@ def empty_schema(server: Any) -> str:
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}".encode())
     return f"{server.get_uri()}&options=-csearch_path%3D{name}"
+
+
+class Counted:
+    """An empty schema, and how many connections there are to it."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._name = f"c{secrets.token_hex(6)}"
+        self.url = f"{empty_schema(server)}&application_name={self._name}"
+
+    def count(self) -> int:
+        """Return how many are open now, as the server sees it."""
+        import psycopg
+
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", (self._name,)
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def assert_none(self) -> None:
+        """Wait until the server has seen the last one go."""
+        until = time.monotonic() + 30
+        while self.count():
+            assert time.monotonic() < until, f"{self.count()} connections were left open"

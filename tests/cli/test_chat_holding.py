@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from modelpact.cli.chat_holding import Hold, OpenElsewhere
-from modelpact.ledger import Ledger
+from modelpact.ledger import Ledger, LedgerUnavailable
+from modelpact.ledger.postgres import PostgresConnection
 from modelpact.ledger.reader import Reader
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
 from tests.cli.test_chat import configure
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Reply, hang
+from tests.stores import Counted
 
 
 def test_one_holds_a_session_until_it_is_released(url: str) -> None:
@@ -23,6 +25,24 @@ def test_one_holds_a_session_until_it_is_released(url: str) -> None:
         first.release()
         first.release()
         Hold(ledger, "a").release()
+
+
+def test_a_lock_that_cannot_be_had_leaves_no_connection_open(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: PostgresConnection, sql: str, params: object = ()) -> None:
+        raise LedgerUnavailable("the server is shutting down")
+
+    with Ledger.open(counted.url) as ledger:
+        first = Hold(ledger, "a")
+        with pytest.raises(OpenElsewhere):
+            Hold(ledger, "a")
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresConnection, "execute", refuse)
+            with pytest.raises(LedgerUnavailable):
+                Hold(ledger, "b")
+        first.release()
+    counted.assert_none()
 
 
 def test_a_lock_leaves_no_file_behind(tmp_path: Path) -> None:

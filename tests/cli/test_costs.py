@@ -55,6 +55,19 @@ def test_people_see_a_table_with_bars(run: Run, filled: str) -> None:
     assert "old" in run("costs").stdout
 
 
+def test_estimates_without_money_say_what_is_estimated(run: Run, tmp_path: Path) -> None:
+    """A question that was cancelled took time, of which nobody said that it cost money."""
+    lines = (CostLine("time", 14_200_000_000), CostLine("discrete", 1))
+    record = CostRecord(lines, Attribution("desk"), estimate=True)
+    url = f"sqlite:{tmp_path / 'data' / 'modelpact.db'}"
+    with Ledger.open(url) as ledger:
+        embedded = Draft("run-1", "capability.cancelled", {"cost": record.to_json()})
+        ledger.write(lambda tx: tx.record_cost(tx.append(embedded), record))
+    _, row, told = run("costs").stdout.splitlines()
+    assert row.split() == ["desk", "1", "–", "–", "–", "≈", "14.2", "s", "1"]
+    assert told == "≈ 14.2 s, 1 piece of this is estimated and not corrected yet."
+
+
 def test_programs_get_whole_numbers(run: Run, filled: str) -> None:
     done = run("costs", "--by", "model", "--format", "json", "--store", filled)
     data = json.loads(done.stdout)

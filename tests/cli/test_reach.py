@@ -10,10 +10,12 @@ import pytest
 from modelpact.identity import Authority
 from modelpact.ledger import Ledger
 from modelpact.providers.binding import HttpCarrier
+from modelpact.providers.contract import ContractError
 from modelpact.providers.runtime import Runtime
 from tests.cli.conftest import Run
 from tests.providers.fake import Fake, faking
-from tests.providers.support import ECHO, World, on_loop
+from tests.providers.processes.starting import providing
+from tests.providers.support import ECHO, World, on_loop, until
 
 
 @pytest.fixture
@@ -53,6 +55,39 @@ async def test_a_remote_provider_is_told(user: World, run: Run, way: str) -> Non
         done = await say(run, *told)
         assert (done.returncode, done.stderr) == (0, "")
         assert fake.cancelled == [waiting]
+        assert [one["state"] for one in fake.gone] == ["deregistered"] * (way == "deregister")
+
+
+@on_loop
+async def test_a_provider_that_is_left_to_answer_is_told_that_it_is_deregistered(
+    user: World, run: Run
+) -> None:
+    async with faking(user) as fake:
+        await opened(user, fake)
+        user.identity("desk", "runtime")
+        done = await say(run, "providers", "deregister", "fake", "--reason", "moved")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert fake.cancelled == []
+        assert [(one["state"], one["reason"]) for one in fake.gone] == [("deregistered", "moved")]
+
+
+@on_loop
+async def test_a_live_provider_ends_when_an_operator_deregisters_it(
+    user: World, run: Run, tmp_path: Path
+) -> None:
+    """Three processes: the provider, its runtime, and the command, which only shares the store."""
+    user.identity("desk", "runtime")
+    with Ledger.open(user.store) as ledger:
+        async with user.hosting(ledger) as host:
+            with providing(user, host.url, tmp_path / "worked") as process:
+                await until(lambda: host.runtime.registry.find("echo"))
+                assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
+                done = await say(run, "providers", "deregister", "echo", "--reason", "moved")
+                assert (done.returncode, done.stderr) == (0, "")
+                assert await asyncio.to_thread(process.wait, 60) == 3
+            with pytest.raises(ContractError, match="nothing is routed"):
+                await host.runtime.invoke("echo", ECHO, {})
+    assert "has echo as deregistered: moved" in (tmp_path / "worked.log").read_text()
 
 
 @on_loop
@@ -74,7 +109,7 @@ async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
         second = await opened(user, fake)
     done = await say(run, "providers", "deregister", "fake", "--policy", "cancel")
     assert done.returncode == 0
-    assert "modelpact: fake was not told: " in done.stderr
+    assert done.stderr.count("modelpact: fake was not told: ") == 1
     with Ledger.open(user.store) as ledger:
         assert Runtime(ledger).find(second).state == "cancelled"
 

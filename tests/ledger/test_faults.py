@@ -316,6 +316,13 @@ def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
         assert len(reader.events("run-1")) == 5
 
 
+def test_an_empty_store_is_no_ledger_to_read(url: str, tmp_path: Path) -> None:
+    if url.startswith("sqlite:"):
+        (tmp_path / "ledger.db").touch()
+    with pytest.raises(LedgerError, match=r"no ledger in .+: name another with --store"):
+        Reader.open_to_read(url)
+
+
 def test_newer_stores_are_refused(url: str) -> None:
     """Schema migrations forward, refused clearly when the file is newer than the program."""
     with Ledger.open(url) as ledger:

@@ -26,6 +26,7 @@ class Fake:
         self.ring = ring
         self.heard: list[Message] = []
         self.cancelled: list[str] = []
+        self.gone: list[Message] = []
         self.sent = 0
         self.behaviour: Behaviour = right
         self.registration = Registration("none", "tool", (), ())
@@ -36,6 +37,9 @@ class Fake:
             self.cancelled.append(request.path.rpartition("/")[2])
             return Outgoing(204)
         message = msgspec.json.decode(await request.body())
+        if request.path == "/deregistered":
+            self.gone.append(message)
+            return Outgoing(204)
         self.heard.append(message)
         return await self.behaviour(self, message)
 

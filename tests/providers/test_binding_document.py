@@ -33,6 +33,7 @@ SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
         ("Partial", messages.PartialMessage),
         ("Correction", messages.CorrectionMessage),
         ("Signal", messages.SignalMessage),
+        ("Deregistered", messages.DeregisteredMessage),
     ],
 )
 def test_the_fields_are_those_of_the_code(name: str, kind: Any) -> None:
@@ -77,3 +78,5 @@ def test_messages_of_the_code_are_valid_by_the_document() -> None:
     assert not valid("Answer", messages.AnswerMessage("i", [], {}))
     assert valid("Signal", messages.SignalMessage("s", "i", 1, "a.b", 2, {}, COST))
     assert valid("Receipt", Receipt("e:1", 1, 3))
+    assert valid("Deregistered", messages.DeregisteredMessage("p", "e:1", "expelled", "why"))
+    assert not valid("Deregistered", messages.DeregisteredMessage("p", "e:1", "active"))

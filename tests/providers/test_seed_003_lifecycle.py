@@ -195,6 +195,7 @@ async def test_after_deregistration_nothing_is_routed(
         assert status == (200 if policy == "drain" else 409)
         assert runtime.find(opened.id).state == state
         assert fake.cancelled == ([] if policy == "drain" else [opened.id])
+        assert fake.gone == [], "it knows"
     with Ledger.open(world.store) as again:
         async with world.hosting(again) as host:
             with pytest.raises(ContractError, match="nothing is routed"):

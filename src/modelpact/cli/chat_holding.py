@@ -40,7 +40,12 @@ class Hold:
             return
         self._connection = ledger.store.connect(writer=False)
         name = int.from_bytes(hashlib.sha256(session.encode()).digest()[:8], "big", signed=True)
-        if not self._connection.execute("SELECT pg_try_advisory_lock(?)", (name,))[0][0]:
+        try:
+            held = self._connection.execute("SELECT pg_try_advisory_lock(?)", (name,))[0][0]
+        except BaseException:
+            self.release()
+            raise
+        if not held:
             self.release()
             raise OpenElsewhere(session)
 

@@ -18,6 +18,7 @@ from modelpact.ledger.totals import BYS, By, CostTotal, cost_totals
 
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 _BAR: Final = 20
+_NOTHING: Final = "–"
 _TOKENS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("tokens."))
 
 
@@ -128,27 +129,46 @@ def _print_table(by: By, totals: list[CostTotal], since: int | None) -> None:
     click.echo(table(rows, header, right=range(1, 7)))
     for one in _sums(totals):
         if any(one.estimated.values()):
-            money = exact_money(one.estimated["currency"], one.currency)
-            click.echo(paint(f"≈ {money} of this is estimated and not corrected yet.", "dim"))
+            what = _estimated(one)
+            click.echo(paint(f"≈ {what} of this is estimated and not corrected yet.", "dim"))
+
+
+def _estimated(one: CostTotal) -> str:
+    """Say how much of a total is estimated: the money, or what there is instead of money."""
+    amounts = one.estimated
+    if amounts["currency"]:
+        return exact_money(amounts["currency"], one.currency)
+    tokens, pieces = sum(amounts[unit] for unit in _TOKENS), amounts["discrete"]
+    said = [
+        f"{tokens:,} token{'s' if tokens > 1 else ''}" if tokens else "",
+        _seconds(amounts["time"]) if amounts["time"] else "",
+        f"{pieces:,} piece{'s' if pieces > 1 else ''}" if pieces else "",
+    ]
+    return ", ".join(part for part in said if part)
 
 
 def _cells(one: CostTotal) -> tuple[str, ...]:
-    about = "≈ " if any(one.estimated.values()) else ""
-    money = exact_money(one.money, one.currency) if one.currency else "–"
+    """Write a total; what is estimated is marked at the money, or at the first that there is."""
     amounts = one.amounts
-    return (
-        one_line(one.name) or paint("(none)", "dim"),
-        f"{one.records:,}",
-        about + money,
+    cells = [
+        exact_money(one.money, one.currency) if one.currency else _NOTHING,
         _count(amounts["tokens.input"]),
         _count(amounts["tokens.output"] + amounts["tokens.reasoning"]),
-        f"{amounts['time'] / 1e9:,.1f} s" if amounts["time"] else "–",
+        _seconds(amounts["time"]) if amounts["time"] else _NOTHING,
         _count(amounts["discrete"]),
-    )
+    ]
+    if any(one.estimated.values()):
+        at = next((place for place, cell in enumerate(cells) if cell != _NOTHING), 0)
+        cells[at] = f"≈ {cells[at]}"
+    return (one_line(one.name) or paint("(none)", "dim"), f"{one.records:,}", *cells)
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e9:,.1f} s"
 
 
 def _count(amount: int) -> str:
-    return f"{amount:,}" if amount else "–"
+    return f"{amount:,}" if amount else _NOTHING
 
 
 def _as_json(by: str | None, one: CostTotal) -> dict[str, Any]:

@@ -46,9 +46,11 @@ async def with_reach(
     runtime = _runtime(ledger, settings)
     async with _carrier(settings) as (carrier, missing):
         runtime.default_carrier = carrier
+        named: set[str] = set()
 
         def not_told(registration: Registration, why: str) -> None:
-            if registration.base_url:
+            if registration.base_url and registration.id not in named:
+                named.add(registration.id)
                 said = missing or why
                 click.echo(f"modelpact: {registration.id} was not told: {said}", err=True)
 

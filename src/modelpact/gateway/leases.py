@@ -54,21 +54,35 @@ async def leased(store: Store, names: dict[str, str]) -> AsyncIterator[None]:
             raise LeaseLost(f"{lost} was taken over while the store was out of reach") from None
         raise
     finally:
-        if watching is not None:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-        for lease in held.values():
-            await asyncio.to_thread(lease.release)
+        try:
+            if watching is not None:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+        finally:  # without another await, at which a second cancellation would leave some held
+            for lease in held.values():
+                lease.release()
 
 
 async def _take(store: Store, name: str, setting: str) -> Lease:
     until = asyncio.get_running_loop().time() + _WAIT_SECONDS
     while True:
         try:
-            return await asyncio.to_thread(store.lease, name)
+            return await _taken(store, name)
         except NameTaken as taken:
             if asyncio.get_running_loop().time() > until:
                 raise NameTaken(
                     f"{taken}: stop that process, or give this one another {setting}"
                 ) from None
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _taken(store: Store, name: str) -> Lease:
+    """Take a name in a thread, which nothing stops: what it takes for nobody is let go again."""
+    taking = asyncio.create_task(asyncio.to_thread(store.lease, name))
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        await asyncio.wait([taking])
+        if not taking.cancelled() and taking.exception() is None:
+            taking.result().release()
+        raise

@@ -54,13 +54,13 @@ class Ledger(Reader):
         try:
             migrate(connection)
             latest = connection.execute("SELECT MAX(time) FROM events")[0][0] or 0
+            known = Known(uuid.uuid4().hex[:16])
+            self._writer = Writer(
+                store, connection, known, clock, self.bus, signer, checkpoint_every, latest
+            )
         except BaseException:
             connection.close()
             raise
-        known = Known(uuid.uuid4().hex[:16])
-        self._writer = Writer(
-            store, connection, known, clock, self.bus, signer, checkpoint_every, latest
-        )
         self._gathering = Gathering(self._writer.put)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -83,6 +84,8 @@ class PostgresLease:
     def __init__(self, store: PostgresStore, name: str) -> None:
         self._store = store
         self._name = name
+        self._using = threading.Lock()
+        self._released = False
         self._connection: PostgresConnection | None = self._take()
 
     def _take(self) -> "PostgresConnection":
@@ -103,18 +106,26 @@ class PostgresLease:
 
     def kept(self) -> bool:
         """Tell whether it is still held; one that broke is taken again where nobody else has it."""
-        try:
-            if self._connection is None:
-                self._connection = self._take()
-            self._connection.execute("SELECT 1")
-        except NameTaken:
-            return False
-        except LedgerError:  # the store is away: whose name it is shows when it is back
-            self.release()
-        return True
+        with self._using:
+            if self._released:
+                return False
+            try:
+                if self._connection is None:
+                    self._connection = self._take()
+                self._connection.execute("SELECT 1")
+            except NameTaken:
+                return False
+            except LedgerError:  # the store is away: whose name it is shows when it is back
+                self._disconnect()
+            return True
 
     def release(self) -> None:
-        """Let another have the name."""
+        """Let another have the name, for good: whoever looks after it in a thread is waited for."""
+        with self._using:
+            self._released = True
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

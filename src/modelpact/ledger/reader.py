@@ -12,6 +12,7 @@ from modelpact.ledger.store import (
     LedgerError,
     LedgerUnavailable,
     Params,
+    Refused,
     Row,
     Store,
     check_schema,
@@ -53,6 +54,7 @@ class Reader:
         self.store = store
         self._reader: Connection | None = None
         self._reading = threading.Lock()
+        self._done = False
 
     @classmethod
     def open_to_read(cls, url: str) -> "Reader":
@@ -61,6 +63,10 @@ class Reader:
         connection = reader._reader = reader.store.connect(writer=False)
         try:
             check_schema(connection)
+        except Refused:
+            reader.close()
+            where = reader.store.url
+            raise LedgerError(f"there is no ledger in {where}: name another with --store") from None
         except BaseException:
             reader.close()
             raise
@@ -73,8 +79,9 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; nothing is read from then on."""
         with self._reading:
+            self._done = True
             reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -82,6 +89,8 @@ class Reader:
     def read(self, sql: str, params: Params = ()) -> list[Row]:
         """Read from the store; what was acknowledged is seen."""
         with self._reading:
+            if self._done:  # else a thread that comes late would connect, and nobody disconnect
+                raise LedgerError("the ledger is closed")
             if self._reader is None:
                 self._reader = self.store.connect(writer=False)
             try:

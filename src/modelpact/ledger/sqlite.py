@@ -87,7 +87,7 @@ class SqliteStore:
         raw = _connect(f"file:{quote(self.path)}?mode=ro", uri=True)
         try:
             raw.execute("SELECT 1 FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             raw.close()
             if error.sqlite_errorcode & 0xFF not in _NO_LOG or self._unfinished():
                 raise
@@ -117,11 +117,7 @@ class SqliteLease:
     def __init__(self, path: str, name: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._raw = sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, timeout=0
-            )
-            self._raw.execute("PRAGMA journal_mode=MEMORY")
-            self._raw.execute("BEGIN EXCLUSIVE")
+            self._raw = _locked(path)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise NameTaken(f"{name} is alive on this store") from None
@@ -134,6 +130,17 @@ class SqliteLease:
     def release(self) -> None:
         """Let another have the name."""
         self._raw.close()
+
+
+def _locked(path: str) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    try:
+        raw.execute("PRAGMA journal_mode=MEMORY")
+        raw.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 class SqliteConnection:

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.ledger.event import Event
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -67,3 +68,11 @@ class Foresees(Protocol):
 
     def attributed(self, value: Any, who: Attribution) -> Attribution:
         """Return who a call with this input is for, given what the caller said of that."""
+
+
+@runtime_checkable
+class Notifies(Protocol):
+    """A carrier to providers that do not know by themselves what the registry says of them."""
+
+    async def notify(self, registration: Registration, event: Event) -> None:
+        """Tell a provider of the event that deregistered it."""

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from typing import Final
 
-from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.event import Event
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import Conflict, LedgerUnavailable, LedgerUncertain
 from modelpact.providers import settling
 from modelpact.providers.contract import Invocation, Profile
+from modelpact.providers.registry import departures
 from modelpact.providers.settling import Outcome
 
 _LOG: Final = logging.getLogger("modelpact.providers")
@@ -21,18 +23,20 @@ async def end(
     outcome: Outcome,
     *,
     again: bool = False,
-) -> tuple[Invocation, list[Invocation]]:
+) -> tuple[Invocation, list[Invocation], list[Event]]:
     """Settle an invocation; a store that is away or contended is asked again for a few seconds.
 
-    `again`: it was asked before, and nobody heard what came of that.
+    Also return what was cancelled by that, and who was deregistered. `again`: it was asked before,
+    and nobody heard what came of that.
     """
+
+    def work(tx: Transaction) -> tuple[Invocation, list[Invocation], list[Event]]:
+        ended, cancelled = settling.settle(tx, profile, invocation, outcome, again=again)
+        return ended, cancelled, departures(tx)
+
     for wait in (*_WAITS, None):
         try:
-            return await ledger.write_async(
-                lambda tx, again=again: settling.settle(  # type: ignore[misc]
-                    tx, profile, invocation, outcome, again=again
-                )
-            )
+            return await ledger.write_async(work)
         except (Conflict, LedgerUnavailable) as error:
             if wait is None:
                 raise

@@ -152,6 +152,11 @@ class Registry:
         """Return a provider's registration and state, or None."""
         return find_provider(self._ledger, provider)
 
+    def standing(self, provider: str) -> tuple[str, str]:
+        """Return the state of a provider that was registered, and the event of its registration."""
+        rows = self._ledger.read("SELECT state, event FROM providers WHERE id = ?", (provider,))
+        return str(rows[0][0]), str(rows[0][1])
+
     def under_which(self, invocation: Invocation) -> Registration:
         """Return the registration under which an invocation was made; this blocks while it reads.
 
@@ -289,17 +294,24 @@ def mark_deregistered(
     if not changed:
         return None
     tx.remember((_CURRENT, provider), None)
+    registered = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))[0][0]
     waiting = tx.execute(
         "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
     )[0][0]
     payload = {
         "provider": provider,
+        "registered": registered,
         "reason": reason,
         "state": state,
         "policy": policy,
         "open": waiting,
     }
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
+
+
+def departures(tx: Transaction) -> list[Event]:
+    """Return the events by which providers were deregistered in a transaction."""
+    return [event for event in tx.events if event.type == "provider.deregistered"]
 
 
 def flag(tx: Transaction, provider: str, violation: str, detail: str, cause: str | None) -> Event:

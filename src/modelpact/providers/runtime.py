@@ -29,12 +29,12 @@ from modelpact.providers.invocations import find_cost, find_invocation, list_inv
 from modelpact.providers.judging import Judge
 from modelpact.providers.opening import SECOND, acknowledge, open_invocation
 from modelpact.providers.ordering import Asked, make_order
-from modelpact.providers.registry import Registered, Registry
+from modelpact.providers.registry import Registered, Registry, departures
 from modelpact.providers.settling import Outcome
 from modelpact.providers.steady import steady
 from modelpact.providers.streaming import run_stream
 from modelpact.providers.tally import Tally
-from modelpact.providers.telling import tell, tell_cancelled
+from modelpact.providers.telling import tell, tell_cancelled, tell_deregistered
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 __all__ = ["Accepted", "Breach", "Carrier", "Partial", "Runtime", "Unreachable"]
@@ -66,7 +66,7 @@ class Runtime:
         self.carriers = dict(carriers or {})
         self.default_carrier = default_carrier
         self.not_told = not_told
-        """Called with a provider that did not hear of a cancellation, and why."""
+        """Called with a provider that did not hear of a cancellation or of its end, and why."""
         self.now = steady(ledger.clock)
         self.delivery = Delivery(ledger, self._overdue)
         self.tallies: dict[str, Tally] = {}
@@ -242,21 +242,26 @@ class Runtime:
             tally = self.tallies.get(invocation.id)
             outcome = msgspec.structs.replace(outcome, tally=tally)
         try:
-            ended, cancelled = await end(self.ledger, self.profile, invocation, outcome)
+            ended, cancelled, gone = await end(self.ledger, self.profile, invocation, outcome)
         except asyncio.CancelledError:  # the caller went away: what is in hand is kept all the same
             await asyncio.shield(end(self.ledger, self.profile, invocation, outcome, again=True))
             raise
         await tell_cancelled(self, cancelled)
+        await tell_deregistered(self, gone)
         return ended
 
     async def flag(
         self, provider: str, violation: str, detail: str, cause: str | None = None
     ) -> None:
         """Flag a violation that settles nothing, and do what the profile says."""
-        cancelled = await self.ledger.write_async(
-            lambda tx: settling.flag_provider(tx, self.profile, provider, violation, detail, cause)
-        )
+
+        def work(tx: Transaction) -> tuple[list[Invocation], list[Event]]:
+            cancelled = settling.flag_provider(tx, self.profile, provider, violation, detail, cause)
+            return cancelled, departures(tx)
+
+        cancelled, gone = await self.ledger.write_async(work)
         await tell_cancelled(self, cancelled)
+        await tell_deregistered(self, gone)
 
     async def cancel(self, invocation_id: str, reason: str) -> Invocation:
         """Cancel an open invocation and tell its provider; a settled one stays as it is."""
@@ -275,11 +280,13 @@ class Runtime:
         *,
         registered: str | None = None,
         release: bool = False,
+        by_itself: bool = False,
     ) -> Event:
         """Stop routing to a provider; open invocations end as policy says. The event counts them.
 
         `registered` is the event of the registration that is meant: where another stands by now,
-        nothing changes. `release` lets anybody have the name.
+        nothing changes. `release` lets anybody have the name. The provider is told, unless it did
+        this `by_itself`.
         """
         policy = policy or self.profile.on_deregistration
         if policy not in ("drain", "cancel"):
@@ -296,6 +303,8 @@ class Runtime:
             )
         )
         await tell_cancelled(self, cancelled)
+        if not by_itself:
+            await tell_deregistered(self, [event])
         return event
 
     async def expire(self) -> list[Invocation]:

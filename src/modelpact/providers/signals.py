@@ -11,14 +11,22 @@ import msgspec
 from modelpact.ledger.canonical import LARGEST
 from modelpact.ledger.costs import Attribution as Who
 from modelpact.ledger.costs import CostLine, CostRecord, check_lines
-from modelpact.ledger.event import Draft, check_type
+from modelpact.ledger.event import Draft, Event, check_type
 from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import Conflict
 from modelpact.providers import settling
-from modelpact.providers.contract import ContractError, Offer, Registration, cost_violation
+from modelpact.providers.contract import (
+    ContractError,
+    Invocation,
+    Offer,
+    Registration,
+    cost_violation,
+)
 from modelpact.providers.invocations import digest
+from modelpact.providers.registry import departures
 from modelpact.providers.runtime import Runtime
+from modelpact.providers.telling import tell_cancelled, tell_deregistered
 from modelpact.vocabulary.errors import InputError
 
 _MILLISECOND: Final = 1_000_000
@@ -84,13 +92,17 @@ class SignalInbox:
             raise InputError(f"signal.emitted, signal.number: {what}")
         check_type(f"x-{signal.type}")
 
-        def work(tx: Transaction) -> Receipt:
-            return self._take(tx, registration, signal, cost, estimate)
+        def work(tx: Transaction) -> tuple[Receipt, list[Invocation], list[Event]]:
+            receipt, cancelled = self._take(tx, registration, signal, cost, estimate)
+            return receipt, cancelled, departures(tx)
 
         try:
-            return await self._ledger.write_async(work)
+            receipt, cancelled, gone = await self._ledger.write_async(work)
         except Conflict:  # another runtime took it in between our look and our write
-            return await self._ledger.write_async(work)
+            receipt, cancelled, gone = await self._ledger.write_async(work)
+        await tell_cancelled(self._runtime, cancelled)
+        await tell_deregistered(self._runtime, gone)
+        return receipt
 
     def _take(
         self,
@@ -99,14 +111,15 @@ class SignalInbox:
         signal: Signal,
         cost: list[Any],
         estimate: bool,
-    ) -> Receipt:
+    ) -> tuple[Receipt, list[Invocation]]:
+        """Take a signal in; also return what was cancelled because its cost is misstated."""
         known = tx.execute(
             "SELECT event, number, received - emitted FROM signals WHERE source = ? AND id = ?",
             (signal.source, signal.id),
         )
         if known:
             event_id, number, delay = known[0]
-            return Receipt(event_id, number, _milliseconds(delay), duplicate=True)
+            return Receipt(event_id, number, _milliseconds(delay), duplicate=True), []
         last = tx.execute(
             "SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (signal.source,)
         )[0][0]
@@ -146,10 +159,11 @@ class SignalInbox:
                 tx.now,
             ),
         )
+        cancelled: list[Invocation] = []
         if problem:
-            profile = self._runtime.profile
-            settling.flag_provider(tx, profile, signal.source, "misstated_cost", problem, event.id)
-        return Receipt(event.id, signal.number, latency)
+            profile, what = self._runtime.profile, "misstated_cost"
+            cancelled = settling.flag_provider(tx, profile, signal.source, what, problem, event.id)
+        return Receipt(event.id, signal.number, latency), cancelled
 
     def last(self, source: str) -> int:
         """Return the number of the last signal that was taken in."""

@@ -1,9 +1,14 @@
-"""Telling providers that nobody waits any more; one that does not listen changes nothing here."""
+"""Telling providers that nobody waits any more, or that they are deregistered.
+
+One that does not listen changes nothing here.
+"""
 
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from modelpact.ledger.event import Event
+from modelpact.providers.carrier import Notifies
 from modelpact.providers.contract import Invocation, Registration
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -12,7 +17,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("modelpact.providers")
 _SECONDS: Final = 5.0
-"""How long a provider may take to hear of a cancellation."""
+"""How long a provider may take to hear of something."""
 
 
 async def tell_cancelled(runtime: "Runtime", cancelled: list[Invocation]) -> None:
@@ -32,7 +37,27 @@ async def tell(runtime: "Runtime", registration: Registration, cancelled: list[I
             async with asyncio.timeout(_SECONDS):
                 await runtime.carrier(registration).cancel(registration, invocation)
         except (ModelpactError, TimeoutError) as error:
-            why = str(error) or f"no answer within {_SECONDS:g} seconds"
-            _LOG.info("%s did not hear of a cancellation: %s", registration.id, why)
-            runtime.not_told(registration, why)
+            _not_heard(runtime, registration, "a cancellation", error)
             return
+
+
+async def tell_deregistered(runtime: "Runtime", gone: list[Event]) -> None:
+    """Tell remote providers of the events that deregistered them."""
+    for event in gone:
+        found = await asyncio.to_thread(runtime.registry.find, event.payload["provider"])
+        if found is None or not found[0].base_url:
+            continue
+        registration = found[0]
+        try:
+            carrier = runtime.carrier(registration)
+            if isinstance(carrier, Notifies):
+                async with asyncio.timeout(_SECONDS):
+                    await carrier.notify(registration, event)
+        except (ModelpactError, TimeoutError) as error:
+            _not_heard(runtime, registration, "its deregistration", error)
+
+
+def _not_heard(runtime: "Runtime", registration: Registration, what: str, error: Exception) -> None:
+    why = str(error) or f"no answer within {_SECONDS:g} seconds"
+    _LOG.info("%s did not hear of %s: %s", registration.id, what, why)
+    runtime.not_told(registration, why)

@@ -7,8 +7,14 @@ from typing import Final
 import msgspec
 
 from modelpact.identity import HEADER, Identity, Trust, UntrustedPeer, client_context
+from modelpact.ledger.event import Event
 from modelpact.providers.binding.answers import read_accepted, read_answer, read_partial
-from modelpact.providers.binding.messages import JSON, InvocationMessage, encode
+from modelpact.providers.binding.messages import (
+    JSON,
+    DeregisteredMessage,
+    InvocationMessage,
+    encode,
+)
 from modelpact.providers.carrier import Accepted, Breach, Partial, Unreachable
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.upstreams import plain_upstream
@@ -120,6 +126,18 @@ class HttpCarrier:
         path = f"/invocations/{invocation.id}"
         async with await self._request(registration, "DELETE", path) as answer:
             await self._refusal(answer)
+
+    async def notify(self, registration: Registration, event: Event) -> None:
+        """Tell a provider of the event that deregistered it."""
+        told = event.payload
+        message = DeregisteredMessage(
+            registration.id, told["registered"], told["state"], told["reason"]
+        )
+        body = encode(message)
+        async with await self._request(registration, "POST", "/deregistered", body) as answer:
+            said = await self._refusal(answer)
+            if answer.status != 204:
+                _check_status(registration, answer, said)
 
     async def _whole(self, registration: Registration, answer: Answer) -> bytes:
         try:

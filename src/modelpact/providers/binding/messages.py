@@ -73,6 +73,19 @@ class CorrectionMessage(
     reason: str = ""
 
 
+class DeregisteredMessage(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """What a runtime tells a provider that it has deregistered; `registered` is which of its
+    registrations is meant.
+    """
+
+    provider: str
+    registered: str
+    state: str
+    reason: str = ""
+
+
 class SignalMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):

@@ -75,6 +75,7 @@ class Surface:
         self._flags: dict[str, tuple[float, int]] = {}
         self._routes: tuple[tuple[str, str, str, Answering], ...] = (
             ("POST", "/v1/providers", "", self._register),
+            ("GET", "/v1/providers/", "", self._standing),
             ("DELETE", "/v1/providers/", "", self._deregister),
             ("GET", "/v1/invocations/", "", self._state),
             ("POST", "/v1/invocations/", "/response", self._response),
@@ -153,6 +154,11 @@ class Surface:
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
+    async def _standing(self, _: Incoming, peer: PeerCertificate, provider: str) -> Outgoing:
+        await self._own(peer, provider)
+        state, event = await asyncio.to_thread(self._runtime.registry.standing, provider)
+        return _json(200, {"provider": provider, "state": state, "event": event})
+
     async def _deregister(
         self, request: Incoming, peer: PeerCertificate, provider: str
     ) -> Outgoing:
@@ -166,6 +172,7 @@ class Surface:
             "asked to by itself",
             policy,  # type: ignore[arg-type]
             registered=asked.get("event", [None])[0],
+            by_itself=True,
         )
         return _json(200, {"provider": provider, "event": event.id})
 

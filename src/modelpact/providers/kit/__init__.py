@@ -12,5 +12,6 @@ provider.run()
 from modelpact.providers.kit.call import Call, Final
 from modelpact.providers.kit.provider import Provider
 from modelpact.providers.kit.settings import Settings
+from modelpact.providers.kit.standing import Deregistered
 
-__all__ = ["Call", "Final", "Provider", "Settings"]
+__all__ = ["Call", "Deregistered", "Final", "Provider", "Settings"]

@@ -51,6 +51,7 @@ class RefusedByRuntime(ModelpactError):
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
         self.code = code
+        self.message = message
         super().__init__(f"the runtime refused with {status} {code}: {message}")
 
 
@@ -61,6 +62,8 @@ class RuntimeLine:
         self._url = url
         self._client = client
         self._signer = signer
+        self.refused: Callable[[RefusedByRuntime], None] = lambda refusal: None  # noqa: ARG005
+        """Called with every refusal."""
         self._emitting = asyncio.Lock()
         self._last_signal: int | None = None
 
@@ -80,7 +83,9 @@ class RuntimeLine:
         if answer.status >= 400:
             error = content.get("error", {}) if isinstance(content, dict) else {}
             message = error.get("message", said[:200].decode("utf-8", "replace"))
-            raise RefusedByRuntime(answer.status, error.get("code", ""), message)
+            refusal = RefusedByRuntime(answer.status, error.get("code", ""), message)
+            self.refused(refusal)
+            raise refusal
         return content
 
     async def _until_taken(
@@ -130,6 +135,10 @@ class RuntimeLine:
             await self._once("DELETE", f"/v1/providers/{provider}?event={event}")
         except (WireError, RefusedByRuntime) as error:
             _LOG.info("not deregistered: %s", error)
+
+    async def standing(self, provider: str) -> str:
+        """Ask once in which state the runtime has a provider."""
+        return str((await self._once("GET", f"/v1/providers/{provider}"))["state"])
 
     async def answer(self, invocation_id: str, body: bytes, sequence: int) -> None:
         """Deliver a late answer, over restarts of the runtime."""

@@ -16,12 +16,16 @@ from modelpact.ledger.costs import CostLine, Unit
 from modelpact.providers.contract import Category, Offer, Rate, Registration, Semantics
 from modelpact.providers.kit.line import RuntimeLine
 from modelpact.providers.kit.settings import Settings
+from modelpact.providers.kit.standing import Deregistered, Standing
 from modelpact.providers.kit.work import Function, Workshop
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, serve
 
 F = TypeVar("F", bound=Callable[..., Any])
+Hook = Callable[[Deregistered], Awaitable[None]]
 _LOG: Final = logging.getLogger("modelpact.kit")
+_DEREGISTERED: Final = 3
+"""The exit code of a provider that the runtime has deregistered."""
 
 
 class Provider:
@@ -52,8 +56,10 @@ class Provider:
         self._offers: list[Offer] = []
         self._functions: dict[str, Function] = {}
         self._tasks: list[Callable[[], Awaitable[None]]] = []
+        self._hooks: list[Hook] = []
         self._line: RuntimeLine | None = None
         self._event = ""
+        self._ending: asyncio.Task[Deregistered] | None = None
 
     def capability(
         self,
@@ -82,6 +88,14 @@ class Provider:
     def task(self, function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Run a function beside the server, once registered: the place to emit signals from."""
         self._tasks.append(function)
+        return function
+
+    def on_deregistered(self, function: Hook) -> Hook:
+        """Call a function when the runtime has deregistered this provider, once what is open ends.
+
+        Nothing new is taken from then on, and the provider does not register again by itself.
+        """
+        self._hooks.append(function)
         return function
 
     async def emit(
@@ -121,25 +135,42 @@ class Provider:
                 identity=settings.fingerprint(),
                 signing_key=signer.public_keys.current.raw.hex(),
             )
-            workshop = Workshop(registration, self._functions, signer, line)
+            standing = Standing(registration.id, line)
+            workshop = Workshop(registration, self._functions, signer, line, standing)
             tls = settings.server_tls()
             async with await serve(workshop, settings.host, settings.port, tls=tls) as server:
                 host = f"[{settings.host}]" if ":" in settings.host else settings.host
                 url = settings.public_url or f"https://{host}:{server.port}"
                 registration = msgspec.structs.replace(registration, base_url=url)
                 self._event = await line.register(registration)
+                standing.registered(self._event)
+                ending = self._ending = asyncio.create_task(self._ended(standing, workshop))
                 _LOG.info("%s is registered and listens at %s", registration.id, url)
                 tasks = [asyncio.ensure_future(one()) for one in self._tasks]
                 try:
                     yield registration
                 finally:
-                    for task in tasks:
+                    for task in (*tasks, ending):
                         task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await asyncio.gather(*tasks, ending, return_exceptions=True)
                     await workshop.close()
 
+    async def _ended(self, standing: Standing, workshop: Workshop) -> Deregistered:
+        """Return when the provider is deregistered, what was open has ended, and hooks were run."""
+        gone = await standing.ended()
+        await workshop.finish()
+        for hook in self._hooks:
+            try:
+                await hook(gone)
+            except Exception:  # the others hear of it all the same
+                _LOG.exception("a hook failed that was told of the deregistration")
+        return gone
+
     async def serve(self, settings: Settings | None = None) -> None:
-        """Run until told to stop, then deregister."""
+        """Run until told to stop, then deregister.
+
+        Raises `Deregistered` where the runtime did that before, as soon as what was open has ended.
+        """
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         me, registered = asyncio.current_task(), False
@@ -155,17 +186,29 @@ class Provider:
         try:
             async with self.running(settings or Settings.from_environment()):
                 registered = True
-                await stop.wait()
+                stopping, ending = asyncio.create_task(stop.wait()), self._ending
+                assert ending is not None
+                await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
+                if ending.done():
+                    raise ending.result()
                 await self._connected().deregister(self._bare.id, self._event)
         except asyncio.CancelledError:
             if registered or not stop.is_set():
                 raise
 
     def run(self, settings: Settings | None = None) -> None:
-        """Run as a program; what its operator can mend is told in a line, with exit code 2."""
+        """Run as a program; what its operator can mend is told in a line, with exit code 2.
+
+        The exit code of one that the runtime has deregistered is 3: who starts it again, as
+        supervisors do, registers it again.
+        """
         logging.basicConfig(level=logging.INFO)
         try:
             asyncio.run(self.serve(settings))
+        except Deregistered as gone:
+            print(f"{self._bare.id}: {gone}", file=sys.stderr)
+            raise SystemExit(_DEREGISTERED) from None
         except (ModelpactError, OSError) as error:
             print(f"{self._bare.id}: {error}", file=sys.stderr)
             raise SystemExit(2) from None

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from modelpact.providers.binding.messages import (
     ACKNOWLEDGED,
     AcceptedMessage,
     AnswerMessage,
+    DeregisteredMessage,
     InvocationMessage,
     PartialMessage,
     decode,
@@ -24,9 +25,11 @@ from modelpact.providers.contract import Offer, Registration
 from modelpact.providers.kit.call import Call
 from modelpact.providers.kit.call import Final as FinalOutput
 from modelpact.providers.kit.line import RefusedByRuntime, RuntimeLine
+from modelpact.providers.kit.standing import Standing
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import Incoming, Outgoing, Refused, write_event
 
+M = TypeVar("M", InvocationMessage, DeregisteredMessage)
 Function = Callable[..., Any]
 _LOG: Final = logging.getLogger("modelpact.kit")
 _MOST_REMEMBERED: Final = 10_000
@@ -42,11 +45,15 @@ class Workshop:
         functions: dict[str, Function],
         signer: Signer,
         line: RuntimeLine,
+        standing: Standing,
     ) -> None:
         self._registration = registration
         self._functions = functions
         self._signer = signer
         self._line = line
+        self._standing = standing
+        self._streams = 0
+        self._stilled = asyncio.Event()
         self._tasks: OrderedDict[str, asyncio.Task[tuple[bytes, int]]] = OrderedDict()
         self._streamed: OrderedDict[str, None] = OrderedDict()
 
@@ -54,8 +61,8 @@ class Workshop:
         """Answer the runtime."""
         path = request.decoded_path
         if request.method == "POST" and path == "/invocations":
+            message = _read(await request.body(), InvocationMessage)
             try:
-                message = decode(await request.body(), InvocationMessage)
                 offer = self._registration.offer(message.capability)
             except InputError as error:
                 raise Refused(400, str(error)) from None
@@ -64,7 +71,19 @@ class Workshop:
             return await self._begin(message, offer)
         if request.method == "DELETE" and path.startswith("/invocations/"):
             return self._cancel(path.removeprefix("/invocations/"))
+        if request.method == "POST" and path == "/deregistered":
+            self._standing.told(_read(await request.body(), DeregisteredMessage))
+            return Outgoing(204)
         raise Refused(404, "no such path")
+
+    async def finish(self) -> None:
+        """Wait for the work that is under way."""
+        while self._streams or (working := [one for one in self._tasks.values() if not one.done()]):
+            if self._streams:
+                self._stilled.clear()
+                await self._stilled.wait()
+            else:
+                await asyncio.wait(working)
 
     async def close(self) -> None:
         """Stop all work."""
@@ -82,6 +101,8 @@ class Workshop:
     async def _begin(self, message: InvocationMessage, offer: Offer) -> Outgoing:
         """Start the work, or find it under way: the id says which work it is."""
         identity = message.invocation_id
+        if self._standing.gone is not None and identity not in self._tasks:
+            raise Refused(410, f"{self._registration.id} was deregistered")
         if message.semantics == "streaming":
             if identity in self._streamed:
                 raise Refused(409, "this invocation was streamed already")
@@ -151,6 +172,7 @@ class Workshop:
         """Do the work, and send its pieces and its answer as signed events."""
         call = Call(message.invocation_id, message.deadline, message.semantics)
         output, error, number = None, "", 0
+        self._streams += 1
         try:
             async for piece in _pieces(self._functions[offer.kind], message.input, call):
                 if isinstance(piece, FinalOutput):
@@ -161,6 +183,9 @@ class Workshop:
                     yield self._event("partial", call, body, number)
         except Exception as failure:
             error = _told(failure)
+        finally:
+            self._streams -= 1
+            self._stilled.set()
         yield self._event("final", call, self._answer(call, offer, output, error), number + 1)
 
     def _event(self, kind: str, call: Call, body: bytes, number: int) -> bytes:
@@ -171,6 +196,13 @@ class Workshop:
         cost = msgspec.to_builtins(call.cost(self._registration, offer))
         kept = msgspec.UNSET if error else output
         return encode(AnswerMessage(call.invocation_id, cost, kept, error, call.estimated))
+
+
+def _read(body: bytes, kind: type[M]) -> M:
+    try:
+        return decode(body, kind)
+    except InputError as error:
+        raise Refused(400, str(error)) from None
 
 
 async def _pieces(function: Function, value: Any, call: Call) -> AsyncIterator[Any]:

@@ -1,0 +1,204 @@
+"""Connections to a store: whoever opens one closes it, on every path."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.ledger import Ledger, LedgerError, LedgerUnavailable, NewerSchema, Reader
+from modelpact.ledger.postgres import PostgresConnection, PostgresStore
+from modelpact.ledger.store import NameTaken, open_store
+from tests.ledger.support import draft, fill
+from tests.stores import Counted
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator["Gate"]:
+    """A gate in front of every new connection; it stands open until it is shut."""
+    made = Gate()
+    connect = PostgresStore.connect
+
+    def gated(self: PostgresStore, *, writer: bool) -> PostgresConnection:
+        made.reached.set()
+        assert made.open.wait(60)
+        return connect(self, writer=writer)
+
+    monkeypatch.setattr(PostgresStore, "connect", gated)
+    yield made
+    made.open.set()
+
+
+class Gate:
+    """Where connecting waits."""
+
+    def __init__(self) -> None:
+        self.open, self.reached = threading.Event(), threading.Event()
+        self.open.set()
+
+    def shut(self) -> None:
+        """Make whoever comes next wait."""
+        self.open.clear()
+        self.reached.clear()
+
+
+def test_a_closed_ledger_is_not_read(url: str) -> None:
+    """What still runs in a thread while its ledger is closed would open it again, for good."""
+    with Ledger.open(url) as ledger:
+        fill(ledger)
+        assert ledger.event("run-1:1") is not None
+    with Reader.open_to_read(url) as reader:
+        assert reader.event("run-1:1") is not None
+    for closed in (ledger, reader):
+        with pytest.raises(LedgerError, match="the ledger is closed"):
+            closed.event("run-1:1")
+        closed.close()
+
+
+def test_a_reader_that_outlives_its_caller_leaves_nothing_open(counted: Counted) -> None:
+    """A task that is cancelled leaves its thread behind, which reads when the ledger is closed."""
+    free = threading.Event()
+
+    def late(ledger: Ledger) -> None:
+        assert free.wait(60)
+        ledger.envelopes()
+
+    async def main() -> None:
+        with Ledger.open(counted.url) as ledger:
+            fill(ledger)
+            reading = asyncio.create_task(asyncio.to_thread(late, ledger))
+            await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        free.set()
+
+    asyncio.run(main())  # ends when its threads have ended
+    counted.assert_none()
+
+
+def test_closing_while_a_reader_connects_leaves_nothing_open(counted: Counted, gate: Gate) -> None:
+    ledger = Ledger.open(counted.url)
+    gate.shut()
+    reading = threading.Thread(target=_quietly, args=(ledger.envelopes,))
+    reading.start()
+    assert gate.reached.wait(60)
+    closing = threading.Thread(target=ledger.close)
+    closing.start()
+    gate.open.set()
+    for one in (reading, closing):
+        one.join(60)
+    counted.assert_none()
+
+
+def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
+    for opening in (Reader.open_to_read, Ledger.open):
+        with contextlib.suppress(LedgerError):  # there are no tables yet
+            opening(counted.url).close()
+    with Ledger.open(counted.url) as ledger:
+        ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
+    for opening in (Ledger.open, Reader.open_to_read):
+        with pytest.raises(NewerSchema):
+            opening(counted.url)
+    counted.assert_none()
+
+
+def test_files_that_are_refused_leave_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for SQLite: whatever refuses a file or a name closes what it opened."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        opened.append(connect(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    (tmp_path / "text.db").write_text("this is no database, however long it is\n" * 20)
+    (tmp_path / "empty.db").touch()
+    for name in ("text.db", "empty.db"):
+        with pytest.raises(LedgerError):
+            Reader.open_to_read(f"sqlite:{tmp_path / name}")
+    with pytest.raises(LedgerError):
+        Ledger.open(f"sqlite:{tmp_path / 'text.db'}")
+    lease = open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
+    with pytest.raises(NameTaken):
+        open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
+    lease.release()
+    assert len(opened) == 5
+    for one in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            one.execute("SELECT 1")
+
+
+def test_a_ledger_that_cannot_start_its_thread_leaves_nothing_open(
+    counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            Ledger.open(counted.url)
+    counted.assert_none()
+
+
+def test_connections_that_break_leave_nothing_open(counted: Counted) -> None:
+    with Ledger.open(counted.url) as ledger:
+        for _ in range(3):
+            fill(ledger)
+            ledger.envelopes()
+            _break_all(counted)
+            with pytest.raises(LedgerUnavailable):
+                ledger.envelopes()
+            with pytest.raises(LedgerUnavailable):
+                ledger.append(draft())
+    counted.assert_none()
+
+
+def test_names_that_are_taken_leave_nothing_open(counted: Counted) -> None:
+    store = open_store(counted.url)
+    lease = store.lease("host/a")
+    for _ in range(3):
+        with pytest.raises(NameTaken):
+            store.lease("host/a")
+    lease.release()
+    lease.release()
+    counted.assert_none()
+
+
+def test_a_lease_that_is_released_is_not_taken_again(counted: Counted, gate: Gate) -> None:
+    """Whoever looks after it may still be at it in a thread."""
+    lease: Any = open_store(counted.url).lease("host/a")
+    lease._connection._raw.close()
+    assert lease.kept(), "the store was away"
+    gate.shut()
+    looking = threading.Thread(target=lease.kept)
+    looking.start()
+    assert gate.reached.wait(60)
+    releasing = threading.Thread(target=lease.release)
+    releasing.start()
+    gate.open.set()
+    for one in (looking, releasing):
+        one.join(60)
+    assert not lease.kept()
+    counted.assert_none()
+
+
+def _quietly(read: Any) -> None:
+    with contextlib.suppress(LedgerError):
+        read()
+
+
+def _break_all(counted: Counted) -> None:
+    """End every connection from the server's side."""
+    with contextlib.closing(open_store(counted.url).connect(writer=False)) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
+            "pg_backend_pid() AND application_name = current_setting('application_name')"
+        )

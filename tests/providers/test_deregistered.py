@@ -1,0 +1,284 @@
+"""A live provider that the runtime deregisters hears of it, takes no more, and does not return."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.ledger import Ledger
+from modelpact.providers.contract import Profile
+from modelpact.providers.kit import Call, Deregistered, Final, Provider, standing
+from modelpact.providers.kit.line import RefusedByRuntime
+from modelpact.providers.runtime import Runtime
+from tests.providers.fake import faking
+from tests.providers.processes.starting import providing
+from tests.providers.support import (
+    ANY,
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    echo_provider,
+    flags,
+    on_loop,
+    until,
+)
+
+STRICT = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+
+
+def hearing(provider: Provider) -> "asyncio.Queue[Deregistered]":
+    """Return what a provider's author hears."""
+    heard: asyncio.Queue[Deregistered] = asyncio.Queue()
+    provider.on_deregistered(heard.put)
+    return heard
+
+
+async def exit_code(process: "subprocess.Popen[bytes]") -> int:
+    return await asyncio.to_thread(process.wait, 60)
+
+
+@pytest.mark.parametrize(
+    ("release", "state", "then"),
+    [
+        (False, "deregistered", "start it again to register it again"),
+        (True, "released", "`modelpact providers register`"),
+    ],
+)
+@on_loop
+async def test_a_process_that_is_deregistered_ends_and_says_why(
+    world: World, ledger: Ledger, tmp_path: Path, release: bool, state: str, then: str
+) -> None:
+    """8.1: "the runtime MUST cease routing invocations to it", and the provider knows."""
+    worked = tmp_path / "worked"
+    async with world.hosting(ledger) as host:
+        runtime = host.runtime
+        with providing(world, host.url, worked) as process:
+            await until(lambda: runtime.registry.find("echo"))
+            assert (await runtime.invoke("echo", ECHO, {})).state == "completed"
+            await runtime.deregister("echo", "moved to another room", release=release)
+            assert await exit_code(process) == 3
+        assert [one.type for one in ledger.events("registry")] == [
+            "provider.registered",
+            "provider.deregistered",
+        ], "it did not register again"
+    log = worked.with_suffix(".log").read_text()
+    assert f"the runtime has echo as {state}: moved to another room; " in log
+    assert then in log
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_process_that_is_expelled_ends_and_says_why(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    """8.5: "Compliance Profiles MAY require deregistration of non-conforming Providers"."""
+    worked = tmp_path / "worked"
+    async with world.hosting(ledger, profile=STRICT) as host, world.client("echo") as mine:
+        with providing(world, host.url, worked) as process:
+            await until(lambda: host.runtime.registry.find("echo"))
+            where = f"{host.url}/v1/invocations/inv_never/response"
+            assert (await call(mine, "POST", where, {}))[0] == 404
+            assert await exit_code(process) == 3
+    found = Runtime(ledger).registry.find("echo")
+    assert found is not None
+    assert found[1] == "expelled"
+    log = worked.with_suffix(".log").read_text()
+    assert "the runtime has echo as expelled: violation: unknown_invocation; " in log
+
+
+@on_loop
+async def test_what_is_open_ends_first_and_nothing_new_is_taken(
+    world: World, ledger: Ledger
+) -> None:
+    """8.1: "Open invocations MAY be permitted to complete"."""
+    provider = Provider("slow", "tool", units=("discrete",))
+    heard, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
+
+    @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
+    async def slow(asked: dict[str, Any], call: Call) -> Any:
+        begun.release()
+        await free.wait()
+        yield {"piece": 1}
+        yield Final(asked)
+
+    async with (
+        world.hosting(ledger) as host,
+        provider.running(world.settings("slow", host.url)) as registration,
+        world.client("main") as theirs,
+    ):
+        runtime = host.runtime
+        late = await runtime.invoke("slow", ECHO, {"late": True}, semantics="async")
+        stream = await runtime.invoke("slow", ECHO, {}, semantics="streaming")
+
+        async def follow() -> Any:
+            return [piece async for piece in runtime.stream(stream)][-1]
+
+        following = asyncio.create_task(follow())
+        for _ in range(2):
+            await begun.acquire()
+        await runtime.deregister("slow", policy="drain")
+        for semantics in ("sync", "async", "streaming"):
+            message = {"invocationId": "inv_new", "capability": ECHO, "semantics": semantics}
+            where = f"{registration.base_url}/invocations"
+            status, said = await call(theirs, "POST", where, {**message, "input": {}})
+            assert (status, b"was deregistered" in said) == (410, True)
+        assert heard.empty()
+        free.set()
+        assert (await following).state == "completed"
+        assert (await runtime.wait(late.id)).state == "completed"
+        gone = await heard.get()
+        assert (gone.provider, gone.state, gone.reason) == ("slow", "deregistered", "asked to")
+    assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_one_that_was_not_told_learns_it_from_a_refusal(world: World, ledger: Ledger) -> None:
+    """The code `provider_deregistered`, whatever it asked for."""
+    source = Provider("clock", "signal-source", units=("discrete",), max_latency_ms=60_000)
+    heard = hearing(source)
+    async with (
+        world.hosting(ledger) as host,
+        source.running(world.settings("clock", host.url)),
+    ):
+        await source.emit("clock.tick", {})
+        await Runtime(ledger).deregister("clock", "from a command that reaches nobody")
+        with pytest.raises(RefusedByRuntime, match="provider_deregistered"):
+            await source.emit("clock.tick", {})
+        gone = await heard.get()
+        assert (gone.state, gone.reason) == (
+            "deregistered",
+            "clock is deregistered; nothing is routed to it",
+        )
+
+
+@on_loop
+async def test_one_that_was_not_told_and_says_nothing_asks(
+    world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "_LOOK_SECONDS", 0.05)
+    provider = echo_provider()
+    heard = hearing(provider)
+    async with (
+        world.hosting(ledger) as host,
+        provider.running(world.settings("echo", host.url)),
+    ):
+        await Runtime(ledger).deregister("echo", "from a command that reaches nobody")
+        assert (await heard.get()).state == "deregistered"
+
+
+@on_loop
+async def test_a_runtime_that_is_away_deregisters_nobody(
+    world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "_LOOK_SECONDS", 0.05)
+    provider, looked = echo_provider(), asyncio.Semaphore(0)
+    heard = hearing(provider)
+    async with world.hosting(ledger) as host:
+        port = host.server.port
+        context = provider.running(world.settings("echo", host.url))
+        await context.__aenter__()
+    try:
+        look = standing.Standing._look
+
+        async def counted(self: standing.Standing) -> None:
+            await look(self)
+            looked.release()
+
+        monkeypatch.setattr(standing.Standing, "_look", counted)
+        for _ in range(3):
+            await looked.acquire()
+        async with world.hosting(ledger, port=port) as host:
+            assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
+        assert heard.empty()
+    finally:
+        await context.__aexit__(None, None, None)
+
+
+@on_loop
+async def test_what_is_told_of_another_registration_is_asked_about_and_not_believed(
+    world: World, ledger: Ledger
+) -> None:
+    """A word that is late, of a registration before, takes nobody out."""
+    provider = echo_provider()
+    heard = hearing(provider)
+    async with (
+        world.hosting(ledger) as host,
+        provider.running(world.settings("echo", host.url)) as registration,
+        world.client("main") as theirs,
+    ):
+        told = {"provider": "echo", "registered": "registry:99", "state": "expelled"}
+        where = f"{registration.base_url}/deregistered"
+        assert (await call(theirs, "POST", where, told))[0] == 204
+        assert (await call(theirs, "POST", where, {"state": "expelled"}))[0] == 400
+        assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
+        assert heard.empty()
+        host.runtime.registry.register(registration)  # an operator did: another event stands
+        await host.runtime.deregister("echo")
+        assert (await heard.get()).state == "deregistered"
+
+
+@on_loop
+async def test_a_hook_that_fails_keeps_no_other_from_hearing(world: World, ledger: Ledger) -> None:
+    provider = echo_provider()
+
+    @provider.on_deregistered
+    async def fails(gone: Deregistered) -> None:
+        raise RuntimeError("no pager")
+
+    heard = hearing(provider)
+    async with (
+        world.hosting(ledger) as host,
+        provider.running(world.settings("echo", host.url)),
+    ):
+        await host.runtime.deregister("echo")
+        assert (await heard.get()).state == "deregistered"
+
+
+@on_loop
+async def test_a_provider_asks_how_it_stands_and_nobody_else(world: World, ledger: Ledger) -> None:
+    async with (
+        world.hosting(ledger) as host,
+        world.client("echo") as mine,
+        world.client("rival") as theirs,
+    ):
+        event = host.runtime.registry.register(world.registration("echo", "https://127.0.0.1:1"))
+        where = f"{host.url}/v1/providers/echo"
+        stands = {"provider": "echo", "state": "active", "event": event.id}
+        assert await call(mine, "GET", where) == (200, stands)
+        status, said = await call(theirs, "GET", where)
+        assert (status, said["error"]["code"]) == (403, "not_yours")
+        await host.runtime.deregister("echo")
+        assert await call(mine, "GET", where) == (200, {**stands, "state": "deregistered"})
+
+
+@on_loop
+async def test_a_source_that_is_expelled_for_a_signal_hears_of_all_that_ends(
+    world: World, ledger: Ledger
+) -> None:
+    """8.5: one that "misrepresents Cost"; its open invocations are cancelled, and it is told."""
+    async with (
+        world.hosting(ledger, profile=STRICT) as host,
+        faking(world, max_latency_ms=60_000) as fake,
+        world.client("fake") as mine,
+    ):
+        registered = host.runtime.registry.register(fake.registration)
+        opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
+        cost = [{"unit": "tokens.input", "amount": 1}]
+        signal = {"source": "fake", "id": "s1", "number": 1, "type": "clock.tick", "emitted": 1}
+        body = msgspec.json.encode({**signal, "content": {}, "cost": cost})
+        headers = fake.headers("fake/s1", body)
+        assert (await call(mine, "POST", f"{host.url}/v1/signals", body, headers))[0] == 200
+        assert fake.cancelled == [opened.id]
+        (told,) = fake.gone
+        assert told == {
+            "provider": "fake",
+            "registered": registered.id,
+            "state": "expelled",
+            "reason": "violation: misstated_cost",
+        }
+    assert flags(ledger) == [("fake", "misstated_cost")]
