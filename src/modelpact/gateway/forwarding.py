@@ -84,7 +84,19 @@ class Forwarder:
             exchange.estimate,
         )
         try:
-            answer = await self._sent(exchange, upstream, sent)
+            asked = (
+                "POST",
+                upstream.urls[exchange.api],
+                exchange.caller.shown(upstream, exchange.request.headers),
+                sent,
+            )
+            try:
+                answer = await upstream.client.request(*asked, timeouts=upstream.timeouts)
+            except WireError as error:
+                if error.phase != "connect" or isinstance(error, WireTimeout):
+                    raise
+                # No connection came about, so nothing was sent: it is tried once more.
+                answer = await upstream.client.request(*asked, timeouts=upstream.timeouts)
             if not 200 <= answer.status < 300:
                 raise await self._refusal(exchange, invocation, answer, upstream)
             if stream and _is_stream(answer):
@@ -102,19 +114,6 @@ class Forwarder:
         except asyncio.CancelledError:
             await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
             raise
-
-    async def _sent(self, exchange: Exchange, upstream: Upstream, sent: bytes) -> Answer:
-        """Send, and once more where no connection came about: nothing had been sent then."""
-        url = upstream.urls[exchange.api]
-        headers = exchange.caller.shown(upstream, exchange.request.headers)
-        try:
-            return await upstream.client.request(
-                "POST", url, headers, sent, timeouts=upstream.timeouts
-            )
-        except WireError as error:
-            if error.phase != "connect" or isinstance(error, WireTimeout):
-                raise
-        return await upstream.client.request("POST", url, headers, sent, timeouts=upstream.timeouts)
 
     async def _whole(self, exchange: Exchange, invocation: Call, answer: Answer) -> Outgoing:
         content = await answer.read()

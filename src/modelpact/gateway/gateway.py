@@ -1,8 +1,8 @@
 """The gateway: a request is read, planned, recorded, served; or refused, and told why."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import msgspec
 
@@ -210,8 +210,10 @@ class Gateway:
 
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
-        key, estimate = exchange.key, money_of(exchange.estimate) or 0
-        self.budgets.opened(key, estimate)
+        key, estimate = exchange.key, 0
+        if key.settings.budget is not None:
+            estimate = money_of(exchange.estimate) or 0
+            self.budgets.opened(key, estimate)
         try:
             return await self._attempt(exchange)
         except Failed as failed:
@@ -229,16 +231,24 @@ class Gateway:
                 await self.recorder.decided(error.plan, envelope, key=key.id)
             raise
         finally:
-            self.budgets.settled(key, estimate, estimate)
+            if key.settings.budget is not None:
+                self.budgets.settled(key, estimate, estimate)
 
-    async def _attempt(self, exchange: Exchange) -> Outgoing:
+    def _attempt(self, exchange: Exchange) -> Coroutine[Any, Any, Outgoing]:
         plan, state = exchange.plan, exchange.state
         if self.runtime.registry.remembered(plan.provider) is None:
-            await asyncio.to_thread(state.models.provider, plan.provider)
+            return self._registered(exchange)
         if plan.how == "forward":
             upstream = state.upstreams.find(plan.provider, plan.api)
-            return await self._forwarder.forward(exchange, upstream)
-        return await self._carrier.carry(exchange, state.models.port(plan.provider))
+            return self._forwarder.forward(exchange, upstream)
+        return self._carrier.carry(exchange, state.models.port(plan.provider))
+
+    async def _registered(self, exchange: Exchange) -> Outgoing:
+        """Register a provider that is called for the first time, and call it."""
+        provider = exchange.plan.provider
+        await asyncio.to_thread(exchange.state.models.provider, provider)
+        await self.runtime.registry.looked_up(provider)
+        return await self._attempt(exchange)
 
     async def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:
         """Return the exchange on the declared fallback, negotiated anew, or None."""

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import logging
 import secrets
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -172,22 +173,6 @@ class Recorder:
         estimate: tuple[CostLine, ...],
     ) -> Call:
         """Record a request before it leaves."""
-        try:
-            return await self._opened(plan, body, semantics, worker, estimate)
-        except ContractError as error:
-            if error.code != "registration_changed":
-                raise
-        await self._registry.looked_up(plan.provider)
-        return await self._opened(plan, body, semantics, worker, estimate)
-
-    async def _opened(
-        self,
-        plan: Plan,
-        body: bytes,
-        semantics: Semantics,
-        worker: str,
-        estimate: tuple[CostLine, ...],
-    ) -> Call:
         ready = self._ready.get((id(plan), worker))
         if (
             ready is None
@@ -220,8 +205,11 @@ class Recorder:
         except asyncio.CancelledError:
             self._later(self._taken_back(envelope))
             raise
-        except BaseException:
+        except BaseException as error:
             self._ended(envelope)
+            if isinstance(error, ContractError) and error.code == "registration_changed":
+                await self._registry.looked_up(plan.provider)
+                return await self.open(plan, body, semantics, worker, estimate)
             raise
         call = Call(placed.event, envelope, plan.provider, who, placed.time)
         if self.watch is not None:
@@ -234,7 +222,7 @@ class Recorder:
             await self.ledger.write_async(lambda tx: None)  # noqa: ARG005
         self._ended(envelope)
 
-    async def settle(
+    def settle(
         self,
         call: Call,
         lines: tuple[CostLine, ...],
@@ -242,10 +230,10 @@ class Recorder:
         error: str = "",
         answer: bytes | Said = b"",
         estimate: bool = False,
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Record how a request ended and what it cost."""
         if call.ended:
-            return
+            return asyncio.sleep(0)
         record = self._record(call, lines, estimate=estimate)
         if error:
             kind, told = "capability.failed", Ended(CHAT, record, call.provider, error=plain(error))
@@ -260,22 +248,23 @@ class Recorder:
             told = Ended(CHAT, record, call.provider, output, content=content)
         if self.watch is not None:
             self.watch.settled(call, lines, error)
-        await self._end(call, kind, told, record)
+        return self._end(call, kind, told, record)
 
-    async def cancel(self, call: Call, reason: str) -> None:
+    def cancel(self, call: Call, reason: str) -> Coroutine[Any, Any, None]:
         """Record that nobody waits for an answer any more."""
         if call.ended:
-            return
+            return asyncio.sleep(0)
         if self.watch is not None:
             self.watch.settled(call, (), f"cancelled: {reason}")
         record = self._record(call, ())
         told = Ended(CHAT, record, call.provider, reason=plain(reason))
-        await self._end(call, "capability.cancelled", told, record)
+        return self._end(call, "capability.cancelled", told, record)
 
     def _record(
         self, call: Call, lines: tuple[CostLine, ...], *, estimate: bool = False
     ) -> CostRecord:
-        """Return the cost of a call; where nothing is known of it, the time that it took."""
+        """Return the cost of a call that ends; where nothing is known of it, how long it took."""
+        call.ended = True
         if not lines:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
@@ -285,7 +274,6 @@ class Recorder:
         return CostRecord(lines, call.attribution, estimate)
 
     async def _end(self, call: Call, kind: str, told: Ended, record: CostRecord) -> None:
-        call.ended = True
         entry = Entry(call.envelope, kind, canonical_plain(told), call.id, record)
         try:
             await self.ledger.note(entry, always=True)

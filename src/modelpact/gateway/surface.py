@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -60,11 +61,15 @@ class GatewaySurface:
         self.connections = 0
         self.draining = False
 
-    async def __call__(self, request: Incoming) -> Outgoing:
+    def __call__(self, request: Incoming) -> Awaitable[Outgoing]:
         """Answer a request."""
         api = _CHATS.get(request.path)
         if api is not None and request.method == "POST":
-            return await self._chat(request, api)
+            return self._chat(request, api)
+        return self._asked(request)
+
+    async def _asked(self, request: Incoming) -> Outgoing:
+        """Answer what does not go to a model."""
         try:
             if request.path.startswith(_MODELS) and request.method == "GET":
                 return await self._model(request)

@@ -108,14 +108,14 @@ class Ledger(Reader):
         self._gathering.add(Item(work, future, loop), loop)
         return await future
 
-    async def note(
+    def note(
         self,
         entry: Entry,
         unheard: Callable[[Placed], None] | None = None,
         *,
         always: bool = False,
-    ) -> Placed:
-        """Append an entry and wait until it is durable: the short way, for many of them.
+    ) -> asyncio.Future[Placed]:
+        """Append an entry; it is durable when the future is done: the short way, for many of them.
 
         Who is cancelled while waiting takes it back, if it is not too late; where it is, `unheard`
         hears of its place. With `always` it is not taken back.
@@ -123,7 +123,7 @@ class Ledger(Reader):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Placed] = loop.create_future()
         self._gathering.add(Noted(entry, future, loop, unheard, always), loop)
-        return await future
+        return future
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""
