@@ -183,7 +183,10 @@ class Models:
         attribution: Attribution | None = None,
         deadline_s: float = DEADLINE,
     ) -> AsyncIterator[StreamEvent | Called]:
-        """Call a model for an answer in events; the last thing that comes is the whole of it."""
+        """Call a model for an answer in events; the last thing that comes is the whole of it.
+
+        The events are passed on as they come and tallied; the whole answer is kept at its end.
+        """
         opened = await self._invoke(
             provider, request, "streaming", envelope, cause, attribution, deadline_s
         )
@@ -218,6 +221,7 @@ class Models:
             envelope=envelope,
             cause=cause,
             attribution=attribution,
+            keep_pieces=False,
         )
 
     async def _called(
