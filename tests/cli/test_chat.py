@@ -198,6 +198,36 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     assert any(str(one).startswith("interrupted") for one in errors)
 
 
+def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """Nothing silently downgrades, also not between two runs of the program."""
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
+    with Terminal("chat", "--model", "mock/mine", "--need", "tools", cwd=tmp_path) as terminal:
+        terminal.enter("One")
+        terminal.expect("You said: One")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = false\n')
+    with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
+        terminal.expect("mock/mine does not fit any more: it misses 1 need.")
+        terminal.expect_match(r"tool-calling +is not supported +required by you")
+        terminal.expect("Nothing is sent until a model that fits is chosen; what was said is kept.")
+        terminal.enter("Two")
+        terminal.at_prompt()
+        assert "You said: Two" not in terminal.text
+        terminal.enter("/model")
+        terminal.expect("mock/mine ❯ /model mock/demo")
+        terminal.type("\r")
+        terminal.expect("Now on mock/demo (before: mock/mine).")
+        terminal.enter("Three")
+        terminal.expect("You said: Three")
+        terminal.enter("/history")
+        terminal.expect("you  One")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+
+
 def test_what_a_model_says_is_not_obeyed(tmp_path: Path) -> None:
     nasty = "\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil\ttab\r\nnext"
     with FakeOpenAI([Reply(text=nasty)], piece=1).in_thread() as fake:

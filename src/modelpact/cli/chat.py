@@ -17,7 +17,7 @@ from modelpact.cli import chat_tables as tables
 from modelpact.cli.chat_answer import People, Programs, Show
 from modelpact.cli.chat_commands import Chat, session_data
 from modelpact.cli.chat_opening import Opener
-from modelpact.cli.chat_told import Told, failed, refused
+from modelpact.cli.chat_told import Told, refused
 from modelpact.cli.common import (
     complete_needs,
     complete_target,
@@ -115,6 +115,9 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
     if at_terminal or isinstance(show, Programs):
         show.told(_greeting(chat, resumed=resumed))
     done = True
+    refusal = chat.session.refusal
+    if refusal is not None and model is None:  # else the one that is named is tried first
+        show.told(chat.failed(refusal))
     if model is not None and resumed:
         done = _tell(show, chat.command(f"/model {model}"))
     if at_terminal:
@@ -199,7 +202,7 @@ async def _talk(
             try:
                 await stopping.task
             except ModelpactError as error:
-                done &= _tell(show, failed(error))
+                done &= _tell(show, chat.failed(error))
             except asyncio.CancelledError:
                 if not stopping.task.cancelled():
                     raise

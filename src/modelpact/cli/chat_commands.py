@@ -108,10 +108,12 @@ class Chat:
             if run is None:
                 raise UnknownName("command", name, COMMANDS, "/help lists all, // sends a /")
             return run(rest.strip())
-        except SwitchRejected as rejected:
-            return self._refused(rejected)
         except ModelpactError as error:
-            return failed(error)
+            return self.failed(error)
+
+    def failed(self, error: ModelpactError) -> Told:
+        """Tell of an error; of a refusal also what would do."""
+        return self._refused(error) if isinstance(error, SwitchRejected) else failed(error)
 
     def _refused(self, rejected: SwitchRejected) -> Told:
         wanted = rejected.diagnostic.suggestion or ""

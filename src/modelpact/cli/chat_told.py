@@ -12,6 +12,7 @@ from modelpact.negotiation.verdict import Diagnostic, Finding, ParamAffected, Ve
 from modelpact.providers.port import ProviderError
 from modelpact.sessions import (
     CapabilityMissing,
+    NoLongerFits,
     ParamsRefused,
     SessionMoved,
     Switched,
@@ -104,6 +105,8 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
     head = f"{diagnostic.target} is refused: it does not meet {_count(count, 'need')}."
     if rejected.trigger == "/sm attach":
         head = f"Not attached: {diagnostic.target} does not meet {_count(count, 'need')} of it."
+    if isinstance(rejected, NoLongerFits):
+        head = f"{diagnostic.target} does not fit any more: it misses {_count(count, 'need')}."
     lines = [f"{paint('✗', 'red')} {paint(head, 'bold')}"]
     rows = [
         (
@@ -118,6 +121,8 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
     lines += _params(diagnostic.params_affected)
     if diagnostic.previous:
         lines.append(f"  Still on {paint(diagnostic.previous, 'cyan')}; nothing has changed.")
+    if isinstance(rejected, NoLongerFits):
+        lines.append("  Nothing is sent until a model that fits is chosen; what was said is kept.")
     if rejected.by_evidence:
         lines.append(f"  {paint('!', 'yellow')}  {visible(rejected.by_evidence)}")
     lines += _ways_out(diagnostic, no_way, at_hand)

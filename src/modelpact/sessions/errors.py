@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 from modelpact.negotiation.parameters import ParamFinding
 from modelpact.negotiation.stud import wire
 from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.providers.adapters.keys import MissingKey
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.redaction import redact_text
 
@@ -65,16 +66,21 @@ class SwitchRejected(SessionError):
             "trigger": trigger,
             "missing": missing,
         }
-        message = (
-            f"runtime capability: {trigger} rejected, {diagnostic.target} does not fit: {lacks}"
-        )
-        if diagnostic.previous:
-            message += f"; the session stays on {diagnostic.previous} as it was"
+        message = f"runtime capability: {self._head(diagnostic, trigger)}: {lacks}"
+        message += f"; {self._after(diagnostic)}" if self._after(diagnostic) else ""
         if diagnostic.suggestion:
             message += f"; {diagnostic.suggestion} would do"
         if self.by_evidence:
             message += f"; {self.by_evidence}"
         super().__init__(self.code_of, message, context)
+
+    @staticmethod
+    def _head(diagnostic: Diagnostic, trigger: str) -> str:
+        return f"{trigger} rejected, {diagnostic.target} does not fit"
+
+    @staticmethod
+    def _after(diagnostic: Diagnostic) -> str:
+        return _stays(diagnostic)
 
     @property
     def by_evidence(self) -> str:
@@ -96,6 +102,54 @@ class SpawnRejected(SwitchRejected):
     """The model chosen for a subagent lacks what its parent requires; nothing was sent."""
 
     code_of = "Subagent/ModelCapabilityMismatch"
+
+
+class NoLongerFits(SwitchRejected):
+    """The model of a resumed session lacks what is required, as it is known now; nothing is sent.
+
+    The session is there with all that was said: a model that fits lets it go on.
+    """
+
+    code_of = "Session/ModelNoLongerFits"
+
+    @staticmethod
+    def _head(diagnostic: Diagnostic, trigger: str) -> str:  # noqa: ARG004
+        return f"the session was resumed, and {diagnostic.target} does not fit any more"
+
+    @staticmethod
+    def _after(diagnostic: Diagnostic) -> str:  # noqa: ARG004
+        return "nothing is sent until a model that fits is chosen, and nothing is lost"
+
+
+class TargetUnreachable(SessionError, InputError):
+    """A model fits, and there is no way to its provider; the session is as it was before."""
+
+    code_of: ClassVar[str] = "Session/Unreachable"
+
+    def __init__(self, diagnostic: Diagnostic, trigger: str, cause: ModelpactError) -> None:
+        self.diagnostic = diagnostic
+        self.trigger = trigger
+        context = {
+            "target": diagnostic.target,
+            "previous": diagnostic.previous,
+            "trigger": trigger,
+            "problem": redact_text(str(cause)),
+        }
+        message = (
+            f"{trigger} rejected, there is no way to {diagnostic.target}: {context['problem']}"
+        )
+        message += f"; {_stays(diagnostic)}" if _stays(diagnostic) else ""
+        super().__init__(self.code_of, message, context)
+
+
+class KeyMissing(TargetUnreachable, MissingKey):
+    """A model fits, and its provider's key is not where it should be; nothing has changed."""
+
+    code_of = "Session/MissingKey"
+
+
+def _stays(diagnostic: Diagnostic) -> str:
+    return f"the session stays on {diagnostic.previous} as it was" if diagnostic.previous else ""
 
 
 class CapabilityMissing(SessionError):

@@ -1,5 +1,6 @@
 """Sessions: a model in use, what is required of it, and every change of either negotiated first."""
 
+import asyncio
 import re
 import secrets
 import threading
@@ -18,9 +19,7 @@ from modelpact.negotiation.parameters import effective_params, params_affected
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import (
-    SessionBusy,
-)
+from modelpact.sessions.errors import SessionBusy, SessionError
 from modelpact.sessions.extensions import (
     ContextProvider,
     Hook,
@@ -119,7 +118,11 @@ class Session:
 
     @classmethod
     def resume(cls, id: str, *, ledger: Ledger, models: Models) -> "Session":
-        """Take a session up as it was last committed; extensions come from the store with it."""
+        """Take a session up as it was last committed; extensions come from the store with it.
+
+        Its model is negotiated anew, as it is known now. Where it no longer fits, or cannot be
+        called, `refusal` says so, and nothing is sent until one that fits is chosen.
+        """
         standing = rows.load(ledger, id)
         state = standing.state
         if state.machine is not None:
@@ -127,8 +130,7 @@ class Session:
         load_all(ContextProvider, state.context_providers)
         load_all(Hook, state.hooks)
         session = cls(Core(id, ledger, models, standing), rows.load_history(ledger, id))
-        payload = {"target": state.target, "unanswered": len(session.unanswered)}
-        session._core.note("session.resumed", payload)
+        session._core.take_up(len(session.unanswered))
         return session
 
     @property
@@ -150,6 +152,11 @@ class Session:
     def needs(self) -> Needs:
         """The required set; each need says who requires it."""
         return self._core.standing.needs
+
+    @property
+    def refusal(self) -> SessionError | None:
+        """Why the model of a resumed session is sent nothing, or None."""
+        return self._core.refusal
 
     @property
     def params(self) -> dict[str, Any]:
@@ -376,6 +383,8 @@ class Session:
         self, messages: tuple[Message, ...], *, streaming: bool
     ) -> AsyncGenerator[StreamEvent | Turn, None]:
         self._core.current()
+        if self._core.refusal is not None:
+            await asyncio.to_thread(self._core.check_fit)
         if not self._talking.acquire(blocking=False):
             raise SessionBusy(self.id)
         asking = Asking(self._core, self._history)
