@@ -4,6 +4,8 @@ import re
 import stat
 from pathlib import Path
 
+import pytest
+
 import modelpact as mp
 from modelpact.configuration import Configuration
 from modelpact.ledger.reader import Reader
@@ -98,9 +100,13 @@ def test_the_mock_works_at_once(tmp_path: Path) -> None:
         terminal.expect("modelpact chat --resume ")
 
 
-def test_the_story_in_the_documentation(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
-    settings, story = re.findall(r"```(?:toml|text)\n(.*?)```", page, re.DOTALL)[:2]
+PAGE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+WALK, SETTINGS, STORY = re.findall(r"```(?:toml|text)\n(.*?)```", PAGE, re.DOTALL)[:3]
+
+
+@pytest.mark.parametrize(("settings", "story"), [("", WALK), (SETTINGS, STORY)])
+def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: str) -> None:
+    """Issue 6: refused, read why, take the suggestion, go on: without a key, on a terminal."""
     configure(tmp_path, settings)
     first, *lines = story.splitlines()
     with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:

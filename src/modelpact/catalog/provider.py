@@ -24,6 +24,8 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     aliases: tuple[str, ...] = ()
     base_url: str = ""
     key_env: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Those that come along with modelpact, the one to begin with first."""
     tags: tuple[str, ...] = ()
     lineages: dict[str, tuple[str, ...]] = {}
 

@@ -11,6 +11,7 @@ from modelpact.cli.chat_opening import Opened, Opener
 from modelpact.cli.chat_told import Told, failed, refused, switched
 from modelpact.cli.render import paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.needs.need import Needs
 from modelpact.sessions import (
     Session,
     SwitchRejected,
@@ -56,7 +57,7 @@ class Chat:
         self.session = opened.session
         self.models = opened.models
         self.suggestion = ""
-        """What the last refusal suggested: before all, what can be called."""
+        """What the last refusal suggested and can be called."""
         self.proposal = ""
         """What the next prompt begins with: an offer that is taken by Enter."""
         self.leaving = False
@@ -120,14 +121,14 @@ class Chat:
         no_way = ""
         if wanted and not leads_to(self.models, wanted.partition("/")[0]):
             no_way = self._no_way(wanted.partition("/")[0])
+        required = Needs(one.need for one in rejected.verdict.findings)
+        known = (self.session.target, rejected.diagnostic.target, wanted)
         near = tuple(
             one.target
-            for one in at_hand(self.session, self.models)
-            if one.verdict.ok and one.target not in (self.session.target, wanted)
+            for one in at_hand(self.session, self.models, required)
+            if one.verdict.ok and one.target not in known
         )[:_AT_HAND]
-        if rejected.trigger == "/sm attach":
-            near = ()  # they fit what is required now, not what would be
-        self.suggestion = next(iter(near), wanted) if no_way or not wanted else wanted
+        self.suggestion = next(iter(near), "") if no_way or not wanted else wanted
         return refused(rejected, no_way, near)
 
     def _no_way(self, provider: str) -> str:

@@ -139,6 +139,7 @@ class Core:
             target=judged.resolution,
             policy=proposed.policy,
             catalog=judged.catalog,
+            in_force=before.target,
         )
         if diagnostic is None and (moved or no_way):  # parameters are lost in silence nowhere
             affected = params_affected(proposed.layers, judged.resolution)

@@ -318,10 +318,11 @@ class Session:
         self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
         return self.params_affected
 
-    def fit(self, target: str) -> Verdict:
-        """Say how a model would fit; nothing is asked, changed or recorded."""
+    def fit(self, target: str, needs: Needs | None = None) -> Verdict:
+        """Say how a model would fit the required set, or other needs; nothing is recorded."""
         wanted = self._core.knowledge.target(target, self.target.partition("/")[0])
-        return self._core.knowledge.judge(self.needs, wanted, self.policy).verdict
+        required = self.needs if needs is None else needs
+        return self._core.knowledge.judge(required, wanted, self.policy).verdict
 
     def spawn(
         self,

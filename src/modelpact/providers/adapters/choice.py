@@ -41,7 +41,7 @@ def adapter_for(
         raise UnknownName("provider", settings.kind or name, catalog.providers.names)
     api = _api(name, provider, settings)
     if api == "mock":
-        return MockProvider()
+        return MockProvider(known=lambda model: catalog.resolve(name, model))
     key = resolve_key(settings, provider, name=name, environment=environment)
     base_url = settings.base_url or provider.base_url
     if api == "anthropic":
