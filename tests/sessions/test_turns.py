@@ -197,6 +197,9 @@ def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger
     with pytest.raises(ParamsRefused) as caught:
         session.send("Hello")
     assert caught.value.code == "Session/UnsupportedParams"
+    said = str(caught.value)
+    assert "openai/gpt-cold does not take what is set: temperature=0.3 (from launch)" in said
+    assert 'take out with set_params({"temperature": None})' in said
     assert port.requests == []
     assert session.unanswered == ()
     assert "session.turn" not in types(ledger, session)
@@ -287,6 +290,9 @@ def test_what_is_known_to_be_missing_fails_at_the_point_of_use(ledger: Ledger, n
         session.send(said)
     assert caught.value.code == code
     assert caught.value.axis == "runtime"
+    for param in params:
+        assert f"take {param} out of the parameters" in str(caught.value)
+        assert "(from launch)" in str(caught.value)
     assert port.requests == []
 
 

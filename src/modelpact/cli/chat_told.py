@@ -159,7 +159,8 @@ def _count(count: int, what: str) -> str:
 
 def failed(error: ModelpactError) -> Told:
     """Tell of an error in one line: what was wrong, and what to do."""
-    said = " ".join(visible(str(error)).split())
+    said = error.what if isinstance(error, ParamsRefused) else str(error)
+    said = " ".join(visible(said).split())
     code = str(getattr(error, "code", "") or getattr(error.__cause__, "code", ""))
     hint = _hint(error)
     line = f"{paint('✗', 'red')} {clip(said.rstrip('.'), 600)}" + (f"; {hint}" if hint else "")
@@ -173,8 +174,14 @@ def failed(error: ModelpactError) -> Told:
 
 def _hint(error: ModelpactError) -> str:
     if isinstance(error, ParamsRefused):
-        names = " ".join(f"-{one.path[0]}" for one in error.findings)
-        return f"/params {names} takes them out"
+        names = " ".join(f"-{one}" for one in error.names)
+        them = "it" if len(error.names) == 1 else "them"
+        return (
+            f"/params {names} takes {them} out, /model goes elsewhere, and [policy] "
+            f'unsupported_params = "drop" in modelpact.toml leaves {them} out and says so'
+        )
+    if isinstance(error, CapabilityMissing) and error.param:
+        return f"/params -{error.param} takes it out"
     if isinstance(error, SessionMoved):
         return "leave, and come back with --resume"
     if not isinstance(error, ProviderError):

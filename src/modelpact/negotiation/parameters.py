@@ -7,6 +7,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
+from modelpact.negotiation.reports import evidence_text
 from modelpact.negotiation.verdict import ParamAffected, shown
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact, redact_text
@@ -267,10 +268,8 @@ def _format_capability(value: Any) -> str:
 
 
 def _because(target: Resolution, name: str) -> str:
-    evidence = target.claim(name).evidence
-    if evidence is None:
-        return ""
-    return f" ({evidence.rule or evidence.layer})"
+    claim = target.claim(name)
+    return "" if claim.evidence is None else f" ({evidence_text(claim)})"
 
 
 def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:

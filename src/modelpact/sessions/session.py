@@ -15,7 +15,12 @@ from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.parameters import effective_params, params_affected
+from modelpact.negotiation.parameters import (
+    ParamFinding,
+    effective_params,
+    negotiate_parameters,
+    params_affected,
+)
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
@@ -173,6 +178,13 @@ class Session:
         """The parameters that do not apply on the model in use."""
         resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
         return params_affected(self._core.standing.state.layers, resolution)
+
+    @property
+    def params_unknown(self) -> tuple[ParamFinding, ...]:
+        """The parameters that are sent though nobody knows whether they apply on the model."""
+        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
+        found = negotiate_parameters(self.params, resolution)
+        return tuple(one for one in found if one.action == "unknown")
 
     @property
     def machine(self) -> StateMachine | None:

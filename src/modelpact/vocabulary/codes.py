@@ -111,7 +111,7 @@ CODES: Final[tuple[Code, ...]] = (
         "Session/UnsupportedParams",
         "a session's turn",
         "Parameters do not apply on the model, and policy `unsupported_params` is `refuse`.",
-        "Set them to None in `/params`, or open the session with `drop`.",
+        "Take them out (None in `/params`), switch models, or set the policy to `drop`.",
     ),
     Code(
         "Session/Busy",
