@@ -1,5 +1,6 @@
 """Models that can be called: ports to configured providers, behind the provider contract."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -12,7 +13,16 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
-from modelpact.evidence import Learned, record_async, what_it_teaches, what_use_shows
+from modelpact.evidence import (
+    Learned,
+    Refuted,
+    record_async,
+    replace_async,
+    standing,
+    what_it_refutes,
+    what_it_teaches,
+    what_use_shows,
+)
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.store import LedgerError
 from modelpact.providers.adapters.choice import adapter_for
@@ -240,6 +250,10 @@ class Models:
         response = read_response(invocation.output)
         shown = what_use_shows(request, response, *names, events=events)
         await self._learn(shown, known, invocation)
+        with contextlib.suppress(LedgerError):
+            held = await asyncio.to_thread(standing, self.runtime.ledger, *names)
+            refuted = what_it_refutes(held, shown, response.usage, known)
+            await self._take_back(refuted, invocation)
         return Called(response, invocation)
 
     async def _learn(
@@ -251,6 +265,12 @@ class Models:
             with contextlib.suppress(LedgerError):
                 await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
                 self._learned.update(fresh)
+
+    async def _take_back(self, refuted: tuple[Refuted, ...], invocation: Invocation) -> None:
+        """Take back the evidence that an answer contradicts; it may be learned again."""
+        await replace_async(self.runtime.ledger, refuted, cause=invocation.settled_by)
+        gone = {one.before.capability for one in refuted}
+        self._learned = {one for one in self._learned if one.capability not in gone}
 
 
 def _is_news(one: Learned, known: Resolution) -> bool:
