@@ -136,7 +136,8 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
 def _greeting(chat: Chat, *, resumed: bool) -> Told:
     session = chat.session
     words = "Resumed session" if resumed else "Session"
-    lines = [f"{words} {session.id} on {paint(session.target, 'cyan')}. /help lists the commands."]
+    on = f"{words} {session.id} on {paint(session.target, 'cyan')}.{chat.where}"
+    lines = [f"{on} /help lists the commands."]
     if resumed:
         lines.append(tables.history(session, _SHOWN_AGAIN).text)
     left = len(session.unanswered)

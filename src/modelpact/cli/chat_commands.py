@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.cli import chat_tables as tables
+from modelpact.cli.addresses import address_words
 from modelpact.cli.chat_opening import Opened, Opener
 from modelpact.cli.chat_told import Told, failed, refused, switched
 from modelpact.cli.render import paint, table
@@ -14,6 +15,7 @@ from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, 
 from modelpact.needs.need import Needs
 from modelpact.sessions import (
     Session,
+    Switched,
     SwitchRejected,
     at_hand,
     find_machine,
@@ -145,16 +147,23 @@ class Chat:
                 text = f"Suggested: {paint(self.suggestion, 'cyan')}. {self.proposal} takes it."
                 return Told("suggestion", text, {"suggestion": self.suggestion})
             return tables.models(self.session, offers(self.session, self.models, ""))
-        done = self.session.switch_model(name)
-        self.suggestion = ""
-        return switched(done, f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.")
+        return self._switched(self.session.switch_model(name))
 
     def _provider(self, name: str) -> Told:
         if not name:
-            return tables.providers(self.session, reachable(self.models))
-        done = self.session.switch_provider(name)
+            return tables.providers(self.session, self.models, reachable(self.models))
+        return self._switched(self.session.switch_provider(name))
+
+    def _switched(self, done: Switched) -> Told:
         self.suggestion = ""
-        return switched(done, f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.")
+        head = f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.{self.where}"
+        return switched(done, head)
+
+    @property
+    def where(self) -> str:
+        """Where the provider in use is, if the environment says so; else nothing."""
+        address = self.models.led_elsewhere().get(self.session.target.partition("/")[0])
+        return "" if address is None else f" It is {address_words(address)}."
 
     def _machine(self, rest: str) -> Told:
         configuration = self.models.configuration

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from modelpact.cli.addresses import address_data, address_words
 from modelpact.cli.audit_views import event_json, visible, why_lines
 from modelpact.cli.chat_told import Told, fit_words, params_told
 from modelpact.cli.costs import exact_money
 from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.dispatch.models import Models
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.reader import COLUMNS, read_event
@@ -222,13 +224,18 @@ def models(session: Session, offered: list[Offer]) -> Told:
     return Told("models", table(rows) + f"\n{ways}", data)
 
 
-def providers(session: Session, reached: Iterable[str]) -> Told:
-    """Tell which providers can be called."""
+def providers(session: Session, models: Models, reached: Iterable[str]) -> Told:
+    """Tell which providers can be called, and where those are that the environment leads to."""
     here = session.target.partition("/")[0]
     names = list(dict.fromkeys((here, *reached)))
-    lines = [f"{'●' if one == here else '○'} {visible(one)}" for one in names]
+    led = models.led_elsewhere()
+    lines = [
+        f"{'●' if one == here else '○'} {visible(one)}"
+        + (paint(f"  {address_words(led[one])}", "dim") if one in led else "")
+        for one in names
+    ]
     ways = paint("/provider NAME switches; others need a key, or a [providers.NAME]", "dim")
-    data = {"provider": here, "providers": names}
+    data = {"provider": here, "providers": names, "addresses": address_data(led)}
     return Told("providers", "\n".join([*lines, ways]), data)
 
 

@@ -25,6 +25,7 @@ from modelpact.evidence import (
 )
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.store import LedgerError
+from modelpact.providers.adapters.addresses import Address, find_address
 from modelpact.providers.adapters.choice import adapter_for
 from modelpact.providers.adapters.keys import Key, resolve_key
 from modelpact.providers.adapters.model_provider import ModelProvider
@@ -107,6 +108,21 @@ class Models:
             environment=self._environment,
         )
 
+    def address(self, name: str) -> Address:
+        """Return where a provider is, and which variable says so, if one does."""
+        return find_address(
+            self.configuration.providers.get(name),
+            self.catalog.find_provider(name),
+            self._environment,
+        )
+
+    def led_elsewhere(self) -> dict[str, Address]:
+        """Return the providers whose address comes from the environment."""
+        names = {*self.configuration.providers}
+        names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
+        found = {name: self.address(name) for name in sorted(names) if name not in self.ports}
+        return {name: one for name, one in found.items() if one.variable}
+
     def has_key(self, provider: Provider) -> bool:
         """Tell whether a key for a provider is at hand, with or without settings for it."""
         try:
@@ -133,8 +149,8 @@ class Models:
         return found
 
     def supported(self) -> tuple[str, ...]:
-        """Return the providers to call: configured, with a key at hand, or the mock."""
-        found = {*self.configuration.providers, *self.ports, "mock"}
+        """Return the providers to call: configured, with key or address at hand, or the mock."""
+        found = {*self.configuration.providers, *self.ports, *self.led_elsewhere(), "mock"}
         for provider in self.catalog.providers.listed:
             if provider.key_env and self.has_key(provider):
                 found.add(provider.id)
