@@ -198,7 +198,7 @@ def params_affected(
     return tuple(
         ParamAffected(
             found.path,
-            redact_text(found.reason),
+            found.reason if found.action == "unsupported" else redact_text(found.reason),
             target.model,
             redact(found.value, name=found.path[-1]),
             effective[found.path][1],
@@ -237,10 +237,7 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
             return ParamFinding(path, "applies", value)
     claim = target.claim(wanted)
     if claim.support == "unsupported":
-        because = _because(target, wanted)
-        return ParamFinding(
-            path, "unsupported", value, f"{target.target} has no {wanted}{because}", wanted
-        )
+        return ParamFinding(path, "unsupported", value, _lacks(target, wanted), wanted)
     if claim.support == "unknown":
         return ParamFinding(
             path, "unknown", value, f"whether {target.target} has {wanted} is not known", wanted
@@ -267,9 +264,15 @@ def _format_capability(value: Any) -> str:
     return {"json_schema": "structured-output", "json_object": "json-object"}.get(kind, "")
 
 
-def _because(target: Resolution, name: str) -> str:
-    claim = target.claim(name)
-    return "" if claim.evidence is None else f" ({evidence_text(claim)})"
+def _lacks(target: Resolution, name: str) -> str:
+    """Say what a model has not, and how that is known; said once, it is remembered."""
+    key = ("lacks", name)
+    if key not in target.memo:
+        claim = target.claim(name)
+        because = "" if claim.evidence is None else f" ({evidence_text(claim)})"
+        target.memo[key] = redact_text(f"{target.target} has no {name}{because}")
+    said: str = target.memo[key]
+    return said
 
 
 def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:

@@ -88,7 +88,7 @@ def record_decision(tx: Transaction, envelope: str, decision: Decision, cause: s
         "needs": len(decision.needs),
         "notes": list(verdict.notes),
     }
-    return tx.append(Draft(envelope, "negotiation.decided", payload, cause)).id
+    return tx.append(Draft(envelope, "negotiation.decided", payload, cause, plain=True)).id
 
 
 def record_rejection(
@@ -147,7 +147,7 @@ def record_change(
                 for one in lost
             ],
         }
-        tx.append(Draft(envelope, "session.downgraded", downgrade, changed))
+        tx.append(Draft(envelope, "session.downgraded", downgrade, changed, plain=True))
     return changed
 
 
