@@ -234,6 +234,20 @@ def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewher
         assert terminal.ended() == 0
 
 
+def test_what_a_resumed_session_lost_meanwhile_is_told(tmp_path: Path) -> None:
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
+    asked = ("chat", "--model", "mock/mine", "--need", "tools:preferred")
+    with Terminal(*asked, cwd=tmp_path) as terminal:
+        terminal.enter("/params top_k=3")
+        terminal.expect("✓  top_k")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = false\ntop_k = false\n')
+    with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
+        terminal.expect_match(r"! +tool-calling:preferred +is not supported +for you")
+        terminal.expect("top_k will not apply: mock/mine has no top-k (your modelpact.toml)")
+
+
 def test_what_a_model_says_is_not_obeyed(tmp_path: Path) -> None:
     nasty = "\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil\ttab\r\nnext"
     with FakeOpenAI([Reply(text=nasty)], piece=1).in_thread() as fake:

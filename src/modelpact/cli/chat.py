@@ -17,7 +17,7 @@ from modelpact.cli import chat_tables as tables
 from modelpact.cli.chat_answer import People, Programs, Show
 from modelpact.cli.chat_commands import Chat, session_data
 from modelpact.cli.chat_opening import Opener
-from modelpact.cli.chat_told import Told, refused
+from modelpact.cli.chat_told import Told, labels, params_told, refused
 from modelpact.cli.common import (
     complete_needs,
     complete_target,
@@ -139,6 +139,10 @@ def _greeting(chat: Chat, *, resumed: bool) -> Told:
     on = f"{words} {session.id} on {paint(session.target, 'cyan')}.{chat.where}"
     lines = [f"{on} /help lists the commands."]
     if resumed:
+        if session.refusal is None:
+            lines += labels(session.fit(session.target))
+        told = params_told(session.params_affected)
+        lines += [told] if told else []
         lines.append(tables.history(session, _SHOWN_AGAIN).text)
     left = len(session.unanswered)
     if left:

@@ -50,7 +50,7 @@ def _in_short(one: Finding) -> str:
 def switched(done: Switched, head: str) -> Told:
     """Tell of a change that was accepted, and of all that is less good than before."""
     lines = [f"{paint('✓', 'green')} {head}"]
-    lines += _labels(done.verdict)
+    lines += labels(done.verdict)
     if done.diagnostic is not None:
         lines += _params(done.diagnostic.params_affected)
     return Told(
@@ -64,7 +64,8 @@ def switched(done: Switched, head: str) -> Told:
     )
 
 
-def _labels(verdict: Verdict) -> list[str]:
+def labels(verdict: Verdict) -> list[str]:
+    """Say of each need that is not plainly met how it stands, and what else there is to know."""
     rows = []
     for one in verdict.findings:
         if one.outcome == "met":
