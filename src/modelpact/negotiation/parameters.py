@@ -194,7 +194,8 @@ def params_affected(
     for layer in SOURCE_LAYERS:
         for path, value in _flat(layers.get(layer, {})):
             effective[path] = (value, layer)
-    findings = [_finding(path, value, target) for path, (value, _) in effective.items()]
+    held = dict(_flat(effective_params(layers)))  # without what a later layer took out whole
+    findings = [_finding(path, value, target) for path, value in held.items()]
     return tuple(
         ParamAffected(
             found.path,
