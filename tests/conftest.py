@@ -22,6 +22,8 @@ from modelpact.catalog.sources import read_rules
 from tests.stores import Counted, empty_schema, postgresql
 
 # What the user of this machine keeps is nobody's business here, and no test may write there.
+for _variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+    os.environ.pop(_variable, None)  # no test is led to whoever runs it
 os.environ["MODELPACT_DATA"] = tempfile.mkdtemp(prefix="modelpact-tests-")
 atexit.register(shutil.rmtree, os.environ["MODELPACT_DATA"], ignore_errors=True)
 

@@ -26,6 +26,10 @@ _START = (
 """Takes the terminal as its own, so that Ctrl-C there is an interrupt here."""
 
 
+_OURS = ("_API_KEY", "_BASE_URL")
+"""Ends of the variables that would lead the program to a real provider."""
+
+
 class _Screen(pyte.Screen):
     """A screen that answers where its cursor is, as real ones do."""
 
@@ -44,7 +48,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         surroundings: Mapping[str, str] = {
-            **{name: one for name, one in os.environ.items() if not name.endswith("_API_KEY")},
+            **{name: one for name, one in os.environ.items() if not name.endswith(_OURS)},
             "TERM": "xterm-256color",
             "PYTHONIOENCODING": "utf-8",
             "MODELPACT_DATA": str(cwd / "data"),

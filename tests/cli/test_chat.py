@@ -4,6 +4,8 @@ import re
 import stat
 from pathlib import Path
 
+import pytest
+
 import modelpact as mp
 from modelpact.configuration import Configuration
 from modelpact.ledger.reader import Reader
@@ -98,9 +100,13 @@ def test_the_mock_works_at_once(tmp_path: Path) -> None:
         terminal.expect("modelpact chat --resume ")
 
 
-def test_the_story_in_the_documentation(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
-    settings, story = re.findall(r"```(?:toml|text)\n(.*?)```", page, re.DOTALL)[:2]
+PAGE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+WALK, SETTINGS, STORY = re.findall(r"```(?:toml|text)\n(.*?)```", PAGE, re.DOTALL)[:3]
+
+
+@pytest.mark.parametrize(("settings", "story"), [("", WALK), (SETTINGS, STORY)])
+def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: str) -> None:
+    """Issue 6: refused, read why, take the suggestion, go on: without a key, on a terminal."""
     configure(tmp_path, settings)
     first, *lines = story.splitlines()
     with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:
@@ -198,6 +204,50 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     assert any(str(one).startswith("interrupted") for one in errors)
 
 
+def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """Nothing silently downgrades, also not between two runs of the program."""
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
+    with Terminal("chat", "--model", "mock/mine", "--need", "tools", cwd=tmp_path) as terminal:
+        terminal.enter("One")
+        terminal.expect("You said: One")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = false\n')
+    with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
+        terminal.expect("mock/mine does not fit any more: it misses 1 need.")
+        terminal.expect_match(r"tool-calling +is not supported +required by you")
+        terminal.expect("Nothing is sent until a model that fits is chosen; what was said is kept.")
+        terminal.enter("Two")
+        terminal.at_prompt()
+        assert "You said: Two" not in terminal.text
+        terminal.enter("/model")
+        terminal.expect("mock/mine ❯ /model mock/demo")
+        terminal.type("\r")
+        terminal.expect("Now on mock/demo (before: mock/mine).")
+        terminal.enter("Three")
+        terminal.expect("You said: Three")
+        terminal.enter("/history")
+        terminal.expect("you  One")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+
+
+def test_what_a_resumed_session_lost_meanwhile_is_told(tmp_path: Path) -> None:
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
+    asked = ("chat", "--model", "mock/mine", "--need", "tools:preferred")
+    with Terminal(*asked, cwd=tmp_path) as terminal:
+        terminal.enter("/params top_k=3")
+        terminal.expect("✓  top_k")
+        terminal.enter("/quit")
+        assert terminal.ended() == 0
+    configure(tmp_path, '[models."mock/mine"]\ntool_calling = false\ntop_k = false\n')
+    with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
+        terminal.expect_match(r"! +tool-calling:preferred +is not supported +for you")
+        terminal.expect("top_k will not apply: mock/mine has no top-k (your modelpact.toml)")
+
+
 def test_what_a_model_says_is_not_obeyed(tmp_path: Path) -> None:
     nasty = "\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil\ttab\r\nnext"
     with FakeOpenAI([Reply(text=nasty)], piece=1).in_thread() as fake:
@@ -250,7 +300,9 @@ def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_pat
             terminal.enter("/params top_k=5")
             terminal.expect("top_k will not apply")
             terminal.enter("Four")
-            terminal.expect("/params -top_k takes them out")
+            terminal.expect("nothing was sent, openai/gpt-4o does not take what is set: top_k=5")
+            terminal.expect("has no top-k (rule “openai: every chat model”); /params -top_k")
+            terminal.expect("goes elsewhere, and [policy] unsupported_params")
             terminal.enter("/params -top_k")
             terminal.expect("No parameters are set")
             terminal.enter("Five")

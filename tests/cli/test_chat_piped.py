@@ -111,6 +111,31 @@ def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path
     assert objects(done.stdout)[-1] == {"type": "left", "session": found["session"]["session"]}
 
 
+def test_parameters_of_which_nothing_is_known_are_no_tick(run: Run) -> None:
+    asked = ("chat", "--model", "openai/gpt-5")
+    lines = "/params n=2 own=1 seed=7 temperature=0.2\n"
+    key = "-".join("abc")
+    shown = run(*asked, stdin=lines, OPENAI_API_KEY=key).stdout
+    marks = {line.split()[1]: line.split(maxsplit=4) for line in shown.splitlines()[:4]}
+    assert [marks[name][0] for name in ("n", "own", "seed", "temperature")] == ["?", "?", "✓", "✗"]
+    assert marks["n"][4] == "not known: whether openai/gpt-5 has n is not known"
+    assert marks["own"][4] == "not known: modelpact does not know this parameter"
+    assert marks["temperature"][4] == "does not apply"
+    told = objects(run(*asked, "--json", stdin=lines, OPENAI_API_KEY=key).stdout)[-1]
+    assert [one["paramPath"] for one in told["paramsUnknown"]] == [["n"], ["own"]]
+
+
+def test_refused_parameters_say_what_where_and_what_to_do(run: Run) -> None:
+    done = run("chat", "--model", "mock/small", stdin="/params top_k=5\nHi\n")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "✗ nothing was sent, mock/small does not take what is set: top_k=5 (from /params): "
+        "mock/small has no top-k (rule “mock: small has no tools and a small window”); "
+        "/params -top_k takes it out, /model goes elsewhere, and [policy] "
+        'unsupported_params = "drop" in modelpact.toml leaves it out and says so\n'
+    )
+
+
 def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
     assert "there is no ledger in" in run("chat", "--list").stderr
     first = objects(run("chat", "--json", stdin="One\n").stdout)[0]["session"]

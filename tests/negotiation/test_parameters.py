@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact import InputError, Resolution, negotiate_parameters
+from modelpact import InputError, Resolution, default_catalog, negotiate_parameters
 from modelpact.negotiation import ParamFinding, params_affected
 from modelpact.vocabulary import REDACTED
 from tests.conftest import catalog
@@ -255,3 +255,10 @@ def test_every_parameter_gets_exactly_one_finding(params: dict[str, Any]) -> Non
     assert len(found) == expected
     for one in found:
         assert bool(one.reason) == (one.action != "applies")
+
+
+def test_what_a_later_layer_takes_out_whole_affects_nothing() -> None:
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 500}}
+    model = default_catalog().resolve("openai", "gpt-4o")
+    assert params_affected({"launch": thinking}, model)
+    assert params_affected({"launch": thinking, "/params": {"thinking": None}}, model) == ()

@@ -165,6 +165,26 @@ def test_where_the_provider_has_none_a_vendor_of_its_own_models_is_next() -> Non
     assert found.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
 
 
+def test_the_model_in_force_is_no_suggestion() -> None:
+    """Diagnostic: "Previous … (still in force)"; a suggestion is a way on from there."""
+    for in_force in ("openai/gpt-cheap", "OpenAI/GPT-cheap"):
+        found = suggest(Needs("tools"), avoid="openai/gpt-mute", in_force=in_force, catalog=small())
+        assert found is not None
+        assert found.target == "openai/gpt-dim"
+    assert suggest(Needs("tools"), avoid="OPENAI/gpt-CHEAP", catalog=small()).target != (  # type: ignore[union-attr]
+        "openai/gpt-cheap"
+    )
+
+
+def test_of_mocks_those_that_come_along_are_suggested() -> None:
+    found = suggest(Needs("tools"), avoid="mock/small")
+    assert found is not None
+    assert found.target == "mock/demo"
+    beyond = suggest(Needs("tools"), avoid="mock/small", in_force="mock/demo")
+    assert beyond is not None
+    assert not beyond.target.startswith("mock/")
+
+
 def test_what_runs_at_home_is_not_sent_elsewhere_by_a_suggestion() -> None:
     assert suggest(Needs("tools"), avoid="vllm/whatever", catalog=small()) is None
 

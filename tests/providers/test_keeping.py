@@ -97,6 +97,25 @@ async def test_a_stream_that_is_not_kept_costs_no_more_writes_than_a_call(world:
 
 
 @on_loop
+async def test_pieces_alone_may_be_left_out_of_the_store(ledger: Ledger) -> None:
+    runtime = echoing(ledger)
+    value = {"pieces": 100}
+    opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_pieces=False)
+    *pieces, done = [one async for one in runtime.stream(opened)]
+    assert len(pieces) == 100
+    found = runtime.find(opened.id)
+    assert (found.input, found.output, found.partials) == (value, value, 100)
+    assert isinstance(done, Invocation)
+    assert done.output == value
+    kinds = [one.type for one in events_of(ledger, found)]
+    assert kinds == ["capability.invoked", "capability.completed"]
+    assert events_of(ledger, found)[-1].payload["partials"]["count"] == 100
+    assert ledger.read("SELECT COUNT(*) FROM partials") == [(0,)]
+    assert runtime.tallies == {}
+    assert_whole(ledger)
+
+
+@on_loop
 async def test_a_caller_who_leaves_a_stream_leaves_its_tally(ledger: Ledger) -> None:
     carrier = Echo()
     carrier.released.clear()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from modelpact import default_catalog
 from modelpact.conversation import (
     Finish,
     ImageBlock,
@@ -27,7 +28,9 @@ from modelpact.conversation import (
     Usage,
 )
 from modelpact.conversation.response import collect
+from modelpact.evidence import what_it_teaches
 from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
+from modelpact.providers.adapters.choice import adapter_for
 from modelpact.vocabulary import UnknownCapability
 
 HI = Message("user", (TextBlock("Hi"),))
@@ -148,3 +151,35 @@ def test_no_messages_and_unknown_capabilities_are_errors() -> None:
         complete(MockProvider(), Request("m", ()))
     with pytest.raises(UnknownCapability):
         MockProvider(supports=["telepathy"])
+
+
+# The mock that comes along.
+
+
+def bundled(model: str, **asked: Any) -> Response:
+    mock = adapter_for("mock")
+    return asyncio.run(mock.complete(Request(model, (HI,), **asked)))
+
+
+def test_the_small_one_lacks_what_the_catalog_says_that_it_lacks() -> None:
+    tools = (Tool("look"),)
+    assert bundled("demo", tools=tools).text == "You said: Hi"
+    assert bundled("small").text == "You said: Hi"
+    for name, asked in (
+        ("tool-calling", {"tools": tools}),
+        ("structured-output", {"output": JsonSchema({"type": "object"})}),
+        ("reasoning", {"reasoning": Reasoning("low")}),
+        ("top-k", {"top_k": 3}),
+    ):
+        assert default_catalog().resolve("mock", "small").claim(name).support == "unsupported"
+        with pytest.raises(UnsupportedByProvider, match=name):
+            bundled("small", **asked)
+
+
+def test_and_refuses_what_is_longer_than_its_window() -> None:
+    mock = adapter_for("mock")
+    long = Request("small", (Message("user", (TextBlock("long " * 8_192),)),))
+    with pytest.raises(ProviderError, match="maximum context length is 8192 tokens") as caught:
+        asyncio.run(mock.complete(long))
+    (learned,) = what_it_teaches(caught.value, long, "mock", "small")
+    assert (learned.capability, learned.value) == ("context-window", 8192)

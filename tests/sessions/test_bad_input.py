@@ -24,7 +24,6 @@ ATTEMPTS: list[tuple[Act, str]] = [
     (lambda s: s.switch_provider("opnai"), "unknown provider 'opnai'; did you mean openai"),
     (lambda s: s.switch_provider(7), "unknown provider 7"),  # type: ignore[arg-type]
     (lambda s: s.switch_provider("vllm"), "name one: /model vllm/MODEL"),
-    (lambda s: s.switch_model("bedrock/claude-x"), "bedrock"),
     (lambda s: s.fit(""), "named PROVIDER/MODEL"),
     (lambda s: s.set_params([1]), "/params: parameters are an object"),  # type: ignore[arg-type]
     (lambda s: s.set_params({"temperature": "hot"}), "/params: temperature: expected a number"),

@@ -1,10 +1,20 @@
 """Models that a session could switch to, each with how it would fit."""
 
+import pytest
+
+from modelpact import Needs
 from modelpact.configuration import Configuration, read_configuration
 from modelpact.dispatch.models import Models
 from modelpact.ledger import Ledger
 from modelpact.providers.runtime import Runtime
-from modelpact.sessions import Session, at_hand, first_model, offers
+from modelpact.sessions import (
+    Session,
+    StateMachine,
+    SwitchRejected,
+    at_hand,
+    first_model,
+    offers,
+)
 from modelpact.sessions.offers import reachable
 
 CONFIGURED = """
@@ -74,3 +84,23 @@ def test_offers_ask_change_and_record_nothing(ledger: Ledger) -> None:
         before = ledger.events(session.envelope)
         assert offers(session, models, "openai/")
         assert ledger.events(session.envelope) == before
+
+
+def test_neither_the_rejected_model_nor_the_one_in_force_is_suggested(ledger: Ledger) -> None:
+    """Suggestion: "a target that would satisfy the session", and that it has not got already."""
+    models = models_with(ledger, Configuration())
+    with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
+        with pytest.raises(SwitchRejected) as rejected:
+            session.switch_model("mock/small")
+        assert rejected.value.diagnostic.previous == "mock/demo"
+        assert rejected.value.diagnostic.suggestion not in ("mock/demo", "mock/small")
+        assert "the session stays on mock/demo as it was" in str(rejected.value)
+    with Session.open("mock/small", ledger=ledger, models=models) as session:
+        with pytest.raises(SwitchRejected) as rejected:
+            session.attach(StateMachine("plan"))
+        assert rejected.value.diagnostic.suggestion == "mock/demo"
+        would = Needs(one.need for one in rejected.value.verdict.findings)
+        assert [(one.target, one.verdict.ok) for one in at_hand(session, models, would)] == [
+            ("mock/demo", True),
+            ("mock/small", False),
+        ]

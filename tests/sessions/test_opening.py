@@ -2,15 +2,21 @@
 
 import pytest
 
-from modelpact import Needs, need
+from modelpact import InputError, Needs, need
 from modelpact.dispatch.models import CallFailed, Models
 from modelpact.ledger import Ledger
 from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.keys import MissingKey
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.runtime import Runtime
-from modelpact.sessions import Session, StateMachine, SwitchRejected
-from tests.sessions.support import models_of, opened, small_catalog, types
+from modelpact.sessions import (
+    KeyMissing,
+    Session,
+    StateMachine,
+    SwitchRejected,
+    TargetUnreachable,
+)
+from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
 
 
 def test_what_whoever_opens_it_needs_is_required_whatever_is_attached(ledger: Ledger) -> None:
@@ -33,9 +39,51 @@ def test_a_model_that_does_not_fit_is_refused_before_its_key_is_missed(ledger: L
         with pytest.raises(SwitchRejected):
             session.switch_model("openai/gpt-4o-mini")
         assert types(ledger, session)[-1] == "session.rejected"
+        before = stored(ledger, session)
         with pytest.raises(MissingKey):
             session.switch_model("openai/gpt-5")
         assert session.target == "mock/demo"
+        assert stored(ledger, session) == before
+
+
+def test_a_trigger_that_a_missing_key_stops_is_recorded_and_has_a_code(ledger: Ledger) -> None:
+    """A rejected trigger is recorded always; its code says what to do about it."""
+    models = Models(Runtime(ledger), environment={})
+    with Session.open("mock/demo", ledger=ledger, models=models) as session:
+        for trigger, act in (
+            ("/model", lambda: session.switch_model("openai/gpt-5")),
+            ("/provider", lambda: session.switch_provider("openai")),
+            ("spawn", lambda: session.spawn("openai/gpt-5")),
+        ):
+            with pytest.raises(KeyMissing, match="set OPENAI_API_KEY") as caught:
+                act()
+            assert caught.value.code == "Session/MissingKey"
+            assert caught.value.context["trigger"] == trigger
+            told = last(ledger, session, "session.rejected").payload
+            assert (told["trigger"], told["code"]) == (trigger, "Session/MissingKey")
+            assert told["diagnostic"]["target"]["provider"] == "openai"
+            assert told["error"].startswith("openai: no key")
+    with pytest.raises(KeyMissing):
+        Session.open("openai/gpt-5", ledger=ledger, models=models, id="never")
+    assert [one.type for one in ledger.events("session/never")][-1] == "session.rejected"
+
+
+def test_a_provider_that_nothing_leads_to_is_told_with_a_code(ledger: Ledger) -> None:
+    keys = dict.fromkeys(("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), "-".join("abc"))
+    models = Models(Runtime(ledger), environment=keys)
+    with Session.open("mock/demo", ledger=ledger, models=models) as session:
+        before = seen(session), stored(ledger, session)
+        for target, why in (
+            ("gemini/gemini-2.5-pro", "no adapter speaks gemini"),
+            ("bedrock/claude-x", "bedrock: no address: set base_url"),
+        ):
+            with pytest.raises(TargetUnreachable, match=why) as caught:
+                session.switch_model(target)
+            assert isinstance(caught.value, InputError)
+            assert caught.value.code == "Session/Unreachable"
+            assert (seen(session), stored(ledger, session)) == before
+            told = last(ledger, session, "session.rejected").payload
+            assert (told["code"], why in told["error"]) == ("Session/Unreachable", True)
 
 
 def test_the_transcript_has_unanswered_messages_in_their_places(ledger: Ledger) -> None:

@@ -16,6 +16,7 @@ from modelpact.conversation import (
     ToolUseBlock,
 )
 from modelpact.conversation.request import Request
+from modelpact.conversation.response import Finish
 from modelpact.dispatch.models import CallFailed
 from modelpact.ledger import Ledger
 from modelpact.providers.adapters.errors import UpstreamError
@@ -93,6 +94,44 @@ def test_a_stream_ends_with_the_turn(ledger: Ledger) -> None:
     assert len(session.messages) == 2
 
 
+def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> None:
+    long = "word " * 20_000
+    session = opened(ledger, ports={"openai": MockProvider([long])})
+    before = len(trail(ledger, session))
+
+    async def follow() -> list[Any]:
+        return [one async for one in session.stream("Hello")]
+
+    *pieces, turn = asyncio.run(follow())
+    assert sum(isinstance(one, TextDelta) for one in pieces) > 10_000
+    assert isinstance(pieces.pop(), Finish)  # the end that comes when it is settled
+    assert turn.text == long
+    assert types(ledger, session)[before:] == [
+        *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
+    ]
+    settled = last(ledger, session, "capability.completed")
+    assert settled.payload["partials"]["count"] == len(pieces)
+    kept = session.transcript[-1].message.text
+    again = Session.resume(session.id, ledger=ledger, models=models_of(ledger))
+    assert kept == again.messages[-1].text == long
+
+
+def test_what_came_of_an_answer_that_was_stopped_is_counted(ledger: Ledger) -> None:
+    session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
+
+    async def leave() -> None:
+        pieces = session.stream("Hello")
+        async for _ in pieces:
+            break
+        await pieces.aclose()
+
+    asyncio.run(leave())
+    cancelled = last(ledger, session, "capability.cancelled")
+    assert cancelled.payload["partials"]["count"] >= 1
+    assert cancelled.payload["partials"]["digest"].startswith("sha256:")
+    assert "capability.partial" not in types(ledger, session)
+
+
 def test_a_stream_that_is_left_is_cancelled_and_unanswered(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
 
@@ -158,6 +197,9 @@ def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger
     with pytest.raises(ParamsRefused) as caught:
         session.send("Hello")
     assert caught.value.code == "Session/UnsupportedParams"
+    said = str(caught.value)
+    assert "openai/gpt-cold does not take what is set: temperature=0.3 (from launch)" in said
+    assert 'take out with set_params({"temperature": None})' in said
     assert port.requests == []
     assert session.unanswered == ()
     assert "session.turn" not in types(ledger, session)
@@ -248,6 +290,9 @@ def test_what_is_known_to_be_missing_fails_at_the_point_of_use(ledger: Ledger, n
         session.send(said)
     assert caught.value.code == code
     assert caught.value.axis == "runtime"
+    for param in params:
+        assert f"take {param} out of the parameters" in str(caught.value)
+        assert "(from launch)" in str(caught.value)
     assert port.requests == []
 
 

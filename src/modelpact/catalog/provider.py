@@ -23,7 +23,11 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     apis: tuple[Api, ...]
     aliases: tuple[str, ...] = ()
     base_url: str = ""
+    base_url_env: str = ""
+    """The variable by which its own SDK is led to another address."""
     key_env: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """Those that come along with modelpact, the one to begin with first."""
     tags: tuple[str, ...] = ()
     lineages: dict[str, tuple[str, ...]] = {}
 

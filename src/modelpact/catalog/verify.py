@@ -117,3 +117,5 @@ def _everything(catalog: Catalog) -> Iterable[tuple[str, str]]:
     for one in catalog.providers.listed:
         if one.kind != "cloud":
             yield one.id, "any-model"
+        for model in one.models:
+            yield one.id, model

@@ -17,7 +17,7 @@ from modelpact.cli import chat_tables as tables
 from modelpact.cli.chat_answer import People, Programs, Show
 from modelpact.cli.chat_commands import Chat, session_data
 from modelpact.cli.chat_opening import Opener
-from modelpact.cli.chat_told import Told, failed, refused
+from modelpact.cli.chat_told import Told, labels, params_told, refused
 from modelpact.cli.common import (
     complete_needs,
     complete_target,
@@ -115,6 +115,9 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
     if at_terminal or isinstance(show, Programs):
         show.told(_greeting(chat, resumed=resumed))
     done = True
+    refusal = chat.session.refusal
+    if refusal is not None and model is None:  # else the one that is named is tried first
+        show.told(chat.failed(refusal))
     if model is not None and resumed:
         done = _tell(show, chat.command(f"/model {model}"))
     if at_terminal:
@@ -133,8 +136,13 @@ async def _run(chat: Chat, show: Show, model: str | None, resumed: bool, at_term
 def _greeting(chat: Chat, *, resumed: bool) -> Told:
     session = chat.session
     words = "Resumed session" if resumed else "Session"
-    lines = [f"{words} {session.id} on {paint(session.target, 'cyan')}. /help lists the commands."]
+    on = f"{words} {session.id} on {paint(session.target, 'cyan')}.{chat.where}"
+    lines = [f"{on} /help lists the commands."]
     if resumed:
+        if session.refusal is None:
+            lines += labels(session.fit(session.target))
+        told = params_told(session.params_affected)
+        lines += [told] if told else []
         lines.append(tables.history(session, _SHOWN_AGAIN).text)
     left = len(session.unanswered)
     if left:
@@ -199,7 +207,7 @@ async def _talk(
             try:
                 await stopping.task
             except ModelpactError as error:
-                done &= _tell(show, failed(error))
+                done &= _tell(show, chat.failed(error))
             except asyncio.CancelledError:
                 if not stopping.task.cancelled():
                     raise

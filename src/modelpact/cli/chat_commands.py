@@ -7,12 +7,15 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.cli import chat_tables as tables
+from modelpact.cli.addresses import address_words
 from modelpact.cli.chat_opening import Opened, Opener
 from modelpact.cli.chat_told import Told, failed, refused, switched
 from modelpact.cli.render import paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.needs.need import Needs
 from modelpact.sessions import (
     Session,
+    Switched,
     SwitchRejected,
     at_hand,
     find_machine,
@@ -56,7 +59,7 @@ class Chat:
         self.session = opened.session
         self.models = opened.models
         self.suggestion = ""
-        """What the last refusal suggested: before all, what can be called."""
+        """What the last refusal suggested and can be called."""
         self.proposal = ""
         """What the next prompt begins with: an offer that is taken by Enter."""
         self.leaving = False
@@ -108,24 +111,26 @@ class Chat:
             if run is None:
                 raise UnknownName("command", name, COMMANDS, "/help lists all, // sends a /")
             return run(rest.strip())
-        except SwitchRejected as rejected:
-            return self._refused(rejected)
         except ModelpactError as error:
-            return failed(error)
+            return self.failed(error)
+
+    def failed(self, error: ModelpactError) -> Told:
+        """Tell of an error; of a refusal also what would do."""
+        return self._refused(error) if isinstance(error, SwitchRejected) else failed(error)
 
     def _refused(self, rejected: SwitchRejected) -> Told:
         wanted = rejected.diagnostic.suggestion or ""
         no_way = ""
         if wanted and not leads_to(self.models, wanted.partition("/")[0]):
             no_way = self._no_way(wanted.partition("/")[0])
+        required = Needs(one.need for one in rejected.verdict.findings)
+        known = (self.session.target, rejected.diagnostic.target, wanted)
         near = tuple(
             one.target
-            for one in at_hand(self.session, self.models)
-            if one.verdict.ok and one.target not in (self.session.target, wanted)
+            for one in at_hand(self.session, self.models, required)
+            if one.verdict.ok and one.target not in known
         )[:_AT_HAND]
-        if rejected.trigger == "/sm attach":
-            near = ()  # they fit what is required now, not what would be
-        self.suggestion = next(iter(near), wanted) if no_way or not wanted else wanted
+        self.suggestion = next(iter(near), "") if no_way or not wanted else wanted
         return refused(rejected, no_way, near)
 
     def _no_way(self, provider: str) -> str:
@@ -142,16 +147,23 @@ class Chat:
                 text = f"Suggested: {paint(self.suggestion, 'cyan')}. {self.proposal} takes it."
                 return Told("suggestion", text, {"suggestion": self.suggestion})
             return tables.models(self.session, offers(self.session, self.models, ""))
-        done = self.session.switch_model(name)
-        self.suggestion = ""
-        return switched(done, f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.")
+        return self._switched(self.session.switch_model(name))
 
     def _provider(self, name: str) -> Told:
         if not name:
-            return tables.providers(self.session, reachable(self.models))
-        done = self.session.switch_provider(name)
+            return tables.providers(self.session, self.models, reachable(self.models))
+        return self._switched(self.session.switch_provider(name))
+
+    def _switched(self, done: Switched) -> Told:
         self.suggestion = ""
-        return switched(done, f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.")
+        head = f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.{self.where}"
+        return switched(done, head)
+
+    @property
+    def where(self) -> str:
+        """Where the provider in use is, if the environment says so; else nothing."""
+        address = self.models.led_elsewhere().get(self.session.target.partition("/")[0])
+        return "" if address is None else f" It is {address_words(address)}."
 
     def _machine(self, rest: str) -> Told:
         configuration = self.models.configuration

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from modelpact.cli.addresses import address_data, address_words
 from modelpact.cli.audit_views import event_json, visible, why_lines
 from modelpact.cli.chat_told import Told, fit_words, params_told
 from modelpact.cli.costs import exact_money
 from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.dispatch.models import Models
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.reader import COLUMNS, read_event
@@ -18,7 +20,7 @@ from modelpact.ledger.totals import CostTotal, cost_totals
 from modelpact.negotiation.parameters import effective_params
 from modelpact.negotiation.reports import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.sessions import Listed, Offer, Session, StateMachine
-from modelpact.vocabulary.redaction import redact
+from modelpact.vocabulary.redaction import redact, redact_text
 
 _EVENTS = 15
 _LAST_EVENTS = (
@@ -52,24 +54,29 @@ def needs(session: Session) -> Told:
 
 
 def params(session: Session) -> Told:
-    """Tell the parameters, which layer each comes from, and which do not apply."""
-    lost = session.params_affected
+    """Tell the parameters, where each comes from, which do not apply, and what is not known."""
+    lost, unsure = session.params_affected, session.params_unknown
     data = {
         "params": redact(session.params),
         "layers": redact(session.layers),
         "paramsAffected": msgspec.to_builtins(lost),
+        "paramsUnknown": [
+            {"paramPath": list(one.path), "reason": redact_text(one.reason)} for one in unsure
+        ],
     }
     held = effective_params(session.layers)
     if not held:
         text = "No parameters are set: the model's own defaults hold."
         return Told("params", text, data)
-    broken = {one.param_path[0] for one in lost}
+    marks = {one.path[0]: ("?", "yellow", f"not known: {one.reason}") for one in unsure}
+    marks |= {one.param_path[0]: ("✗", "red", "does not apply") for one in lost}
     rows = []
     for name, value in redact(held).items():
         layer = next(one for one in reversed(session.layers) if name in session.layers[one])
-        mark = paint("✗", "red") if name in broken else paint("✓", "green")
+        mark, colour, words = marks.get(name, ("✓", "green", ""))
         shown = visible(clip(json.dumps(value, ensure_ascii=False), 60))
-        rows.append((mark, visible(name), shown, paint(layer, "dim")))
+        row = (paint(mark, colour), visible(name), shown, paint(layer, "dim"))
+        rows.append((*row, paint(visible(redact_text(words)), "dim")))
     told = params_told(lost)
     return Told("params", table(rows) + (f"\n{told}" if told else ""), data)
 
@@ -217,13 +224,18 @@ def models(session: Session, offered: list[Offer]) -> Told:
     return Told("models", table(rows) + f"\n{ways}", data)
 
 
-def providers(session: Session, reached: Iterable[str]) -> Told:
-    """Tell which providers can be called."""
+def providers(session: Session, models: Models, reached: Iterable[str]) -> Told:
+    """Tell which providers can be called, and where those are that the environment leads to."""
     here = session.target.partition("/")[0]
     names = list(dict.fromkeys((here, *reached)))
-    lines = [f"{'●' if one == here else '○'} {visible(one)}" for one in names]
+    led = models.led_elsewhere()
+    lines = [
+        f"{'●' if one == here else '○'} {visible(one)}"
+        + (paint(f"  {address_words(led[one])}", "dim") if one in led else "")
+        for one in names
+    ]
     ways = paint("/provider NAME switches; others need a key, or a [providers.NAME]", "dim")
-    data = {"provider": here, "providers": names}
+    data = {"provider": here, "providers": names, "addresses": address_data(led)}
     return Told("providers", "\n".join([*lines, ways]), data)
 
 

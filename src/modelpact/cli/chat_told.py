@@ -12,6 +12,7 @@ from modelpact.negotiation.verdict import Diagnostic, Finding, ParamAffected, Ve
 from modelpact.providers.port import ProviderError
 from modelpact.sessions import (
     CapabilityMissing,
+    NoLongerFits,
     ParamsRefused,
     SessionMoved,
     Switched,
@@ -49,7 +50,7 @@ def _in_short(one: Finding) -> str:
 def switched(done: Switched, head: str) -> Told:
     """Tell of a change that was accepted, and of all that is less good than before."""
     lines = [f"{paint('✓', 'green')} {head}"]
-    lines += _labels(done.verdict)
+    lines += labels(done.verdict)
     if done.diagnostic is not None:
         lines += _params(done.diagnostic.params_affected)
     return Told(
@@ -63,7 +64,8 @@ def switched(done: Switched, head: str) -> Told:
     )
 
 
-def _labels(verdict: Verdict) -> list[str]:
+def labels(verdict: Verdict) -> list[str]:
+    """Say of each need that is not plainly met how it stands, and what else there is to know."""
     rows = []
     for one in verdict.findings:
         if one.outcome == "met":
@@ -104,6 +106,8 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
     head = f"{diagnostic.target} is refused: it does not meet {_count(count, 'need')}."
     if rejected.trigger == "/sm attach":
         head = f"Not attached: {diagnostic.target} does not meet {_count(count, 'need')} of it."
+    if isinstance(rejected, NoLongerFits):
+        head = f"{diagnostic.target} does not fit any more: it misses {_count(count, 'need')}."
     lines = [f"{paint('✗', 'red')} {paint(head, 'bold')}"]
     rows = [
         (
@@ -118,6 +122,8 @@ def refused(rejected: SwitchRejected, no_way: str = "", at_hand: tuple[str, ...]
     lines += _params(diagnostic.params_affected)
     if diagnostic.previous:
         lines.append(f"  Still on {paint(diagnostic.previous, 'cyan')}; nothing has changed.")
+    if isinstance(rejected, NoLongerFits):
+        lines.append("  Nothing is sent until a model that fits is chosen; what was said is kept.")
     if rejected.by_evidence:
         lines.append(f"  {paint('!', 'yellow')}  {visible(rejected.by_evidence)}")
     lines += _ways_out(diagnostic, no_way, at_hand)
@@ -154,7 +160,8 @@ def _count(count: int, what: str) -> str:
 
 def failed(error: ModelpactError) -> Told:
     """Tell of an error in one line: what was wrong, and what to do."""
-    said = " ".join(visible(str(error)).split())
+    said = error.what if isinstance(error, ParamsRefused) else str(error)
+    said = " ".join(visible(said).split())
     code = str(getattr(error, "code", "") or getattr(error.__cause__, "code", ""))
     hint = _hint(error)
     line = f"{paint('✗', 'red')} {clip(said.rstrip('.'), 600)}" + (f"; {hint}" if hint else "")
@@ -168,8 +175,14 @@ def failed(error: ModelpactError) -> Told:
 
 def _hint(error: ModelpactError) -> str:
     if isinstance(error, ParamsRefused):
-        names = " ".join(f"-{one.path[0]}" for one in error.findings)
-        return f"/params {names} takes them out"
+        names = " ".join(f"-{one}" for one in error.names)
+        them = "it" if len(error.names) == 1 else "them"
+        return (
+            f"/params {names} takes {them} out, /model goes elsewhere, and [policy] "
+            f'unsupported_params = "drop" in modelpact.toml leaves {them} out and says so'
+        )
+    if isinstance(error, CapabilityMissing) and error.param:
+        return f"/params -{error.param} takes it out"
     if isinstance(error, SessionMoved):
         return "leave, and come back with --resume"
     if not isinstance(error, ProviderError):

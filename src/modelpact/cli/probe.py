@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.resolution import Resolution
+from modelpact.cli.addresses import address_words
 from modelpact.cli.common import (
     complete_target,
     config_option,
@@ -29,6 +31,7 @@ from modelpact.evidence import forget, record
 from modelpact.ledger.ledger import Ledger
 from modelpact.negotiation.reports import claim_text
 from modelpact.probing import Budget, ProbePlan, ProbeReport, Result, plan_probe, run_probe
+from modelpact.providers.adapters.addresses import Address, find_address
 from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
@@ -120,11 +123,13 @@ def command(
         return
     plan = plan_probe(found, capabilities, context_window=context_window)
     allowed = Budget(calls, budget)
+    address = _address(configuration, found)
     if dry_run:
-        print_json(_plan_data(plan, allowed)) if as_json else _print_plan(plan, allowed)
+        data = _plan_data(plan, allowed, address)
+        print_json(data) if as_json else _print_plan(plan, allowed, address)
         return
     if not as_json or not yes:
-        _print_plan(plan, allowed, err=as_json)
+        _print_plan(plan, allowed, address, err=as_json)
     if not yes:
         _ask()
     if transcript is not None:
@@ -220,9 +225,14 @@ def _forget(
         click.echo(f"{count} {what} on {target} no longer {stand}.")
 
 
-def _print_plan(plan: ProbePlan, budget: Budget, *, err: bool = False) -> None:
+def _address(configuration: Configuration, found: Resolution) -> Address:
+    return find_address(configuration.providers.get(found.provider_id), found.provider)
+
+
+def _print_plan(plan: ProbePlan, budget: Budget, address: Address, *, err: bool = False) -> None:
     names = ", ".join(plan.capabilities)
-    click.echo(f"{paint('Probe', 'bold')} {plan.target}: {names}", err=err)
+    where = f" {address_words(address)}" if address.variable else ""
+    click.echo(f"{paint('Probe', 'bold')} {plan.target}{where}: {names}", err=err)
     most = min(plan.most_calls, budget.calls)
     size = f"{plan.usage.input:,} tokens in, {plan.usage.output:,} out at most"
     if plan.money is None:
@@ -232,9 +242,10 @@ def _print_plan(plan: ProbePlan, budget: Budget, *, err: bool = False) -> None:
     click.echo(f"{plan.calls} calls, at most {most}; {size}; {cost}", err=err)
 
 
-def _plan_data(plan: ProbePlan, budget: Budget) -> dict[str, Any]:
+def _plan_data(plan: ProbePlan, budget: Budget, address: Address) -> dict[str, Any]:
     return {
         "target": plan.target,
+        **({"address": {"url": address.url, "from": address.variable}} if address.variable else {}),
         "api": plan.api,
         "capabilities": list(plan.capabilities),
         "calls": plan.calls,

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from modelpact.cli.addresses import address_data, address_words, check_not_ourselves
 from modelpact.cli.common import config_option, print_json
 from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration, load_configuration
@@ -137,10 +138,15 @@ async def _serve(
                 loop.add_signal_handler(one, signals.put_nowait, one)
         for warning in serving.host.warnings:
             click.echo(f"modelpact: warning: {warning}", err=True)
+        led = serving.gateway.state.models.led_elsewhere()
+        check_not_ourselves(led, serving.url)
         if how.as_json:
-            print_json({"url": serving.url, "token": made or None})
+            more = {"addresses": address_data(led)} if led else {}
+            print_json({"url": serving.url, "token": made or None, **more})
         else:
             _tell(serving.url, made, _shown(configuration, made))
+            for name, address in led.items():
+                click.echo(f"Requests for {name} go to the server {address_words(address)}.")
         sys.stdout.flush()
         while (told := await signals.get()) == signal.SIGHUP:
             await _reload(serving, how.config_path, token if how.key else None)

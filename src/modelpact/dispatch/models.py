@@ -1,5 +1,6 @@
 """Models that can be called: ports to configured providers, behind the provider contract."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -12,9 +13,19 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
-from modelpact.evidence import Learned, record_async, what_it_teaches, what_use_shows
+from modelpact.evidence import (
+    Learned,
+    Refuted,
+    record_async,
+    replace_async,
+    standing,
+    what_it_refutes,
+    what_it_teaches,
+    what_use_shows,
+)
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.store import LedgerError
+from modelpact.providers.adapters.addresses import Address, find_address
 from modelpact.providers.adapters.choice import adapter_for
 from modelpact.providers.adapters.keys import Key, resolve_key
 from modelpact.providers.adapters.model_provider import ModelProvider
@@ -97,6 +108,21 @@ class Models:
             environment=self._environment,
         )
 
+    def address(self, name: str) -> Address:
+        """Return where a provider is, and which variable says so, if one does."""
+        return find_address(
+            self.configuration.providers.get(name),
+            self.catalog.find_provider(name),
+            self._environment,
+        )
+
+    def led_elsewhere(self) -> dict[str, Address]:
+        """Return the providers whose address comes from the environment."""
+        names = {*self.configuration.providers}
+        names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
+        found = {name: self.address(name) for name in sorted(names) if name not in self.ports}
+        return {name: one for name, one in found.items() if one.variable}
+
     def has_key(self, provider: Provider) -> bool:
         """Tell whether a key for a provider is at hand, with or without settings for it."""
         try:
@@ -123,8 +149,8 @@ class Models:
         return found
 
     def supported(self) -> tuple[str, ...]:
-        """Return the providers to call: configured, with a key at hand, or the mock."""
-        found = {*self.configuration.providers, *self.ports, "mock"}
+        """Return the providers to call: configured, with key or address at hand, or the mock."""
+        found = {*self.configuration.providers, *self.ports, *self.led_elsewhere(), "mock"}
         for provider in self.catalog.providers.listed:
             if provider.key_env and self.has_key(provider):
                 found.add(provider.id)
@@ -183,7 +209,10 @@ class Models:
         attribution: Attribution | None = None,
         deadline_s: float = DEADLINE,
     ) -> AsyncIterator[StreamEvent | Called]:
-        """Call a model for an answer in events; the last thing that comes is the whole of it."""
+        """Call a model for an answer in events; the last thing that comes is the whole of it.
+
+        The events are passed on as they come and tallied; the whole answer is kept at its end.
+        """
         opened = await self._invoke(
             provider, request, "streaming", envelope, cause, attribution, deadline_s
         )
@@ -218,6 +247,7 @@ class Models:
             envelope=envelope,
             cause=cause,
             attribution=attribution,
+            keep_pieces=False,
         )
 
     async def _called(
@@ -236,6 +266,10 @@ class Models:
         response = read_response(invocation.output)
         shown = what_use_shows(request, response, *names, events=events)
         await self._learn(shown, known, invocation)
+        with contextlib.suppress(LedgerError):
+            held = await asyncio.to_thread(standing, self.runtime.ledger, *names)
+            refuted = what_it_refutes(held, shown, response.usage, known)
+            await self._take_back(refuted, invocation)
         return Called(response, invocation)
 
     async def _learn(
@@ -247,6 +281,12 @@ class Models:
             with contextlib.suppress(LedgerError):
                 await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
                 self._learned.update(fresh)
+
+    async def _take_back(self, refuted: tuple[Refuted, ...], invocation: Invocation) -> None:
+        """Take back the evidence that an answer contradicts; it may be learned again."""
+        await replace_async(self.runtime.ledger, refuted, cause=invocation.settled_by)
+        gone = {one.before.capability for one in refuted}
+        self._learned = {one for one in self._learned if one.capability not in gone}
 
 
 def _is_news(one: Learned, known: Resolution) -> bool:

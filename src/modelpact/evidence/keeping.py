@@ -10,6 +10,7 @@ from modelpact.catalog.claim import Evidence
 from modelpact.catalog.layer import Layer
 from modelpact.catalog.rules import ascii_lower
 from modelpact.evidence.learned import Learned
+from modelpact.evidence.refuting import Refuted
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import Reader
@@ -47,6 +48,29 @@ async def record_async(ledger: Ledger, *learned: Learned, cause: str | None = No
     return await ledger.write_async(lambda tx: _record(tx, learned, cause))
 
 
+def standing(reader: Reader, provider: str, model: str) -> tuple[Learned, ...]:
+    """Return the evidence of one model that stands, as it was learned."""
+    rows = reader.read(f"SELECT {_COLUMNS} FROM evidence WHERE provider = ?", (provider,))
+    return tuple(_read(row) for row in rows if ascii_lower(row[1]) == ascii_lower(model))
+
+
+async def replace_async(
+    ledger: Ledger, refuted: Iterable[Refuted], *, cause: str | None = None
+) -> None:
+    """Let what was refuted stand no longer, and what was seen instead stand in its place."""
+    listed = tuple(refuted)
+
+    def work(tx: Transaction) -> None:
+        for one in listed:
+            if one.instead is None:
+                gone = (one.before.model, one.before.capability)
+                _drop(tx, one.before.provider, one.before.model, [gone], one.why, cause)
+        _record(tx, tuple(one.instead for one in listed if one.instead is not None), cause)
+
+    if listed:
+        await ledger.write_async(work)
+
+
 def forget(ledger: Ledger, target: str, capabilities: Iterable[str] = ()) -> int:
     """Let evidence of a model no longer stand; its events stay. Returns how many rows fell."""
     provider, slash, model = target.partition("/")
@@ -61,18 +85,31 @@ def forget(ledger: Ledger, target: str, capabilities: Iterable[str] = ()) -> int
             for spelled, name in rows
             if ascii_lower(spelled) == ascii_lower(model) and (not wanted or name in wanted)
         ]
-        for spelled, name in gone:
-            tx.execute(
-                "DELETE FROM evidence WHERE provider = ? AND model = ? AND capability = ?",
-                (provider, spelled, name),
-            )
         if gone:
-            names = sorted({name for _, name in gone})
-            payload = {"provider": provider, "model": model, "capabilities": names}
-            tx.append(Draft(_envelope(tx, provider), "evidence.forgotten", payload))
+            _drop(tx, provider, model, gone)
         return len(gone)
 
     return ledger.write(work)
+
+
+def _drop(
+    tx: Transaction,
+    provider: str,
+    model: str,
+    gone: list[tuple[str, str]],
+    why: str = "",
+    cause: str | None = None,
+) -> None:
+    for spelled, name in gone:
+        tx.execute(
+            "DELETE FROM evidence WHERE provider = ? AND model = ? AND capability = ?",
+            (provider, spelled, name),
+        )
+    names = sorted({name for _, name in gone})
+    payload: dict[str, Any] = {"provider": provider, "model": model, "capabilities": names}
+    if why:
+        payload["why"] = why
+    tx.append(Draft(_envelope(tx, provider), "evidence.forgotten", payload, cause))
 
 
 def read_evidence(reader: Reader) -> Mapping[tuple[str, str], tuple[Layer, ...]]:
@@ -83,17 +120,22 @@ def read_evidence(reader: Reader) -> Mapping[tuple[str, str], tuple[Layer, ...]]
     newest: dict[tuple[str, str], dict[str, tuple[Learned, int, str]]] = {}
     spelled: dict[tuple[str, str], str] = {}
     rows = reader.read(f"SELECT {_COLUMNS} FROM evidence ORDER BY observed, event")
-    for provider, model, name, support, value, origin, detail, transcript, when, event in rows:
-        kept = None if value is None else msgspec.json.decode(value)
-        kept = tuple(kept) if isinstance(kept, list) else kept
-        one = Learned(provider, model, name, support, kept, origin, detail, transcript)
-        key = (provider, ascii_lower(model))
-        spelled[key] = model
-        newest.setdefault(key, {})[name] = (one, when, event)
+    for row in rows:
+        one, (when, event) = _read(row), row[-2:]
+        key = (one.provider, ascii_lower(one.model))
+        spelled[key] = one.model
+        newest.setdefault(key, {})[one.capability] = (one, when, event)
     return {
         (provider, spelled[provider, model]): _layers(said.values())
         for (provider, model), said in newest.items()
     }
+
+
+def _read(row: tuple[Any, ...]) -> Learned:
+    provider, model, name, support, value, origin, detail, transcript = row[:8]
+    kept = None if value is None else msgspec.json.decode(value)
+    kept = tuple(kept) if isinstance(kept, list) else kept
+    return Learned(provider, model, name, support, kept, origin, detail, transcript)
 
 
 def _record(tx: Transaction, learned: tuple[Learned, ...], cause: str | None) -> list[Event]:

@@ -98,9 +98,9 @@ class Upstreams:
         if provider is None:
             raise InputError(f"{name}: no such provider")
         key = self._models.key(name)
-        base = checked_base(
-            settings.base_url or provider.base_url, name, configuration.contract.plain_http
-        )
+        address = self._models.address(name)
+        plain_http = configuration.contract.plain_http
+        base = checked_base(address.url, name, plain_http, address.variable or "base_url")
         headers = [("content-type", "application/json"), ("user-agent", "modelpact")]
         if api == "anthropic":
             headers.append(("anthropic-version", _ANTHROPIC_VERSION))

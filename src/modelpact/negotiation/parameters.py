@@ -7,6 +7,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
+from modelpact.negotiation.reports import evidence_text
 from modelpact.negotiation.verdict import ParamAffected, shown
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact, redact_text
@@ -193,11 +194,12 @@ def params_affected(
     for layer in SOURCE_LAYERS:
         for path, value in _flat(layers.get(layer, {})):
             effective[path] = (value, layer)
-    findings = [_finding(path, value, target) for path, (value, _) in effective.items()]
+    held = dict(_flat(effective_params(layers)))  # without what a later layer took out whole
+    findings = [_finding(path, value, target) for path, value in held.items()]
     return tuple(
         ParamAffected(
             found.path,
-            redact_text(found.reason),
+            found.reason if found.action == "unsupported" else redact_text(found.reason),
             target.model,
             redact(found.value, name=found.path[-1]),
             effective[found.path][1],
@@ -236,10 +238,7 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
             return ParamFinding(path, "applies", value)
     claim = target.claim(wanted)
     if claim.support == "unsupported":
-        because = _because(target, wanted)
-        return ParamFinding(
-            path, "unsupported", value, f"{target.target} has no {wanted}{because}", wanted
-        )
+        return ParamFinding(path, "unsupported", value, _lacks(target, wanted), wanted)
     if claim.support == "unknown":
         return ParamFinding(
             path, "unknown", value, f"whether {target.target} has {wanted} is not known", wanted
@@ -266,11 +265,15 @@ def _format_capability(value: Any) -> str:
     return {"json_schema": "structured-output", "json_object": "json-object"}.get(kind, "")
 
 
-def _because(target: Resolution, name: str) -> str:
-    evidence = target.claim(name).evidence
-    if evidence is None:
-        return ""
-    return f" ({evidence.rule or evidence.layer})"
+def _lacks(target: Resolution, name: str) -> str:
+    """Say what a model has not, and how that is known; said once, it is remembered."""
+    key = ("lacks", name)
+    if key not in target.memo:
+        claim = target.claim(name)
+        because = "" if claim.evidence is None else f" ({evidence_text(claim)})"
+        target.memo[key] = redact_text(f"{target.target} has no {name}{because}")
+    said: str = target.memo[key]
+    return said
 
 
 def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:

@@ -10,6 +10,7 @@ from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.facts import sorting_price
 from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
+from modelpact.catalog.rules import ascii_lower
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
 from modelpact.negotiation.verdict import Policy, Verdict
@@ -62,6 +63,7 @@ def suggest(
     needs: Needs | Iterable[Need | str] | str,
     *,
     avoid: str = "",
+    in_force: str = "",
     policy: Policy = DEFAULT_POLICY,
     catalog: Catalog | None = None,
     among: Sequence[str] = (),
@@ -69,23 +71,28 @@ def suggest(
     """Return the verdict for a model that really satisfies the needs, or None.
 
     The provider of the model to `avoid` comes first, then those `among` which the caller can call,
-    then vendors of their own models; then the price. It is never applied by itself.
+    then vendors of their own models; then the price. The model `in_force` is no suggestion: whoever
+    asks has it already. It is never applied by itself.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
     same = avoid.partition("/")[0]
+    had = frozenset(ascii_lower(one) for one in (avoid, in_force))
     if same:
         here = find_models(needs, provider=same, sort="price", catalog=catalog)
-        found = _first_good(catalog, here, needs, policy, avoid)
+        found = _first_good(catalog, here, needs, policy, had)
         provider = catalog.find_provider(same)
+        if found is None and provider is not None and provider.models:
+            along = [*here, *(f"{same}/{model}" for model in provider.models)]
+            found = _first_good(catalog, along, needs, policy, had, at_hand=True)
         if found is not None or (provider is not None and provider.kind == "local"):
             return found  # what runs at home is not sent elsewhere by a suggestion
     if among:
         near = find_models(needs, provider=among, sort="price", catalog=catalog)
-        found = _first_good(catalog, near, needs, policy, avoid, at_hand=True)
+        found = _first_good(catalog, near, needs, policy, had, at_hand=True)
         if found is not None:
             return found
-    return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, avoid)
+    return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, had)
 
 
 def _first_good(
@@ -93,12 +100,12 @@ def _first_good(
     targets: Iterable[str],
     needs: Needs,
     policy: Policy,
-    avoid: str,
+    had: frozenset[str],
     *,
     at_hand: bool = False,
 ) -> Verdict | None:
     for target in targets:
-        if target == avoid:
+        if ascii_lower(target) in had:
             continue
         one = catalog.resolve(*catalog.split(target))
         if one.retired_by(catalog.today) or not (at_hand or _recommendable(one)):

@@ -19,6 +19,8 @@ from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
 
 _GIVEN: Final = Evidence("given")
+_WRITTEN: Final = {name: STUD.write(name) for name in STUD.ids.values()}
+"""The dialect's names by canonical ids: looked up for every need of every diagnostic."""
 _CLAIM_LEVELS: Final = (*LEVELS, "absent")
 _FIELDS: Final = ("requirements", "claims", "target", "previous", "params")
 
@@ -169,7 +171,7 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
 
 def wire(name: str) -> str:
     """Return the dialect's name where it has one, else the canonical id."""
-    return STUD.write(name) if STUD.knows(name) else name
+    return _WRITTEN.get(name, name)
 
 
 def _pair(target: str | None) -> dict[str, str] | None:

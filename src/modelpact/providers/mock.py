@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
+from modelpact.catalog.claim import ClaimSource
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import (
@@ -25,7 +26,8 @@ class MockProvider:
     """Answers from a script, in order; without one it says back what the user said.
 
     `supports` are the capabilities that it has, by default all; a request that uses another is
-    refused, as a real server refuses an unknown field. `requests` are those that it has seen.
+    refused, as a real server refuses an unknown field. With `known` each of its models has what
+    that says of it, and a window. `requests` are those that it has seen.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class MockProvider:
         script: Script | None = None,
         *,
         supports: Iterable[str] | None = None,
+        known: Callable[[str], ClaimSource] | None = None,
         token_limit_param: str | None = None,
         chunk: int = 7,
         cut_after: int | None = None,
     ) -> None:
         self._script = None if script is None else iter(script)
         self._supports = None if supports is None else {capability(one).id for one in supports}
+        self._known = known
         self._token_limit_param = token_limit_param
         self._chunk = max(1, chunk)
         self._cut_after = cut_after
@@ -50,7 +54,7 @@ class MockProvider:
 
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
         """Answer a request in small pieces; `cut_after` so many events the stream breaks off."""
-        self._require("streaming", "stream")
+        self._require("streaming", "stream", request.model)
         for number, event in enumerate(self._events(self._answer(request))):
             if self._cut_after is not None and number >= self._cut_after:
                 return
@@ -108,21 +112,38 @@ class MockProvider:
         }
         for name, used in uses.items():
             if used:
-                self._require(name, name)
+                self._require(name, name, request.model)
+        self._check_window(request)
         wanted = self._token_limit_param
         if wanted and request.max_tokens is not None and request.token_limit_param != wanted:
             raise ProviderError(
                 f"{request.token_limit_param}: use {wanted} with this model", status=400
             )
 
-    def _require(self, name: str, field: str) -> None:
-        if self._supports is not None and name not in self._supports:
+    def _require(self, name: str, field: str, model: str) -> None:
+        lacking = self._supports is not None and name not in self._supports
+        if self._known is not None and not lacking:
+            lacking = self._known(model).claim(name).support == "unsupported"
+        if lacking:
             raise UnsupportedByProvider(name, field)
+
+    def _check_window(self, request: Request) -> None:
+        window = None if self._known is None else self._known(request.model).claim("context-window")
+        asked = _asked(request)
+        if window is not None and isinstance(window.value, int) and asked > window.value:
+            raise ProviderError(
+                f"This model's maximum context length is {window.value} tokens. However, your "
+                f"messages resulted in {asked} tokens. Please reduce the length of the messages.",
+                status=400,
+            )
 
 
 def _usage(request: Request, answer: str) -> Usage:
-    asked = sum(len(message.text) for message in request.messages)
-    return Usage(_tokens(asked), _tokens(len(answer)))
+    return Usage(_asked(request), _tokens(len(answer)))
+
+
+def _asked(request: Request) -> int:
+    return _tokens(sum(len(message.text) for message in request.messages))
 
 
 def _tokens(characters: int) -> int:

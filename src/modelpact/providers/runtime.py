@@ -70,7 +70,7 @@ class Runtime:
         self.now = steady(ledger.clock)
         self.delivery = Delivery(ledger, self._overdue)
         self.tallies: dict[str, Tally] = {}
-        """Of the streams that run and are not kept."""
+        """Of the streams whose pieces are not kept."""
         self._to_stream: dict[str, Registration] = {}
         self._judge = Judge()
         self._human = HumanCarrier()
@@ -100,12 +100,14 @@ class Runtime:
         envelope: str | None = None,
         cause: str | None = None,
         keep_content: bool = True,
+        keep_pieces: bool = True,
     ) -> Invocation:
         """Invoke a capability. Synchronous ones return settled, others return open.
 
         The same idempotency key gives the same invocation, and calls the provider once. Without
         `keep_content` only digests of what is asked and answered are stored: nobody but this
-        caller ever gets the answer.
+        caller ever gets the answer. Without `keep_pieces` those of a stream are counted and hashed
+        instead: nobody can follow it from elsewhere, and its end is the first that is kept of it.
         """
         asked = Asked(
             capability,
@@ -133,6 +135,8 @@ class Runtime:
             return await self.send(registered.registration, invocation)
         if fresh:
             self._to_stream[invocation.id] = registered.registration
+            if not (keep_content and keep_pieces):
+                self.tallies[invocation.id] = Tally()
         elif semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
@@ -238,8 +242,8 @@ class Runtime:
         return await self._end(invocation, outcome)
 
     async def _end(self, invocation: Invocation, outcome: Outcome) -> Invocation:
-        if not invocation.kept:
-            tally = self.tallies.get(invocation.id)
+        tally = self.tallies.get(invocation.id)
+        if tally is not None:
             outcome = msgspec.structs.replace(outcome, tally=tally)
         try:
             ended, cancelled, gone = await end(self.ledger, self.profile, invocation, outcome)

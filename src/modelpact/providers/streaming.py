@@ -1,4 +1,7 @@
-"""Streams: the pieces of an answer in their order, each kept before it is passed on."""
+"""Streams: the pieces of an answer in their order, each kept before it is passed on.
+
+Those of a stream with a tally are not kept, but counted and hashed.
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +13,6 @@ import msgspec
 from modelpact.providers import settling
 from modelpact.providers.carrier import Accepted, Breach, Partial
 from modelpact.providers.contract import Invocation, Registration, Reply
-from modelpact.providers.tally import Tally
 from modelpact.providers.telling import tell
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -36,6 +38,7 @@ async def run_stream(
                 if not found.kept:
                     yield found
                     return
+                runtime.tallies.pop(found.id, None)  # its pieces will come by way of the store
                 async for signal in runtime.signals(found.id):
                     yield signal
                 return
@@ -66,23 +69,23 @@ async def run_stream(
 async def take_partial(
     runtime: "Runtime", invocation: Invocation, piece: Partial
 ) -> Invocation | None:
-    """Keep a piece of an answer; return the invocation with the piece counted.
+    """Keep a piece of an answer, or tally it; return the invocation with the piece counted.
 
     One out of its order ends the invocation as a violation: then there is None.
     """
     counted = msgspec.structs.replace(invocation, partials=piece.number)
-    in_order = piece.number == invocation.partials + 1
+    tally = runtime.tallies.get(invocation.id)
     if piece.invocation_id == invocation.id:
-        if not invocation.kept and in_order:
-            runtime.tallies.setdefault(invocation.id, Tally()).add(piece.content)
+        if tally is not None and piece.number == invocation.partials + 1:
+            tally.add(piece.content)
             return counted
-        if invocation.kept and await runtime.ledger.write_async(
+        if tally is None and await runtime.ledger.write_async(
             lambda tx: settling.keep_partial(tx, invocation, piece)
         ):
             return counted
     now = await asyncio.to_thread(runtime.find, invocation.id)
     if now.state == "open":
-        due = (now if invocation.kept else invocation).partials + 1
+        due = (now if tally is None else invocation).partials + 1
         detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {due}"
         await runtime.violate(invocation, "reordered_partial", detail)
     return None

@@ -5,7 +5,9 @@ May import everything beneath it; `cli` is built on it.
 
 from modelpact.sessions.errors import (
     CapabilityMissing,
+    KeyMissing,
     LoadError,
+    NoLongerFits,
     ParamsRefused,
     SessionBusy,
     SessionClosed,
@@ -13,6 +15,7 @@ from modelpact.sessions.errors import (
     SessionMoved,
     SpawnRejected,
     SwitchRejected,
+    TargetUnreachable,
     UnknownSession,
     UnreadableSession,
 )
@@ -37,8 +40,10 @@ __all__ = [
     "ContextProvider",
     "ContractVersion",
     "Hook",
+    "KeyMissing",
     "Listed",
     "LoadError",
+    "NoLongerFits",
     "Offer",
     "ParamsRefused",
     "Said",
@@ -53,6 +58,7 @@ __all__ = [
     "StateMachine",
     "SwitchRejected",
     "Switched",
+    "TargetUnreachable",
     "Turn",
     "UnknownSession",
     "UnreadableSession",

@@ -6,7 +6,7 @@ nothing is changed at all.
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from modelpact.dispatch.models import Models
 from modelpact.ledger.event import Draft
@@ -17,19 +17,29 @@ from modelpact.negotiation.diagnose import diagnose
 from modelpact.negotiation.parameters import params_affected
 from modelpact.negotiation.verdict import Diagnostic
 from modelpact.sessions import state as rows
-from modelpact.sessions.errors import SessionClosed, SpawnRejected, SwitchRejected
+from modelpact.sessions.errors import (
+    NoLongerFits,
+    SessionClosed,
+    SessionError,
+    SpawnRejected,
+    SwitchRejected,
+)
 from modelpact.sessions.knowledge import Knowledge
 from modelpact.sessions.recording import (
     Decision,
     opening_payload,
     record_change,
     record_rejection,
+    record_resumption,
     required_payload,
 )
 from modelpact.sessions.state import Standing, State
 from modelpact.vocabulary.errors import ModelpactError
 
 T = TypeVar("T")
+RESUME: Final = "resume"
+_ASKED_ANEW: Final = ("/model", "/provider", RESUME)
+"""Triggers on which a provider describes its model again."""
 
 
 class Core:
@@ -46,6 +56,8 @@ class Core:
         """The events that put a state in force and are known here, committed or not."""
         self.lock = threading.RLock()
         self.closed = False
+        self.refusal: SessionError | None = None
+        """Why nothing is sent: the model does not fit as it is known since the resumption."""
         self._unsure = False
 
     def current(self) -> State:
@@ -65,7 +77,7 @@ class Core:
         state = before.on(self.knowledge.target(target, provider))
         trigger = "start" if parent is None else "spawn"
         decision = self.decide(trigger, state, self.standing.needs)
-        if not decision.verdict.ok:
+        if not decision.ok:
             teller, kind = (self, SwitchRejected) if parent is None else (parent, SpawnRejected)
             teller.reject(decision, kind)
 
@@ -85,19 +97,41 @@ class Core:
         opened = self.write(work)
         self.standing = Standing(state, decision.needs, opened, 1)
 
+    def take_up(self, unanswered: int) -> None:
+        """Hold a session that was resumed against its model as that is known now."""
+        decision = self._look_again()
+        payload = {"target": self.standing.state.target, "unanswered": unanswered}
+        cause, refusal = self.standing.event, self.refusal
+        self.write(
+            lambda tx: record_resumption(tx, self.envelope, decision, cause, payload, refusal)
+        )
+
+    def check_fit(self) -> None:
+        """Raise where the model did not fit when the session was resumed, and still does not."""
+        with self.lock:
+            if self.refusal is not None:
+                self._look_again()
+            if self.refusal is not None:
+                raise self.refusal
+
+    def _look_again(self) -> Decision:
+        decision = self.decide(RESUME, self.standing.state, self.standing.needs)
+        self.refusal = None if decision.ok else decision.refusal(NoLongerFits)
+        return decision
+
     def decide(self, trigger: str, proposed: State, needs: Needs) -> Decision:
         """Negotiate a proposed state; nothing is changed or recorded by that."""
         before = self.standing.state
-        previous = before.target or None
-        moved = proposed.target != before.target or trigger in ("/model", "/provider")
-        unreachable: ModelpactError | None = None
+        previous = None if trigger == RESUME else before.target or None
+        moved = proposed.target != before.target or trigger in _ASKED_ANEW
+        no_way: ModelpactError | None = None
         try:
             self.knowledge.describe(proposed.target, anew=moved)
         except ModelpactError as error:
-            unreachable = error
+            no_way = error
         judged = self.knowledge.judge(needs, proposed.target, proposed.policy)
-        if unreachable is not None and judged.verdict.ok:
-            raise unreachable  # of a model that does not fit no key is worth looking for
+        if not judged.verdict.ok:
+            no_way = None  # of a model that does not fit no key is worth looking for
         diagnostic = diagnose(
             judged.verdict,
             previous=previous,
@@ -105,12 +139,13 @@ class Core:
             target=judged.resolution,
             policy=proposed.policy,
             catalog=judged.catalog,
+            in_force=before.target,
         )
-        if diagnostic is None and moved:  # parameters are lost in silence nowhere
+        if diagnostic is None and (moved or no_way):  # parameters are lost in silence nowhere
             affected = params_affected(proposed.layers, judged.resolution)
-            if affected:
+            if affected or no_way:
                 diagnostic = Diagnostic(proposed.target, (), previous, params_affected=affected)
-        return Decision(trigger, needs, judged, diagnostic, before.target)
+        return Decision(trigger, needs, judged, diagnostic, before.target, no_way)
 
     def change(
         self, trigger: str, proposed: State, needs: Needs, kind: str, payload: dict[str, Any]
@@ -118,7 +153,7 @@ class Core:
         """Negotiate a proposed state; put it in force, or raise and leave all as it was."""
         before = self.standing
         decision = self.decide(trigger, proposed, needs)
-        if not decision.verdict.ok:
+        if not decision.ok:
             self.reject(decision, SwitchRejected)
         if needs != before.needs:
             payload = {**payload, "required": required_payload(needs)}
@@ -128,6 +163,7 @@ class Core:
             return self._replaced(tx, Standing(proposed, needs, event, before.revision + 1))
 
         self.standing = self.write(work)
+        self.refusal = None
         return decision
 
     def put(self, proposed: State, kind: str, payload: dict[str, Any]) -> None:
@@ -154,15 +190,15 @@ class Core:
 
     def reject(self, decision: Decision, kind: type[SwitchRejected]) -> None:
         """Record a negotiation that ended with a no, and raise it."""
-        assert decision.diagnostic is not None
+        refusal = decision.refusal(kind)
         cause = self.standing.event or None
 
         def work(tx: Transaction) -> str:
             tx.open_envelope(self.envelope, "session", decision.verdict.target)
-            return record_rejection(tx, self.envelope, decision, cause)
+            return record_rejection(tx, self.envelope, decision, cause, refusal)
 
         self.write(work)
-        raise kind(decision.verdict, decision.diagnostic, decision.trigger)
+        raise refusal
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Do work on the ledger; where it is not known whether it was kept, look next time."""

@@ -2,10 +2,10 @@
 
 from typing import Any, ClassVar, Final
 
-from modelpact.negotiation.parameters import ParamFinding
 from modelpact.negotiation.stud import wire
-from modelpact.negotiation.verdict import Diagnostic, Verdict
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Verdict
+from modelpact.providers.adapters.keys import MissingKey
+from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.redaction import redact_text
 
 MISSING: Final = "ProviderCapability/MissingCapability"
@@ -65,16 +65,21 @@ class SwitchRejected(SessionError):
             "trigger": trigger,
             "missing": missing,
         }
-        message = (
-            f"runtime capability: {trigger} rejected, {diagnostic.target} does not fit: {lacks}"
-        )
-        if diagnostic.previous:
-            message += f"; the session stays on {diagnostic.previous} as it was"
+        message = f"runtime capability: {self._head(diagnostic, trigger)}: {lacks}"
+        message += f"; {self._after(diagnostic)}" if self._after(diagnostic) else ""
         if diagnostic.suggestion:
             message += f"; {diagnostic.suggestion} would do"
         if self.by_evidence:
             message += f"; {self.by_evidence}"
         super().__init__(self.code_of, message, context)
+
+    @staticmethod
+    def _head(diagnostic: Diagnostic, trigger: str) -> str:
+        return f"{trigger} rejected, {diagnostic.target} does not fit"
+
+    @staticmethod
+    def _after(diagnostic: Diagnostic) -> str:
+        return _stays(diagnostic)
 
     @property
     def by_evidence(self) -> str:
@@ -98,32 +103,101 @@ class SpawnRejected(SwitchRejected):
     code_of = "Subagent/ModelCapabilityMismatch"
 
 
+class NoLongerFits(SwitchRejected):
+    """The model of a resumed session lacks what is required, as it is known now; nothing is sent.
+
+    The session is there with all that was said: a model that fits lets it go on.
+    """
+
+    code_of = "Session/ModelNoLongerFits"
+
+    @staticmethod
+    def _head(diagnostic: Diagnostic, trigger: str) -> str:  # noqa: ARG004
+        return f"the session was resumed, and {diagnostic.target} does not fit any more"
+
+    @staticmethod
+    def _after(diagnostic: Diagnostic) -> str:  # noqa: ARG004
+        return "nothing is sent until a model that fits is chosen, and nothing is lost"
+
+
+class TargetUnreachable(SessionError, InputError):
+    """A model fits, and there is no way to its provider; the session is as it was before."""
+
+    code_of: ClassVar[str] = "Session/Unreachable"
+
+    def __init__(self, diagnostic: Diagnostic, trigger: str, cause: ModelpactError) -> None:
+        self.diagnostic = diagnostic
+        self.trigger = trigger
+        context = {
+            "target": diagnostic.target,
+            "previous": diagnostic.previous,
+            "trigger": trigger,
+            "problem": redact_text(str(cause)),
+        }
+        message = (
+            f"{trigger} rejected, there is no way to {diagnostic.target}: {context['problem']}"
+        )
+        message += f"; {_stays(diagnostic)}" if _stays(diagnostic) else ""
+        super().__init__(self.code_of, message, context)
+
+
+class KeyMissing(TargetUnreachable, MissingKey):
+    """A model fits, and its provider's key is not where it should be; nothing has changed."""
+
+    code_of = "Session/MissingKey"
+
+
+def _stays(diagnostic: Diagnostic) -> str:
+    return f"the session stays on {diagnostic.previous} as it was" if diagnostic.previous else ""
+
+
 class CapabilityMissing(SessionError):
     """A capability was used that the model turned out not to have, or is known not to have."""
 
-    def __init__(self, target: str, capability: str, detail: str) -> None:
+    def __init__(self, target: str, capability: str, detail: str, param: str = "") -> None:
         self.capability = capability
+        self.param = param
+        """The parameter that asks for it, where one does."""
         context = {"target": target, "capability": wire(capability), "detail": detail}
         code = _POINT_OF_USE.get(capability, MISSING)
+        without = f"take {param} out of the parameters" if param else "ask without it"
         message = (
             f"runtime capability: {target} cannot be asked this: {capability}: {detail}; "
-            "switch to a model that has it, or ask without it"
+            f"switch to a model that has it, or {without}"
         )
         super().__init__(code, message, context)
 
 
-class ParamsRefused(SessionError):
-    """Parameters that do not apply on the model, where policy says to refuse; nothing was sent."""
+def param_told(one: ParamAffected) -> str:
+    """Say what is set, where, and why it does not apply."""
+    path = ".".join(one.param_path)
+    return f"{path}={brief(one.current_value)} (from {one.source_layer}): {one.reason}"
 
-    def __init__(self, target: str, findings: tuple[ParamFinding, ...]) -> None:
-        self.findings = findings
+
+class ParamsRefused(SessionError):
+    """Parameters that do not apply on the model, where policy says to refuse; nothing was sent.
+
+    `what` says which, from which layer and why; the message also what to do in Python.
+    """
+
+    def __init__(self, target: str, affected: tuple[ParamAffected, ...]) -> None:
+        self.affected = affected
+        self.names = tuple(dict.fromkeys(one.param_path[0] for one in affected))
         listed = [
-            {"paramPath": list(one.path), "reason": redact_text(one.reason)} for one in findings
+            {
+                "paramPath": list(one.param_path),
+                "reason": one.reason,
+                "sourceLayer": one.source_layer,
+            }
+            for one in affected
         ]
-        told = "; ".join(f"{'.'.join(one.path)}: {redact_text(one.reason)}" for one in findings)
+        told = "; ".join(map(param_told, affected))
+        self.what = f"nothing was sent, {target} does not take what is set: {told}"
+        taken_out = ", ".join(f'"{name}": None' for name in self.names)
         message = (
-            f"runtime capability: parameters do not apply on {target}, nothing was sent: {told}; "
-            'set them to None, or open the session with the policy unsupported_params = "drop"'
+            f"runtime capability: {self.what}; take out with set_params({{{taken_out}}}), switch "
+            'models, or have such parameters left out and told: unsupported_params = "drop" in '
+            "the policy"
         )
         super().__init__("Session/UnsupportedParams", message, {"target": target, "params": listed})
 

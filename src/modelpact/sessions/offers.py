@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from modelpact.dispatch.models import Models
+from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Verdict
 from modelpact.sessions.session import Session
 from modelpact.vocabulary.errors import ModelpactError
@@ -43,9 +44,12 @@ def first_model(models: Models) -> str:
     return next(_named(models), DEMO)
 
 
-def at_hand(session: Session, models: Models) -> list[Offer]:
-    """Return the models that are named here and can be called, those that fit first."""
-    return _judged(session, dict.fromkeys((*_named(models), DEMO, session.target)))
+def at_hand(session: Session, models: Models, needs: Needs | None = None) -> list[Offer]:
+    """Return the models that are named here and can be called, those that fit first.
+
+    `needs` stand in for those of the session: what a trigger that was rejected would require.
+    """
+    return _judged(session, dict.fromkeys((*_named(models), DEMO, session.target)), needs)
 
 
 def offers(session: Session, models: Models, text: str, limit: int = 40) -> list[Offer]:
@@ -84,14 +88,14 @@ def _models_of(models: Models, provider: str) -> Iterator[str]:
     for whose, model in models.configuration.models:
         if whose == provider:
             yield f"{provider}/{model}"
-    if provider == "mock":
-        yield DEMO
     known = models.catalog.find_provider(provider)
     if known is not None:
+        for name in known.models:
+            yield f"{provider}/{name}"
         for name in models.catalog.models.names(known.id):
             yield f"{provider}/{name}"
 
 
-def _judged(session: Session, targets: Iterable[str]) -> list[Offer]:
-    found = [Offer(one, session.fit(one)) for one in targets]
+def _judged(session: Session, targets: Iterable[str], needs: Needs | None = None) -> list[Offer]:
+    found = [Offer(one, session.fit(one, needs)) for one in targets]
     return sorted(found, key=lambda one: _RANKS[one.verdict.answer])

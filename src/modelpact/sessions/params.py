@@ -15,9 +15,9 @@ from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import is_secret_name
 
 _OURS: Final = {
-    "model": "switch with switch_model",
+    "model": "switch_model, and /model in a chat, switch",
     "messages": "send them",
-    "stream": "call stream instead of send",
+    "stream": "call stream instead of send; a chat streams by itself",
     "stream_options": "usage is always asked for",
 }
 """Names that are no parameters of a session, and what to do instead."""
@@ -52,13 +52,27 @@ def check_params(params: Any, layer: str) -> dict[str, Any]:
             )
         if value is None and layer != "/params":
             raise InputError(f"{layer}: {name} has no value; leave it out")
+    plain = {name: _plain(layer, name, value) for name, value in params.items()}
     try:
-        plain: dict[str, Any] = msgspec.to_builtins(dict(params))
-        check_values(plain, layer)
-        encoded(plain)
         build_request("-", (), {name: one for name, one in plain.items() if one is not None})
     except (InputError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{layer}: {error}") from None
+    return plain
+
+
+def _plain(layer: str, name: str, value: Any) -> Any:
+    """Return a value as JSON has it; an error names the parameter."""
+    try:
+        plain = msgspec.to_builtins(value)
+        check_values({name: plain}, "the value")
+        encoded(plain)
+    except TypeError:
+        kind = type(value).__name__
+        raise InputError(
+            f"{layer}: {name}: a value of type {kind} is not JSON, as parameters are"
+        ) from None
+    except (InputError, ValueError, RecursionError) as error:
+        raise InputError(f"{layer}: {name}: {error}") from None
     return plain
 
 

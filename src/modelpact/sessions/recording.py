@@ -10,8 +10,16 @@ from modelpact.ledger.ledger import Transaction
 from modelpact.needs.need import Needs
 from modelpact.negotiation.stud import diagnostic_json, wire
 from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.providers.adapters.keys import MissingKey
+from modelpact.sessions.errors import (
+    KeyMissing,
+    SessionError,
+    SwitchRejected,
+    TargetUnreachable,
+)
 from modelpact.sessions.knowledge import Judged
 from modelpact.sessions.state import State
+from modelpact.vocabulary.errors import ModelpactError
 from modelpact.vocabulary.redaction import redact
 
 
@@ -23,6 +31,22 @@ class Decision(msgspec.Struct, frozen=True):
     judged: Judged
     diagnostic: Diagnostic | None
     previous: str = ""
+    no_way: ModelpactError | None = None
+    """Why a model that would fit cannot be called."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with a yes, and the model can be called."""
+        return self.verdict.ok and self.no_way is None
+
+    def refusal(self, kind: type[SwitchRejected]) -> SessionError:
+        """Return what to raise of one that is not `ok`."""
+        assert self.diagnostic is not None
+        if self.no_way is None:
+            return kind(self.verdict, self.diagnostic, self.trigger)
+        missing = isinstance(self.no_way, MissingKey)
+        unreachable = KeyMissing if missing else TargetUnreachable
+        return unreachable(self.diagnostic, self.trigger, self.no_way)
 
     @property
     def verdict(self) -> Verdict:
@@ -64,14 +88,40 @@ def record_decision(tx: Transaction, envelope: str, decision: Decision, cause: s
         "needs": len(decision.needs),
         "notes": list(verdict.notes),
     }
-    return tx.append(Draft(envelope, "negotiation.decided", payload, cause)).id
+    return tx.append(Draft(envelope, "negotiation.decided", payload, cause, plain=True)).id
 
 
-def record_rejection(tx: Transaction, envelope: str, decision: Decision, cause: str | None) -> str:
-    """Append a negotiation that ended with a no, and its diagnostic."""
+def record_rejection(
+    tx: Transaction, envelope: str, decision: Decision, cause: str | None, refusal: SessionError
+) -> str:
+    """Append a negotiation that ended with a no, its diagnostic, and what was raised of it."""
     decided = record_decision(tx, envelope, decision, cause)
-    payload = {"trigger": decision.trigger, "diagnostic": diagnostic_payload(decision)}
+    payload = {
+        "trigger": decision.trigger,
+        "code": refusal.code,
+        "diagnostic": diagnostic_payload(decision),
+    }
+    if decision.no_way is not None:
+        payload["error"] = told(refusal.context["problem"])
     return tx.append(Draft(envelope, "session.rejected", payload, decided)).id
+
+
+def record_resumption(
+    tx: Transaction,
+    envelope: str,
+    decision: Decision,
+    cause: str,
+    payload: dict[str, Any],
+    refusal: SessionError | None,
+) -> None:
+    """Append that a session was taken up again, and how its model fits as it is known now."""
+    if decision.diagnostic is not None:
+        payload = {**payload, "diagnostic": diagnostic_payload(decision)}
+    resumed = tx.append(Draft(envelope, "session.resumed", payload, cause)).id
+    if refusal is None:
+        record_decision(tx, envelope, decision, resumed)
+    else:
+        record_rejection(tx, envelope, decision, resumed, refusal)
 
 
 def record_change(
@@ -97,7 +147,7 @@ def record_change(
                 for one in lost
             ],
         }
-        tx.append(Draft(envelope, "session.downgraded", downgrade, changed))
+        tx.append(Draft(envelope, "session.downgraded", downgrade, changed, plain=True))
     return changed
 
 

@@ -1,5 +1,6 @@
 """Sessions: a model in use, what is required of it, and every change of either negotiated first."""
 
+import asyncio
 import re
 import secrets
 import threading
@@ -14,13 +15,16 @@ from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.parameters import effective_params, params_affected
+from modelpact.negotiation.parameters import (
+    ParamFinding,
+    effective_params,
+    negotiate_parameters,
+    params_affected,
+)
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import (
-    SessionBusy,
-)
+from modelpact.sessions.errors import SessionBusy, SessionError
 from modelpact.sessions.extensions import (
     ContextProvider,
     Hook,
@@ -119,7 +123,11 @@ class Session:
 
     @classmethod
     def resume(cls, id: str, *, ledger: Ledger, models: Models) -> "Session":
-        """Take a session up as it was last committed; extensions come from the store with it."""
+        """Take a session up as it was last committed; extensions come from the store with it.
+
+        Its model is negotiated anew, as it is known now. Where it no longer fits, or cannot be
+        called, `refusal` says so, and nothing is sent until one that fits is chosen.
+        """
         standing = rows.load(ledger, id)
         state = standing.state
         if state.machine is not None:
@@ -127,8 +135,7 @@ class Session:
         load_all(ContextProvider, state.context_providers)
         load_all(Hook, state.hooks)
         session = cls(Core(id, ledger, models, standing), rows.load_history(ledger, id))
-        payload = {"target": state.target, "unanswered": len(session.unanswered)}
-        session._core.note("session.resumed", payload)
+        session._core.take_up(len(session.unanswered))
         return session
 
     @property
@@ -152,6 +159,11 @@ class Session:
         return self._core.standing.needs
 
     @property
+    def refusal(self) -> SessionError | None:
+        """Why the model of a resumed session is sent nothing, or None."""
+        return self._core.refusal
+
+    @property
     def params(self) -> dict[str, Any]:
         """The parameters that hold: `/params` over `launch` over `defaultParams`."""
         return effective_params(self._core.standing.state.layers)
@@ -166,6 +178,13 @@ class Session:
         """The parameters that do not apply on the model in use."""
         resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
         return params_affected(self._core.standing.state.layers, resolution)
+
+    @property
+    def params_unknown(self) -> tuple[ParamFinding, ...]:
+        """The parameters that are sent though nobody knows whether they apply on the model."""
+        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
+        found = negotiate_parameters(self.params, resolution)
+        return tuple(one for one in found if one.action == "unknown")
 
     @property
     def machine(self) -> StateMachine | None:
@@ -311,10 +330,11 @@ class Session:
         self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
         return self.params_affected
 
-    def fit(self, target: str) -> Verdict:
-        """Say how a model would fit; nothing is asked, changed or recorded."""
+    def fit(self, target: str, needs: Needs | None = None) -> Verdict:
+        """Say how a model would fit the required set, or other needs; nothing is recorded."""
         wanted = self._core.knowledge.target(target, self.target.partition("/")[0])
-        return self._core.knowledge.judge(self.needs, wanted, self.policy).verdict
+        required = self.needs if needs is None else needs
+        return self._core.knowledge.judge(required, wanted, self.policy).verdict
 
     def spawn(
         self,
@@ -376,6 +396,8 @@ class Session:
         self, messages: tuple[Message, ...], *, streaming: bool
     ) -> AsyncGenerator[StreamEvent | Turn, None]:
         self._core.current()
+        if self._core.refusal is not None:
+            await asyncio.to_thread(self._core.check_fit)
         if not self._talking.acquire(blocking=False):
             raise SessionBusy(self.id)
         asking = Asking(self._core, self._history)

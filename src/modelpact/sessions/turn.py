@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.message import ImageBlock, Message, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, collect
@@ -18,12 +19,17 @@ from modelpact.emulation.work import Work
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
-from modelpact.negotiation.parameters import ParamFinding, effective_params
+from modelpact.negotiation.parameters import ParamFinding, effective_params, params_affected
 from modelpact.providers.contract import Invocation
 from modelpact.providers.invocations import digest, encoded
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import CapabilityMissing, ParamsRefused, SessionMoved
+from modelpact.sessions.errors import (
+    CapabilityMissing,
+    ParamsRefused,
+    SessionMoved,
+    param_told,
+)
 from modelpact.sessions.params import apply_params, build_request
 from modelpact.sessions.recording import told
 from modelpact.sessions.state import History
@@ -160,7 +166,7 @@ class Asking:
         resolution = self._knowledge.catalog().resolve(*target.split("/", 1))
         applied = apply_params(effective_params(self._state.layers), resolution, emulatable)
         if applied.lost and policy.unsupported_params == "refuse":
-            self._refuse(target, applied.lost)
+            self._refuse(target, applied.lost, resolution)
         self._warnings += [f"{_path(one)} was dropped: {one.reason}" for one in applied.lost]
         self._warnings += [f"{_path(one)} is sent: {one.reason}" for one in applied.doubtful]
         request = build_request(
@@ -176,11 +182,13 @@ class Asking:
         work = Emulator().prepare(request, used)
         return request, work
 
-    def _refuse(self, target: str, lost: tuple[ParamFinding, ...]) -> None:
+    def _refuse(self, target: str, lost: tuple[ParamFinding, ...], known: Resolution) -> None:
+        affected = {one.param_path: one for one in params_affected(self._state.layers, known)}
         for one in lost:
             if one.capability in _AT_USE and one.action == "unsupported":
-                raise CapabilityMissing(target, one.capability, redact_text(one.reason))
-        raise ParamsRefused(target, lost)
+                told = param_told(affected[one.path])
+                raise CapabilityMissing(target, one.capability, told, one.path[0])
+        raise ParamsRefused(target, tuple(affected[one.path] for one in lost))
 
     def _report(self, report: WorkReport) -> None:
         self._warnings += [f"{one.capability} is emulated: {one.label}" for one in report.applied]

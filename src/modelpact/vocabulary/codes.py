@@ -90,10 +90,28 @@ CODES: Final[tuple[Code, ...]] = (
         "Use a version of the extension that was written for this contract.",
     ),
     Code(
+        "Session/ModelNoLongerFits",
+        "a session that was resumed",
+        "Its model lacks what is required, as evidence, catalog and configuration have it now.",
+        "Switch to a model that fits; all that was said is kept, and nothing is sent before.",
+    ),
+    Code(
+        "Session/MissingKey",
+        "a session that is opened, switched, spawned or resumed",
+        "The model fits, but its provider's key is not where it should be; nothing has changed.",
+        "Set the variable, or `api_key` under `[providers.NAME]`; or choose another provider.",
+    ),
+    Code(
+        "Session/Unreachable",
+        "a session that is opened, switched, spawned or resumed",
+        "The model fits, but nothing leads to its provider; nothing has changed.",
+        "Configure the provider as the message says, or choose another one.",
+    ),
+    Code(
         "Session/UnsupportedParams",
         "a session's turn",
         "Parameters do not apply on the model, and policy `unsupported_params` is `refuse`.",
-        "Set them to None in `/params`, or open the session with `drop`.",
+        "Take them out (None in `/params`), switch models, or set the policy to `drop`.",
     ),
     Code(
         "Session/Busy",
@@ -118,6 +136,12 @@ CODES: Final[tuple[Code, ...]] = (
         "a session that is resumed",
         "No session of that name is in the store.",
         "Look at which there are, and at whether it is the right store.",
+    ),
+    Code(
+        "Session/Unreadable",
+        "a session that is resumed",
+        "Its row in the store was edited, or is of another version.",
+        "Begin a new session; its events stay in the ledger.",
     ),
     Code(
         "CAPABILITY_UNSUPPORTED",

@@ -86,7 +86,7 @@ def is_secret_name(name: str) -> bool:
     if words[-1] == "token":
         return len(words) == 1 or words[-2] not in _ORDINARY_TOKENS
     single = [word.removesuffix("s") for word in words]
-    if any(word.endswith(ending) for word in single for ending in _SECRET_ENDINGS):
+    if any(word.endswith(_SECRET_ENDINGS) for word in single):
         return True
     if single[-1] == "key":
         return len(single) == 1 or single[-2] not in _ORDINARY_KEYS

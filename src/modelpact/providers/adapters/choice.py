@@ -6,10 +6,12 @@ from typing import Final
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.provider import Api, Provider
 from modelpact.configuration.config import ProviderSettings
+from modelpact.providers.adapters.addresses import find_address
 from modelpact.providers.adapters.anthropic import AnthropicAdapter
 from modelpact.providers.adapters.keys import resolve_key
 from modelpact.providers.adapters.openai_chat import OpenAIChatAdapter
 from modelpact.providers.adapters.openai_responses import OpenAIResponsesAdapter
+from modelpact.providers.adapters.places import checked_base
 from modelpact.providers.adapters.upstream import DEFAULT_TIMEOUTS
 from modelpact.providers.mock import MockProvider
 from modelpact.vocabulary.errors import InputError, UnknownName
@@ -41,9 +43,10 @@ def adapter_for(
         raise UnknownName("provider", settings.kind or name, catalog.providers.names)
     api = _api(name, provider, settings)
     if api == "mock":
-        return MockProvider()
+        return MockProvider(known=lambda model: catalog.resolve(name, model))
     key = resolve_key(settings, provider, name=name, environment=environment)
-    base_url = settings.base_url or provider.base_url
+    address = find_address(settings, provider, environment)
+    base_url = checked_base(address.url, name, plain_http, address.variable or "base_url")
     if api == "anthropic":
         return AnthropicAdapter(
             base_url, key, name=name, client=client, timeouts=timeouts, plain_http=plain_http

@@ -8,6 +8,7 @@ from typing import Final
 
 from modelpact.catalog.provider import Provider
 from modelpact.configuration.config import ProviderSettings, SecretRef
+from modelpact.providers.adapters.addresses import find_address
 from modelpact.vocabulary.errors import ModelpactError
 
 _LONGEST: Final = 16_384
@@ -60,8 +61,8 @@ def resolve_key(
     """Return a provider's key, an empty one where none is needed, or raise `MissingKey`.
 
     What the settings name must be there. Without settings it is looked for in the variables that
-    the catalog knows, but only where requests go to the provider's own address: a key is never
-    sent to another server than the one that it is for.
+    the catalog knows, but only where requests go to the provider's own address, or to the one that
+    the same environment names: a key is never sent to another server than the one that it is for.
     """
     env = os.environ if environment is None else environment
     name = name or ("the provider" if provider is None else provider.id)
@@ -75,6 +76,8 @@ def resolve_key(
             return _checked(value, f"{name}: the key in {variable}")
     if provider.kind != "cloud" or not provider.key_env:
         return NO_KEY
+    if find_address(settings, provider, env).variable:
+        return NO_KEY  # a server of one's own may want none; one that does will say so
     raise MissingKey(
         f"{name}: no key: set {' or '.join(provider.key_env)}, or write api_key = "
         f'{{ env = "NAME" }} or {{ file = "PATH" }} under [providers.{name}]'

@@ -1,0 +1,147 @@
+"""A session that is resumed is held against its model as it is known now."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from modelpact.dispatch.models import Models
+from modelpact.evidence import Learned, forget, record
+from modelpact.ledger import Ledger
+from modelpact.providers.mock import MockProvider
+from modelpact.providers.runtime import Runtime
+from modelpact.sessions import (
+    ContextProvider,
+    KeyMissing,
+    NoLongerFits,
+    Session,
+    StateMachine,
+    TargetUnreachable,
+)
+from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
+
+SUGGESTED = "openai/gpt-suggested"
+NO_TOOLS = Learned("openai", "gpt-suggested", "tool-calling", "unsupported", origin="use")
+BY_NOW = small_catalog(full={"tool_calling": False}, other={})
+"""What is known after a change of the configuration: `gpt-full` has no tools."""
+
+
+def resumed(ledger: Ledger, name: str, **how: Any) -> Session:
+    return Session.resume(name, ledger=ledger, models=models_of(ledger, **how))
+
+
+def test_a_model_that_still_fits_goes_on(ledger: Ledger) -> None:
+    with opened(ledger, machine=StateMachine("plan")) as session:
+        session.send("One")
+    again = resumed(ledger, session.id)
+    assert again.refusal is None
+    assert types(ledger, again)[-2:] == ["session.resumed", "negotiation.decided"]
+    decided = last(ledger, again, "negotiation.decided")
+    assert (decided.payload["trigger"], decided.payload["answer"]) == ("resume", "yes")
+    assert again.send("Two").text == "You said: Two"
+
+
+def test_one_that_no_longer_fits_is_told_and_sent_nothing(either: Ledger) -> None:
+    with opened(either, machine=StateMachine("plan"), id="a") as session:
+        session.send("One")
+        session.set_params({"temperature": 0.5})
+    before = seen(session), stored(either, session)
+    port = MockProvider()
+    again = resumed(either, "a", known=BY_NOW, openai=port)
+    assert (seen(again), stored(either, again)) == before
+    refusal = again.refusal
+    assert isinstance(refusal, NoLongerFits)
+    assert refusal.code == "Session/ModelNoLongerFits"
+    assert [one.capability for one in refusal.diagnostic.missing] == ["tool-calling"]
+    assert refusal.diagnostic.missing[0].required_by == ("state-machine:plan",)
+    assert refusal.diagnostic.suggestion not in (None, "openai/gpt-full")
+    told = last(either, again, "session.rejected").payload
+    assert (told["trigger"], told["code"]) == ("resume", "Session/ModelNoLongerFits")
+    assert told["diagnostic"]["missing"][0]["capability"] == "toolCalling"
+
+    async def follow() -> None:
+        async for _ in again.stream("Two"):
+            pass
+
+    for ask in (lambda: again.send("Two"), lambda: asyncio.run(follow())):
+        with pytest.raises(NoLongerFits, match="nothing is sent until a model that fits is chosen"):
+            ask()
+    assert (port.requests, stored(either, again)) == ([], before[1])
+    again.switch_model("anthropic/gpt-other")
+    assert again.refusal is None
+    assert again.send("Two").text == "You said: Two"
+    assert [one.text for one in again.messages][:3] == ["One", "You said: One", "Two"]
+
+
+def test_evidence_that_came_meanwhile_counts_and_may_be_dropped_again(ledger: Ledger) -> None:
+    with opened(ledger, SUGGESTED, machine=StateMachine("plan"), id="a"):
+        pass
+    record(ledger, NO_TOOLS)
+    again = resumed(ledger, "a")
+    assert isinstance(again.refusal, NoLongerFits)
+    assert again.refusal.by_evidence
+    with pytest.raises(NoLongerFits):
+        again.send("Hello")
+    forget(ledger, SUGGESTED)
+    assert again.send("Hello").text == "You said: Hello"
+    assert again.refusal is None
+
+
+def test_what_is_required_no_longer_is_missed_no_longer(ledger: Ledger) -> None:
+    with opened(ledger, machine=StateMachine("plan"), id="a"):
+        pass
+    again = resumed(ledger, "a", known=BY_NOW)
+    assert again.refusal is not None
+    again.detach()
+    assert again.send("Hello").text == "You said: Hello"
+    assert again.refusal is None
+
+
+def test_what_a_resumed_session_lost_of_the_preferred_is_in_the_trail(ledger: Ledger) -> None:
+    wish = ContextProvider("x", needs=("tools:preferred",))
+    with opened(ledger, context_providers=[wish], id="a"):
+        pass
+    again = resumed(ledger, "a", known=BY_NOW)
+    assert again.refusal is None
+    told = last(ledger, again, "session.resumed").payload["diagnostic"]
+    assert told["warnings"] == [{"name": "toolCalling", "reason": "preferred-unmet"}]
+
+
+def test_what_a_provider_declares_is_heard_again(ledger: Ledger) -> None:
+    class Declaring(MockProvider):
+        def describe_capabilities(self, model: str) -> dict[str, Any]:
+            return {"toolCalling": True}
+
+    port = Declaring()
+    machine = StateMachine("plan")
+    with opened(ledger, "vllm/mine", ports={"vllm": port}, machine=machine, id="a"):
+        pass
+    assert resumed(ledger, "a", vllm=port).refusal is None
+
+
+def test_without_its_key_a_session_is_there_and_sends_nothing(ledger: Ledger) -> None:
+    models = Models(Runtime(ledger), environment={"OPENAI_API_KEY": "-".join("abc")})
+    with Session.open("openai/gpt-5", ledger=ledger, models=models, id="a"):
+        pass
+    keyless = Models(Runtime(ledger), environment={})
+    again = Session.resume("a", ledger=ledger, models=keyless)
+    assert isinstance(again.refusal, KeyMissing)
+    with pytest.raises(KeyMissing, match="set OPENAI_API_KEY"):
+        again.send("Hello")
+    assert again.unanswered == ()
+    assert last(ledger, again, "session.rejected").payload["code"] == "Session/MissingKey"
+    again.switch_model("mock/demo")
+    assert again.send("Hello").text == "You said: Hello"
+
+
+def test_a_provider_that_is_not_configured_any_more(ledger: Ledger) -> None:
+    with opened(ledger, "vllm/mine", id="a"):
+        pass
+    ledger.write(
+        lambda tx: tx.execute("UPDATE sessions SET state = REPLACE(state, 'vllm/', 'gone/')")
+    )
+    again = resumed(ledger, "a")
+    assert isinstance(again.refusal, TargetUnreachable)
+    assert again.refusal.code == "Session/Unreachable"
+    with pytest.raises(TargetUnreachable, match="unknown provider 'gone'"):
+        again.send("Hello")
