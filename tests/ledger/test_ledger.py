@@ -208,6 +208,47 @@ def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
     assert verified(ledger).events == event.sequence
 
 
+def test_what_is_surely_written_outlives_a_cancellation(ledger: Ledger) -> None:
+    """Who is cancelled meanwhile gets the result, and is cancelled at the next wait."""
+    got: list[Event] = []
+
+    async def work() -> None:
+        got.append(await ledger.write_surely(lambda tx: tx.append(draft())))
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        released = hold(ledger)
+        task = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelling() == 1
+
+    asyncio.run(main())
+    assert [one.sequence for one in got] == [1]
+    assert verified(ledger).events == 1
+
+
+def test_what_cannot_be_written_is_told_to_who_is_cancelled(ledger: Ledger) -> None:
+    def fails(tx: Transaction) -> None:
+        raise LedgerError("no")
+
+    async def main() -> None:
+        released = hold(ledger)
+        task = asyncio.ensure_future(ledger.write_surely(fails))
+        await asyncio.sleep(0)
+        task.cancel()
+        released.set()
+        with pytest.raises((LedgerError, asyncio.CancelledError)):
+            await task
+
+    asyncio.run(main())
+    assert fill(ledger, count=1)
+
+
 def test_a_loop_that_is_gone_stops_nobody(lite: Ledger) -> None:
     released = hold(lite)
     loop = asyncio.new_event_loop()

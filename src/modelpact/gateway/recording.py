@@ -125,13 +125,13 @@ class Recorder:
             plain=True,
         )
         try:
-            opened, _ = await self.ledger.write_async(lambda tx: open_invocation(tx, order))
+            opened, _ = await self.ledger.write_surely(lambda tx: open_invocation(tx, order))
         except ContractError as error:
             if error.code != "registration_changed":
                 raise
             current = await self._registry.looked_up(plan.provider)
             again = msgspec.structs.replace(order, registered=current.event)
-            opened, _ = await self.ledger.write_async(lambda tx: open_invocation(tx, again))
+            opened, _ = await self.ledger.write_surely(lambda tx: open_invocation(tx, again))
         if self.watch is not None:
             self.watch.opened(plan, opened)
         return opened
@@ -149,7 +149,7 @@ class Recorder:
         record = CostRecord(lines, invocation.attribution, estimate) if lines else None
         plain = all(0 <= line.amount <= LARGEST for line in lines)
         outcome = Outcome(None, error, record, answered=True, data=answer, plain=plain)
-        ended, _ = await self.ledger.write_async(
+        ended, _ = await self.ledger.write_surely(
             lambda tx: settle(tx, self._profile, invocation, outcome)
         )
         if self.watch is not None:
@@ -160,7 +160,7 @@ class Recorder:
         """Record that nobody waits for an answer any more."""
         if self.watch is not None:
             self.watch.settled(invocation, (), f"cancelled: {reason}")
-        await self.ledger.write_async(lambda tx: cancel(tx, invocation.id, reason))
+        await self.ledger.write_surely(lambda tx: cancel(tx, invocation.id, reason))
 
 
 def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:

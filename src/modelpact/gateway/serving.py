@@ -110,6 +110,7 @@ async def serve_gateway(
             await stack.enter_async_context(leased(ledger.store, names))
             left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
             server = await stack.enter_async_context(await serve(surface, address, port))
+            surface.connections = lambda: server.connections
             await upkeep.take_up(gateway.runtime, left)
             await stack.enter_async_context(running_host(host, grace=grace))
             tasks.append(asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)))

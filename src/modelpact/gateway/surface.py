@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -56,7 +57,8 @@ class GatewaySurface:
             ("POST", "/v1/negotiate", self._negotiate),
             *((("POST", path, self._misdirected)) for path in _CHATS),
         )
-        self.connections = 0
+        self.connections: Callable[[], int] = int
+        """Tells how many there are; the server that they come by is made later."""
         self.draining = False
 
     async def __call__(self, request: Incoming) -> Outgoing:
@@ -126,7 +128,7 @@ class GatewaySurface:
 
     async def _metrics(self, request: Incoming) -> Outgoing:
         self._gateway.key_of(request)
-        text = self.metrics.text(self.connections)
+        text = self.metrics.text(self.connections())
         kind = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
         return Outgoing(200, (kind,), text.encode())
 

@@ -17,7 +17,7 @@ from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
 from modelpact.ledger.transaction import Transaction
-from modelpact.ledger.waiting import Gathering, Item, Waiter, Work
+from modelpact.ledger.waiting import Certain, Gathering, Item, Waiter, Work
 from modelpact.ledger.writer import Clock, Writer
 
 if TYPE_CHECKING:
@@ -106,6 +106,24 @@ class Ledger(Reader):
         future: asyncio.Future[T] = loop.create_future()
         self._gathering.add(Item(work, future, loop), loop)
         return await future
+
+    async def write_surely(self, work: Work[T]) -> T:
+        """Do work as `write_async` does, whether or not its caller is cancelled meanwhile.
+
+        Such a caller gets the result, and its cancellation when it next waits for something: it
+        can end what it has begun.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = Certain(loop=loop)
+        self._gathering.add(Item(work, future, loop), loop)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+                task.cancel()
+            return future.result()
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""

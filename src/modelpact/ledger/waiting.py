@@ -51,6 +51,14 @@ class Waiter:
         return self._result
 
 
+class Certain(asyncio.Future[T]):
+    """What a task waits on that cannot be cancelled: the task hears of that once it is done."""
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002
+        """Refuse."""
+        return False
+
+
 class Item(msgspec.Struct):
     """Work, and who waits for it: a future, or a future of a loop."""
 
