@@ -19,6 +19,7 @@ from modelpact.gateway.listing import (
     list_models,
 )
 from modelpact.gateway.metrics import Metrics
+from modelpact.gateway.names import UnknownModel
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
@@ -81,6 +82,9 @@ class GatewaySurface:
             return error_answer("openai-chat", GatewayError(refused.status, code, refused.reason))
         except GatewayError as error:
             return error_answer("openai-chat", error)
+        except UnknownModel as error:
+            told = GatewayError(404, "model_not_found", str(error))
+            return error_answer("openai-chat", told)
         except InputError as error:
             told = GatewayError(400, "invalid_request_error", str(error))
             return error_answer("openai-chat", told)
