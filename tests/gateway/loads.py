@@ -80,4 +80,4 @@ def spent(run: Run, store: str) -> float:
     told = run("costs", "--by", "provider", "--json", "--store", store)
     assert told.returncode == 0, told.stderr
     totals = json.loads(told.stdout)["totals"]
-    return sum(one["amount_nano"] for one in totals if one["currency"] == "USD") / 1e9
+    return float(sum(one["amount_nano"] for one in totals if one["currency"] == "USD")) / 1e9
