@@ -95,6 +95,7 @@ BOTH: dict[str, dict[str, Any]] = {
     "what goes without saying": o.body(
         max_tokens=9, n=1, logprobs=False, store=False, response_format={"type": "text"}
     ),
+    "usage in a stream": o.body(max_tokens=9, stream=True, stream_options={"include_usage": True}),
 }
 
 
@@ -143,7 +144,16 @@ TO_ANTHROPIC: dict[str, tuple[dict[str, Any], str, str]] = {
         "lossy",
     ),
     "a JSON object": (o.body(response_format={"type": "json_object"}), "output", "unsupported"),
-    "a schema's name": (o.body(response_format=o.schema_format()), "output", "lossy"),
+    "a schema's name beside another title": (
+        o.body(response_format=o.schema_format(schema={**o.SCHEMA, "title": "Town"})),
+        "output",
+        "lossy",
+    ),
+    "a schema's leniency": (
+        o.body(response_format=o.schema_format(strict=False)),
+        "output",
+        "lossy",
+    ),
     "heat": (o.body(temperature=1.5), "temperature", "unsupported"),
     "several answers": (o.body(n=2), "n", "unsupported"),
     "allowed tools": (o.BODIES["allowed tools"], "tool_choice", "unsupported"),
@@ -202,6 +212,14 @@ def test_what_openai_cannot_say(body: dict[str, Any], path: str, fidelity: str) 
     carried = to_openai_chat(from_anthropic(body))
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
     assert carried.fidelity != "lossless"
+
+
+def test_a_schema_says_its_name_itself_where_there_is_no_place_beside_it() -> None:
+    named = o.schema_format(description="Where it is.", strict=True)
+    carried = to_anthropic(from_openai_chat(o.body(max_tokens=9, response_format=named)))
+    assert carried.losses == ()
+    told = {"title": "city", "description": "Where it is."}
+    assert carried.body["output_config"]["format"]["schema"] == {**told, **o.SCHEMA}
 
 
 SPELLINGS = {

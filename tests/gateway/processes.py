@@ -142,6 +142,12 @@ class Process:
         assert self._process.stderr is not None
         self.errors.extend(self._process.stderr)
 
+    def memory(self) -> int:
+        """Return what the process holds in memory, in KiB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        return int(line.split()[1])
+
     def signal(self, what: signal.Signals) -> None:
         self._process.send_signal(what)
 

@@ -13,8 +13,6 @@ openai: Any = importlib.import_module("openai")
 anthropic: Any = importlib.import_module("anthropic")
 
 MORE = """
-[gateway]
-lossy = true
 [policy]
 unknown = "probe"
 [workloads.emulated]
@@ -30,7 +28,9 @@ model = "openai/text-only"
 needs = ["tools"]
 fallback = "anthropic/claude-opus-4-5"
 """
-"""What the tests of clients have in the gateway's configuration: an API's gaps may be labelled."""
+"""What the tests of clients have in the gateway's configuration."""
+LOSSY = "[gateway]\nlossy = true\n"
+"""For what only one of the APIs can say: it is left out, with a label."""
 WEATHER: Any = {
     "type": "object",
     "properties": {"city": {"type": "string"}},

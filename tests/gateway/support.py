@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,10 @@ class Running:
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_TIME)
 
+    def on_loop_async(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Wait for something where the gateway runs."""
+        return asyncio.run_coroutine_threadsafe(work(), self.loop).result(ANSWER_TIME)
+
     def new_key(self, name: str = "a", **settings: Any) -> str:
         """Make a key that the gateway knows at once."""
         _, secret = create_key(self.ledger, name, KeySettings(**settings))
@@ -174,8 +178,25 @@ class Running:
 
     def settled(self) -> list[tuple[str, str | None]]:
         """The states and errors of all invocations, once none is open."""
-        self.wait_until(lambda: all(state != "open" for _, state, _ in self.invocations()))
-        return [(state, error) for _, state, error in self.invocations()]
+        found: list[tuple[str, str, str | None]] = []
+
+        def ended() -> bool:
+            found[:] = self.invocations()
+            return all(state != "open" for _, state, _ in found)
+
+        self.wait_until(ended)
+        return [(state, error) for _, state, error in found]
+
+    def gauge(self, name: str) -> int:
+        """One of the numbers that `/metrics` tells."""
+        text = self.ask("/metrics", None, method="GET").content.decode()
+        (line,) = [one for one in text.splitlines() if one.startswith(f"modelpact_{name} ")]
+        return int(line.rpartition(" ")[2])
+
+    def alone(self) -> None:
+        """Wait until nobody else is connected and nothing is under way."""
+        self.wait_until(lambda: self.gauge("connections") == 1)
+        self.wait_until(lambda: self.gauge("requests_under_way") == 0)
 
     def events(self, kind: str = "") -> list[Event]:
         """The events in the gateway's own envelopes."""

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import Call, Fail, Reply, cut
 from tests.gateway.conftest import Serve
-from tests.gateway.sdks import MORE, PIXEL, WEATHER, AnthropicSDK, anthropic
+from tests.gateway.sdks import LOSSY, MORE, PIXEL, WEATHER, AnthropicSDK, anthropic
 from tests.gateway.support import HI
 
 # The SDK warns of models as they age; the fake's are as good as new.
@@ -24,7 +24,7 @@ def blocking(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=["anthropic", "openai"])
 def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> AnthropicSDK:
-    return AnthropicSDK(serve(MORE), blocking, request.param)
+    return AnthropicSDK(serve(LOSSY + MORE), blocking, request.param)
 
 
 def given(sdk: AnthropicSDK, **asked: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from modelpact.ledger import (
@@ -18,6 +19,7 @@ from modelpact.ledger import (
     LedgerUnavailable,
     Transaction,
 )
+from modelpact.ledger.transaction import Entry, Given, Placed
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 
@@ -206,6 +208,78 @@ def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
     (event,) = fill(ledger, count=1)
     assert event.sequence in (1, 2)  # the task may have been too late to cancel
     assert verified(ledger).events == event.sequence
+
+
+ENTRY = Entry("run-1", "capability.invoked", b'{"n":1}')
+
+
+def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
+    heard: list[Event] = []
+    ledger.bus.subscribe(heard.append, "capability.")
+    fill(ledger, count=1)
+
+    async def main() -> Placed:
+        return await ledger.note(ENTRY)
+
+    placed = asyncio.run(main())
+    assert placed.event == "run-1:2"
+    event = ledger.event(placed.event)
+    assert event == heard[-1]
+    assert event is not None
+    assert (event.payload, event.time) == ({"n": 1}, placed.time)
+    assert verified(ledger).events == 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
+    """Where its caller is cancelled, before it is written or meanwhile, another hears of it."""
+    placed: list[Placed | None] = []
+
+    async def main() -> None:
+        began, go_on = threading.Event(), threading.Event()
+
+        def slow(tx: Transaction) -> None:
+            began.set()
+            assert go_on.wait(10)
+
+        released = hold(ledger)
+        future = ledger.note(ENTRY, lambda place, error: placed.append(place))
+        later = asyncio.ensure_future(ledger.write_async(slow))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if not late:
+            future.cancel()
+        released.set()
+        assert await asyncio.to_thread(began.wait, 10)
+        future.cancel()
+        go_on.set()
+        await later
+
+    asyncio.run(main())
+    assert [one and one.event for one in placed] == ["run-1:1"]
+    assert verified(ledger).events == 1
+
+
+def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger) -> None:
+    told: list[BaseException | None] = []
+
+    def no(tx: Transaction) -> None:
+        raise LedgerError("no")
+
+    async def main() -> None:
+        entry = msgspec.structs.replace(ENTRY, given=Given("a fact", 1, no))
+        with pytest.raises(LedgerError, match="no"):
+            await ledger.note(entry)
+        released = hold(ledger)
+        future = ledger.note(entry, lambda place, error: told.append(error))
+        await asyncio.sleep(0)
+        future.cancel()
+        released.set()
+        await ledger.write_async(lambda tx: None)
+
+    asyncio.run(main())
+    assert [str(one) for one in told] == ["no"]
+    assert not ledger.events("run-1")
 
 
 def test_a_loop_that_is_gone_stops_nobody(lite: Ledger) -> None:

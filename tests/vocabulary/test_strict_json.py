@@ -40,3 +40,20 @@ def test_what_nobody_can_write_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_what_only_looks_like_it_is_read(value: Any, ascii_only: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=ascii_only).encode(), "it") == value
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
+        ('{"a": 1}'.encode("utf-32"), "not UTF-8"),
+        ('{"a": 1}'.encode("utf-16-le"), "not JSON"),
+        (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
+        (b'{"a": "\xc0\xaf"}', "not UTF-8"),
+        (b'\xef\xbb\xbf{"a": 1}', "byte order mark"),
+    ],
+)
+def test_what_is_not_plain_utf8_is_refused(data: bytes, said: str) -> None:
+    """Other parsers would read something else, or nothing."""
+    with pytest.raises(InputError, match=said):
+        parse_json(data, "the body")

@@ -48,6 +48,7 @@ SMUGGLING = {
     "no name": (400, _post(b": a")),
     "no colon": (400, _post(b"abc")),
     "no Host": (400, b"GET / HTTP/1.1\r\n\r\n"),
+    "two credentials": (400, _post(b"Authorization: Bearer a", b"Authorization: Bearer b")),
     "two Hosts": (400, _post(b"Host: y")),
     "a Host that is none": (400, b"GET / HTTP/1.1\r\nHost: a/b@c\r\n\r\n"),
     "chunks in 1.0": (400, b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),

@@ -1,5 +1,6 @@
 """What the commands share: options, input, output."""
 
+import codecs
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -113,7 +114,7 @@ def print_json(data: Any) -> None:
 def read_json(file: str | None) -> Any:
     """Read JSON from a file, or from standard input when the file is `-` or left out."""
     name, data = read_input(file, MAX_INPUT, f"{MAX_INPUT // 1024 // 1024} MiB")
-    return parse_json(data, name)
+    return parse_json(data.removeprefix(codecs.BOM_UTF8), name)
 
 
 def read_input(file: str | None, most: int, shown: str) -> tuple[str, bytes]:

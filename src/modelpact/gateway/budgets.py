@@ -9,41 +9,72 @@ from modelpact.ledger.reader import Reader
 from modelpact.ledger.totals import cost_totals
 
 FRESH_SECONDS: Final = 10.0
-"""How old a total may be: other gateways on the same store spend too."""
+"""How old a total may be for a yes: other gateways on the same store spend too."""
+SURE_SECONDS: Final = 1.0
+"""How old it may be for a no. What ended while it was read may be in it, and is counted again."""
 
 
 class Budgets:
-    """Says whether a key has something left. What is under way counts with its estimate."""
+    """Says whether a key has something left.
+
+    What is under way counts with its estimate, what has ended with its cost, from that moment on.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._spent: dict[str, tuple[float, int]] = {}
+        self._read: dict[str, tuple[float, int]] = {}
+        """By the id of each key with a budget: when its total was read, and the total."""
         self._since: dict[str, int] = {}
-        self._pending: dict[str, int] = {}
+        self._under_way: dict[str, int] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
 
     async def left(self, key: ClientKey) -> bool:
-        """Tell whether a key may spend more."""
+        """Tell whether a key may spend more. Who may counts what that is before it waits again."""
         budget = key.settings.budget
         if budget is None:
             return True
-        now = asyncio.get_running_loop().time()
-        read = self._spent.get(key.id)
-        if read is None or now - read[0] > FRESH_SECONDS:
-            spent = await asyncio.to_thread(self._total, key)
-            read = self._spent[key.id] = (now, spent)
-            self._since[key.id] = 0
-        return read[1] + self._since[key.id] + self._pending.get(key.id, 0) < budget
+        if self._age(key) > FRESH_SECONDS:
+            await self._refresh(key)
+        if self._spent(key) >= budget and self._age(key) > SURE_SECONDS:
+            await self._refresh(key)
+        return self._spent(key) < budget
 
-    def opened(self, key: ClientKey, estimate: int) -> None:
-        """Count what a request may cost."""
-        if key.settings.budget is not None:
-            self._pending[key.id] = self._pending.get(key.id, 0) + estimate
+    def counts(self, key: str) -> bool:
+        """Tell whether a key, by its id, has a budget."""
+        return key in self._read
 
-    def settled(self, key: ClientKey, estimate: int, cost: int) -> None:
+    def opened(self, key: str, estimate: int) -> None:
+        """Count what a request of a key, by its id, may cost."""
+        self._under_way[key] = self._under_way.get(key, 0) + estimate
+
+    def settled(self, key: str, estimate: int, cost: int) -> None:
         """Count what it did cost instead."""
-        if key.settings.budget is not None:
-            self._pending[key.id] = max(0, self._pending.get(key.id, 0) - estimate)
-            self._since[key.id] = self._since.get(key.id, 0) + cost
+        self._under_way[key] = max(0, self._under_way.get(key, 0) - estimate)
+        self._since[key] = self._since.get(key, 0) + cost
+
+    def _age(self, key: ClientKey) -> float:
+        read = self._read.get(key.id)
+        return float("inf") if read is None else asyncio.get_running_loop().time() - read[0]
+
+    def _spent(self, key: ClientKey) -> int:
+        _, total = self._read[key.id]
+        return total + self._since.get(key.id, 0) + self._under_way.get(key.id, 0)
+
+    async def _refresh(self, key: ClientKey) -> None:
+        """Read a total anew; who asks meanwhile waits for the same reading."""
+        reading = self._reading.get(key.id)
+        if reading is None:
+            reading = asyncio.create_task(self._read_total(key))
+            self._reading[key.id] = reading
+            reading.add_done_callback(lambda _: self._reading.pop(key.id))
+        await asyncio.shield(reading)
+
+    async def _read_total(self, key: ClientKey) -> None:
+        began = asyncio.get_running_loop().time()
+        counted = self._since.get(key.id, 0)
+        total = await asyncio.to_thread(self._total, key)
+        self._since[key.id] = self._since.get(key.id, 0) - counted
+        self._read[key.id] = (began, total)
 
     def _total(self, key: ClientKey) -> int:
         since = period_start(key.settings.period)

@@ -35,6 +35,8 @@ class Call(msgspec.Struct):
     provider: str
     attribution: Attribution
     created: int
+    money: int = 0
+    """What it was estimated at, where that counts against a budget."""
     ended: bool = False
     """Whether how it ended is on the record, or on its way there."""
 

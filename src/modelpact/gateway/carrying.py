@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
@@ -14,20 +15,25 @@ from modelpact.emulation.emulator import Emulator
 from modelpact.emulation.report import EmulationFailed
 from modelpact.emulation.work import Work
 from modelpact.gateway.answers import JSON, GatewayError, cannot_carry, error_body
-from modelpact.gateway.bodies import wants_usage
+from modelpact.gateway.bodies import prompt_tokens, wants_usage
 from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.forwarding import Failed
-from modelpact.gateway.plan import HeaderPairs, header_safe
+from modelpact.gateway.plan import HeaderPairs, Plan, header_safe
 from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
+from modelpact.needs.sizes import measure
 from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.model_provider import TellsLosses
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Outgoing, write_event
+
+_FEWEST_BYTES_A_TOKEN = 2
+_DOUBT = 1.25
+"""By how much a prompt may be longer than it is estimated."""
 
 
 class Carrier:
@@ -40,6 +46,7 @@ class Carrier:
     async def carry(self, exchange: Exchange, port: ModelPort) -> Outgoing:
         """Answer through a port; raise `Failed` where no good answer came, once recorded."""
         plan = exchange.plan
+        exchange = msgspec.structs.replace(exchange, plan=_with_room(exchange))
         request = _request(exchange)
         losses = _losses(exchange, port, request)
         work = None
@@ -220,7 +227,20 @@ def _request(exchange: Exchange) -> Request:
         request = read(body)
     except InputError as error:
         raise GatewayError(400, "invalid_request_error", str(error)) from None
-    return msgspec.structs.replace(request, model=plan.model)
+    return msgspec.structs.replace(request, model=plan.model, **dict(plan.added))
+
+
+def _with_room(exchange: Exchange) -> Plan:
+    """Return the plan with no higher a limit added than a long prompt leaves room for."""
+    plan = exchange.plan
+    if not plan.added or plan.window is None:
+        return plan
+    ((name, limit),) = plan.added
+    if limit + len(exchange.raw) // _FEWEST_BYTES_A_TOKEN <= plan.window:
+        return plan
+    tokens = prompt_tokens(measure(exchange.body)) * _DOUBT
+    room = max(plan.window - int(tokens), DEFAULT_MAX_TOKENS)
+    return msgspec.structs.replace(plan, added=((name, min(limit, room)),))
 
 
 def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss, ...]:

@@ -31,11 +31,11 @@ class KeyClient:
 
     def opened(self, estimate: int) -> None:
         """Count what a call may cost, in nano-dollars."""
-        self._gateway.budgets.opened(self._key, estimate)
+        self._gateway.budgets.opened(self._key.id, estimate)
 
     def settled(self, estimate: int, cost: int) -> None:
         """Count what it did cost instead."""
-        self._gateway.budgets.settled(self._key, estimate, cost)
+        self._gateway.budgets.settled(self._key.id, estimate, cost)
 
 
 def clients_of(gateway: Gateway) -> FindClient:

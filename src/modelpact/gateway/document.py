@@ -23,6 +23,7 @@ _HEADERS: Final = {
     "substituted": "the declared fallback that answered, and why",
     "dropped": "parameters that were left out",
     "renamed": "parameters that were renamed",
+    "added": "parameters that were added: what the provider's API requires, and usage in streams",
     "lossy": "what the provider's API could not be told",
     "warnings": "what is not known to work",
     "prompt-tokens": "the prompt's size near the model's limit: counted or estimated",

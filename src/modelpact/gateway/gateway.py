@@ -23,7 +23,6 @@ from modelpact.gateway.plan import Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
 from modelpact.gateway.recording import Recorder, Unrecorded, cost_of
-from modelpact.gateway.reports import money_of
 from modelpact.gateway.spelling import READ
 from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
@@ -59,18 +58,20 @@ class Gateway:
         self._environment = environment
         self._client = Client()
         self._ports = dict(models.ports) if models else {}
+        self.budgets = Budgets(ledger)
         self.recorder = Recorder(
             ledger,
             self.runtime.registry,
             name,
+            self.budgets,
             keep_content=configuration.gateway.keep_content,
         )
         self._forwarder = Forwarder(self.recorder)
         self._carrier = Carrier(self.recorder)
         self._changing = asyncio.Lock()
+        self._registering = asyncio.Lock()
         self.keys = Keys({})
         self.rates = Rates()
-        self.budgets = Budgets(ledger)
         self.state = self._state(configuration)
 
     def _state(self, configuration: Configuration, upstreams: Upstreams | None = None) -> State:
@@ -141,9 +142,8 @@ class Gateway:
                 envelope = self.recorder.envelope(exchange.plan)
                 event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
                 return refusal(api, exchange.plan, event.id)
-            if key.settings.budget is not None and not await self.budgets.left(key):
-                told = f"the key {key.name} has spent its budget of this {key.settings.period}"
-                raise GatewayError(429, "insufficient_quota", told)
+            if key.settings.budget is not None:
+                await self._check_budget(exchange)
             return await self._served(exchange)
         except GatewayError as error:
             return error_answer(api, error)
@@ -210,10 +210,6 @@ class Gateway:
 
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
-        key, estimate = exchange.key, 0
-        if key.settings.budget is not None:
-            estimate = money_of(exchange.estimate) or 0
-            self.budgets.opened(key, estimate)
         try:
             return await self._attempt(exchange)
         except Failed as failed:
@@ -228,26 +224,37 @@ class Gateway:
         except GatewayError as error:
             if error.plan is not None:
                 envelope = self.recorder.envelope(error.plan)
-                await self.recorder.decided(error.plan, envelope, key=key.id)
+                await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
             raise
-        finally:
-            if key.settings.budget is not None:
-                self.budgets.settled(key, estimate, estimate)
+
+    async def _check_budget(self, exchange: Exchange) -> None:
+        """Refuse what a key has no money for. What passes is counted before it waits again."""
+        await self._registered(exchange)
+        key = exchange.key
+        if not await self.budgets.left(key):
+            told = f"the key {key.name} has spent its budget of this {key.settings.period}"
+            raise GatewayError(429, "insufficient_quota", told)
+
+    async def _registered(self, exchange: Exchange) -> None:
+        provider, registry = exchange.plan.provider, self.runtime.registry
+        if registry.remembered(provider) is None:
+            async with self._registering:
+                if registry.remembered(provider) is None:
+                    await asyncio.to_thread(exchange.state.models.provider, provider)
+                    await registry.looked_up(provider)
 
     def _attempt(self, exchange: Exchange) -> Coroutine[Any, Any, Outgoing]:
         plan, state = exchange.plan, exchange.state
         if self.runtime.registry.remembered(plan.provider) is None:
-            return self._registered(exchange)
+            return self._registered_first(exchange)
         if plan.how == "forward":
             upstream = state.upstreams.find(plan.provider, plan.api)
             return self._forwarder.forward(exchange, upstream)
         return self._carrier.carry(exchange, state.models.port(plan.provider))
 
-    async def _registered(self, exchange: Exchange) -> Outgoing:
+    async def _registered_first(self, exchange: Exchange) -> Outgoing:
         """Register a provider that is called for the first time, and call it."""
-        provider = exchange.plan.provider
-        await asyncio.to_thread(exchange.state.models.provider, provider)
-        await self.runtime.registry.looked_up(provider)
+        await self._registered(exchange)
         return await self._attempt(exchange)
 
     async def _other(self, exchange: Exchange, failed: Failed) -> Exchange | None:

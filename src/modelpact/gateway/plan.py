@@ -51,6 +51,8 @@ class Plan(msgspec.Struct, frozen=True):
     because: str = ""
     renames: tuple[tuple[str, str], ...] = ()
     drops: tuple[str, ...] = ()
+    added: tuple[tuple[str, int], ...] = ()
+    """Parameters that the provider's API requires and the client's can do without."""
     warnings: tuple[str, ...] = ()
     diagnostic: dict[str, Any] | None = None
     """Why it is refused."""
@@ -89,6 +91,8 @@ class Plan(msgspec.Struct, frozen=True):
             found.append(
                 ("modelpact-renamed", ", ".join(f"{old}={new}" for old, new in self.renames))
             )
+        if self.added:
+            found.append(("modelpact-added", ", ".join(f"{n}={value}" for n, value in self.added)))
         if self.warnings:
             found.append(("modelpact-warnings", "; ".join(self.warnings)))
         return tuple((name, header_safe(value)) for name, value in found)
@@ -109,6 +113,7 @@ class Plan(msgspec.Struct, frozen=True):
             "substituted": None,
             "dropped": list(self.drops),
             "renamed": dict(self.renames),
+            "added": dict(self.added),
             "warnings": list(self.warnings),
         }
         if self.substituted_for:

@@ -12,6 +12,7 @@ import msgspec
 from modelpact.catalog.provider import Api
 from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
+from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from modelpact.dispatch.models import Models
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.gateway.counting import encoding_of
@@ -29,6 +30,7 @@ MOST_REMEMBERED: Final = 10_000
 _NONE: Final = Needs()
 _WRONG: Final = ("unsupported", "conflict")
 _SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")
+_LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
 class Planner:
@@ -110,6 +112,10 @@ class Planner:
         forward = same and not emulate
         renames = tuple((one.path[0], one.rename_to) for one in params if one.action == "rename")
         carried = "" if same or api == "mock" else f"{asked.api} -> {api}"
+        longest = _limit(resolution, "max-output")
+        left_out = {one.path[0] for one in drops}
+        limited = any(name in _LIMITS - left_out for name, _ in asked.params)
+        required = api == "anthropic" and not same and not limited
         labelled = warnings or emulate or drops or carried or verdict.answer == "labelled"
         return Plan(
             "forward" if forward else "carry",
@@ -122,9 +128,10 @@ class Planner:
             carried=carried,
             renames=renames if forward else (),
             drops=tuple(".".join(one.path) for one in drops),
+            added=(("max_tokens", longest or DEFAULT_MAX_TOKENS),) if required else (),
             warnings=tuple(warnings),
             window=_limit(resolution, "context-window"),
-            longest_output=_limit(resolution, "max-output"),
+            longest_output=longest,
             encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
             price=resolution.price,
             policy=policy,

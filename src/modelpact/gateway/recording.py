@@ -1,7 +1,6 @@
 """Recording: each request is a call, on the record before it leaves and settled when it ends."""
 
 import asyncio
-import contextlib
 import datetime
 import hashlib
 import logging
@@ -13,9 +12,11 @@ import msgspec
 
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
+from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.calls import INVOKED, KIND, STOPPED, Call, Ended, Invoked, Open, unfinished
 from modelpact.gateway.calls import left_open as calls_left_open
 from modelpact.gateway.plan import Plan
+from modelpact.gateway.reports import money_of
 from modelpact.gateway.watching import Watch
 from modelpact.ledger.canonical import LARGEST, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
@@ -23,6 +24,7 @@ from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import LedgerError, LedgerUnavailable
 from modelpact.ledger.transaction import Entry, Given, Placed
+from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
 from modelpact.providers.contract import ContractError, Semantics
 from modelpact.providers.invocations import digest, plain
@@ -82,9 +84,16 @@ class Recorder:
     """Writes the record of a gateway: one envelope for a process, a workload and a day."""
 
     def __init__(
-        self, ledger: Ledger, registry: Registry, name: str, *, keep_content: bool = False
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        name: str,
+        budgets: Budgets,
+        *,
+        keep_content: bool = False,
     ) -> None:
         self.ledger = ledger
+        self._budgets = budgets
         self._registry = registry
         self._name = name
         self._process = _process(name)
@@ -172,7 +181,30 @@ class Recorder:
         worker: str,
         estimate: tuple[CostLine, ...],
     ) -> Call:
-        """Record a request before it leaves."""
+        """Record a request before it leaves; what it may cost counts before anything waits."""
+        money = 0
+        if self._budgets.counts(worker):
+            money = money_of(estimate) or 0
+            self._budgets.opened(worker, money)
+        try:
+            call = await self._opened(plan, body, semantics, worker, estimate)
+        except BaseException:
+            if money:
+                self._budgets.settled(worker, money, 0)
+            raise
+        call.money = money
+        if self.watch is not None:
+            self.watch.opened(plan, call)
+        return call
+
+    async def _opened(
+        self,
+        plan: Plan,
+        body: bytes,
+        semantics: Semantics,
+        worker: str,
+        estimate: tuple[CostLine, ...],
+    ) -> Call:
         ready = self._ready.get((id(plan), worker))
         if (
             ready is None
@@ -194,33 +226,27 @@ class Recorder:
         envelope, who = ready.envelope, ready.attribution
         entry = Entry(envelope, INVOKED, canonical_plain(told), ready.cause, given=ready.given)
 
-        def unheard(placed: Placed) -> None:
-            self._open[envelope] += 1
+        def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
+            if placed is None:
+                self._ended(envelope)
+                return
             left = Call(placed.event, envelope, plan.provider, who, placed.time)
             self._later(self.cancel(left, "the client left"))
 
         self._open[envelope] = self._open.get(envelope, 0) + 1
+        noted = self.ledger.note(entry, unheard)
         try:
-            placed = await self.ledger.note(entry, unheard)
+            placed = await noted
         except asyncio.CancelledError:
-            self._later(self._taken_back(envelope))
+            _heard_after_all(noted, unheard)
             raise
         except BaseException as error:
             self._ended(envelope)
             if isinstance(error, ContractError) and error.code == "registration_changed":
                 await self._registry.looked_up(plan.provider)
-                return await self.open(plan, body, semantics, worker, estimate)
+                return await self._opened(plan, body, semantics, worker, estimate)
             raise
-        call = Call(placed.event, envelope, plan.provider, who, placed.time)
-        if self.watch is not None:
-            self.watch.opened(plan, call)
-        return call
-
-    async def _taken_back(self, envelope: str) -> None:
-        """Wait until an entry whose caller was cancelled is written, or will not be."""
-        with contextlib.suppress(LedgerError):
-            await self.ledger.write_async(lambda tx: None)  # noqa: ARG005
-        self._ended(envelope)
+        return Call(placed.event, envelope, plan.provider, who, placed.time)
 
     def settle(
         self,
@@ -265,6 +291,9 @@ class Recorder:
     ) -> CostRecord:
         """Return the cost of a call that ends; where nothing is known of it, how long it took."""
         call.ended = True
+        worker = call.attribution.worker
+        if self._budgets.counts(worker):
+            self._budgets.settled(worker, call.money, money_of(lines) or 0)
         if not lines:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
@@ -275,10 +304,21 @@ class Recorder:
 
     async def _end(self, call: Call, kind: str, told: Ended, record: CostRecord) -> None:
         entry = Entry(call.envelope, kind, canonical_plain(told), call.id, record)
+
+        def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
+            if error is None:
+                self._ended(call.envelope)
+            else:
+                self._later(self._end_later(entry))
+
+        noted = self.ledger.note(entry, unheard)
         try:
-            await self.ledger.note(entry, always=True)
+            await noted
+        except asyncio.CancelledError:
+            _heard_after_all(noted, unheard)
+            raise
         except LedgerError as error:
-            self._later(self._end_later(entry))
+            unheard(None, error)
             raise Unrecorded(str(error)) from error
         self._ended(call.envelope)
 
@@ -351,6 +391,14 @@ class Recorder:
 
 def _process(name: str) -> str:
     return f"{name}-{secrets.token_hex(3)}"
+
+
+def _heard_after_all(noted: "asyncio.Future[Placed]", unheard: Unheard) -> None:
+    """Tell what became of an entry that was done just when its caller was cancelled."""
+    if noted.cancelled():
+        return  # it is yet to be written, and will be told then
+    error = noted.exception()
+    unheard(None if error else noted.result(), error)
 
 
 def _settled_once(tx: Transaction, entry: Entry) -> None:

@@ -111,6 +111,7 @@ async def serve_gateway(
             left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
             calls = await asyncio.to_thread(gateway.recorder.left_open)
             server = await stack.enter_async_context(await serve(surface, address, port))
+            surface.connections = lambda: server.connections
             await upkeep.take_up(gateway.runtime, left)
             await gateway.recorder.recover(calls)
             await stack.enter_async_context(running_host(host, grace=grace))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -20,6 +20,7 @@ from modelpact.gateway.listing import (
     list_models,
 )
 from modelpact.gateway.metrics import Metrics
+from modelpact.gateway.names import UnknownModel
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
@@ -58,7 +59,8 @@ class GatewaySurface:
             ("POST", "/v1/negotiate", self._negotiate),
             *((("POST", path, self._misdirected)) for path in _CHATS),
         )
-        self.connections = 0
+        self.connections: Callable[[], int] = int
+        """Tells how many there are; the server that they come by is made later."""
         self.draining = False
 
     def __call__(self, request: Incoming) -> Awaitable[Outgoing]:
@@ -85,6 +87,9 @@ class GatewaySurface:
             return error_answer("openai-chat", GatewayError(refused.status, code, refused.reason))
         except GatewayError as error:
             return error_answer("openai-chat", error)
+        except UnknownModel as error:
+            told = GatewayError(404, "model_not_found", str(error))
+            return error_answer("openai-chat", told)
         except InputError as error:
             told = GatewayError(400, "invalid_request_error", str(error))
             return error_answer("openai-chat", told)
@@ -132,7 +137,7 @@ class GatewaySurface:
 
     async def _metrics(self, request: Incoming) -> Outgoing:
         self._gateway.key_of(request)
-        text = self.metrics.text(self.connections)
+        text = self.metrics.text(self.connections())
         kind = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
         return Outgoing(200, (kind,), text.encode())
 

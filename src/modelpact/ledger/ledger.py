@@ -7,7 +7,6 @@ only when the commit is durable do the callers hear of it.
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,7 +17,7 @@ from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
 from modelpact.ledger.transaction import Entry, Placed, Transaction
-from modelpact.ledger.waiting import Gathering, Item, Noted, Waiter, Work
+from modelpact.ledger.waiting import Gathering, Item, Noted, Unheard, Waiter, Work
 from modelpact.ledger.writer import Clock, Writer
 
 if TYPE_CHECKING:
@@ -108,21 +107,14 @@ class Ledger(Reader):
         self._gathering.add(Item(work, future, loop), loop)
         return await future
 
-    def note(
-        self,
-        entry: Entry,
-        unheard: Callable[[Placed], None] | None = None,
-        *,
-        always: bool = False,
-    ) -> asyncio.Future[Placed]:
+    def note(self, entry: Entry, unheard: Unheard | None = None) -> asyncio.Future[Placed]:
         """Append an entry; it is durable when the future is done: the short way, for many of them.
 
-        Who is cancelled while waiting takes it back, if it is not too late; where it is, `unheard`
-        hears of its place. With `always` it is not taken back.
+        It is not taken back: where the future is cancelled, `unheard` hears of it.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Placed] = loop.create_future()
-        self._gathering.add(Noted(entry, future, loop, unheard, always), loop)
+        self._gathering.add(Noted(entry, future, loop, unheard), loop)
         return future
 
     def append(self, *drafts: Draft) -> list[Event]:

@@ -66,20 +66,21 @@ class Item(msgspec.Struct):
         return running
 
 
+Unheard = Callable[[Placed | None, BaseException | None], None]
+"""Hears, in the loop, what became of an entry if who waited for it was cancelled."""
+
+
 class Noted(msgspec.Struct):
     """An entry, and the future of a loop that waits for its place."""
 
     entry: Entry
     future: asyncio.Future[Placed]
     loop: asyncio.AbstractEventLoop
-    unheard: Callable[[Placed], None] | None = None
-    """Hears of the place, in the loop, if who waited for it was cancelled when it was too late."""
-    always: bool = False
-    """Whether it is appended although nobody waits any more."""
+    unheard: Unheard | None = None
 
     def claim(self) -> bool:
-        """Tell whether it is still wanted."""
-        return self.always or not self.future.cancelled()
+        """Tell whether it is still wanted: always."""
+        return True
 
 
 Handed = Item | Noted
@@ -130,8 +131,8 @@ def settle(done: Iterable[Done]) -> None:
 def _tell(done: list[Done]) -> None:
     for item, result, error in done:
         if item.future.done():
-            if type(item) is Noted and item.unheard is not None and error is None:
-                item.unheard(result)
+            if type(item) is Noted and item.unheard is not None:
+                item.unheard(result, error)
             continue
         if error is None:
             item.future.set_result(result)

@@ -6,7 +6,7 @@ are answered from memory.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 
@@ -61,7 +61,19 @@ def read_asked(api: RequestApi, body: Any) -> Asked:
     model = body.get("model")
     if type(model) is not str or not model:
         raise InputError(f"model: expected a text, not {brief(model)}")
+    if len({name.casefold() for name in body}) != len(body):
+        _refuse_look_alikes(body)
     return _READERS[api](body)
+
+
+def _refuse_look_alikes(body: dict[str, Any]) -> NoReturn:
+    """Refuse keys that some servers take for one another, so that they would read another body."""
+    seen: dict[str, str] = {}
+    for name in body:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise InputError(f"the keys {brief(other)} and {brief(name)} differ only in case")
+    raise AssertionError("no key looks like another")
 
 
 def _read_chat(body: dict[str, Any]) -> Asked:

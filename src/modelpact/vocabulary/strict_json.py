@@ -1,5 +1,6 @@
 """Strict JSON: what two parsers could read differently is refused."""
 
+import codecs
 import json
 import re
 from typing import Any, Final
@@ -37,8 +38,12 @@ def parse_json(data: bytes, name: str) -> Any:
     def no_constant(text: str) -> Any:
         raise InputError(f"{name}: {text} is not JSON")
 
+    if data.startswith(codecs.BOM_UTF8):
+        raise InputError(f"{name} begins with a byte order mark: leave it out")
     try:
-        value = json.loads(data, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        # Decoded here: left to itself, the parser takes UTF-16 and halves of characters as well.
+        text = data.decode()
+        value = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
         if _SUSPECT.search(data):
             _check_writable(value, name)
         return value

@@ -24,7 +24,9 @@ _BODY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
 _REMEMBERED: Final = 512
 _CHANCES: Final = 4
 """How often in a row a head is remembered for nothing before it is no longer tried."""
-_SINGLE: Final = frozenset((b"content-length", b"expect", b"host", b"transfer-encoding"))
+_SINGLE: Final = frozenset(
+    (b"authorization", b"content-length", b"expect", b"host", b"transfer-encoding")
+)
 
 
 class Sink(Peer, Protocol):
@@ -242,7 +244,10 @@ class RequestReader:
         if self._fed + self._feeding > most and headers.size > most:
             self._refuse(431, f"the headers are longer than {self._limits.head} bytes")
         if headers.repeated & _SINGLE:
-            self._refuse(400, "a header that decides where requests go or end is there twice")
+            self._refuse(
+                400,
+                "a header that decides whose a request is, where it goes or ends is there twice",
+            )
 
     def _check_framing(self, method: str, version: str, index: dict[bytes, bytes]) -> None:
         if version not in ("1.1", "1.0"):

@@ -45,9 +45,39 @@ try {
 } catch (error) {
   found.refused = { status: error.status, code: error.code };
 }
+const ask = (content, more = {}) =>
+  client.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
 try {
-  await client.chat.completions.create({ model, messages });
+  await ask("Fail");
 } catch (error) {
-  found.limited = error.constructor.name;
+  found.failed = error.constructor.name;
 }
+try {
+  for await (const _ of await ask("Break", { stream: true }));
+} catch (error) {
+  found.failedStream = error.message;
+}
+const declined = (await ask("Decline")).choices[0].message;
+found.declined = `${declined.refusal} ${declined.content}`;
+const thinks = model.startsWith("gpt") ? "gpt-5" : model;
+const reasoned = await ask("Hi", { model: thinks, reasoning_effort: "low" });
+found.reasoned = reasoned.choices[0].message.content;
+const city = {
+  type: "object",
+  properties: { name: { type: "string" }, people: { type: "integer" } },
+  required: ["name", "people"],
+  additionalProperties: false,
+};
+const wanted = { type: "json_schema", json_schema: { name: "city", schema: city, strict: true } };
+const emulated = await client.chat.completions
+  .create({ model: "workload/emulated", messages, response_format: wanted })
+  .withResponse();
+found.emulated = JSON.parse(emulated.data.choices[0].message.content);
+found.emulatedTold = emulated.response.headers.get("modelpact-emulated");
+const moved = model.startsWith("gpt") ? "substituted" : "carried-away";
+const substituted = await client.chat.completions
+  .create({ model: `workload/${moved}`, messages })
+  .withResponse();
+found.substituted = substituted.data.choices[0].message.content;
+found.substitutedTold = substituted.response.headers.get("modelpact-substituted");
 console.log(JSON.stringify(found));

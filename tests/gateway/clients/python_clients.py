@@ -5,6 +5,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pydantic
@@ -17,8 +18,26 @@ class City(pydantic.BaseModel):
     people: int
 
 
+def thinks(model: str) -> str:
+    """The model of the same vendor that takes reasoning settings."""
+    return "gpt-5" if "gpt" in model else model
+
+
+def substitute(model: str) -> str:
+    """The workload whose fallback is of that vendor."""
+    return "substituted" if "gpt" in model else "carried-away"
+
+
+def failure(work: Callable[[], Any]) -> str:
+    """What the client raises: its class and its words."""
+    try:
+        return f"no error: {work()!r:.200}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def langchain(url: str, key: str, model: str) -> dict[str, Any]:
-    from langchain_core.messages import HumanMessage
+    from langchain_core.messages import HumanMessage, ToolMessage
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
@@ -35,6 +54,24 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
     found["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     found["image"] = chat.invoke([HumanMessage(content=[image])]).content
+    turns = [HumanMessage("Call Rome and Oslo"), asked]
+    turns += [ToolMessage("sunny", tool_call_id=one["id"]) for one in asked.tool_calls]
+    found["after tools"] = chat.bind_tools([weather]).invoke(turns).content
+    pieces = None
+    for piece in chat.bind_tools([weather]).stream("Call Rome and Oslo"):
+        pieces = piece if pieces is None else pieces + piece
+    found["streamed calls"] = [one["args"] for one in pieces.tool_calls]
+
+    def other(name: str, **more: Any) -> ChatOpenAI:
+        return ChatOpenAI(model=name, base_url=f"{url}/v1", api_key=key, max_retries=0, **more)
+
+    found["reasoned"] = other(thinks(model), reasoning_effort="low").invoke("Hi").content
+    emulated = other("workload/emulated").with_structured_output(City, method="json_schema")
+    found["emulated"] = emulated.invoke("Rome").name
+    found["substituted"] = other(f"workload/{substitute(model)}").invoke("Hi").content
+    found["declined"] = str(chat.invoke("Decline"))
+    found["failed"] = failure(lambda: chat.invoke("Fail"))
+    found["failed stream"] = failure(lambda: list(chat.stream("Break")))
     if "gpt" in model:
         made = OpenAIEmbeddings(
             model="text-embedding-3-small",
@@ -43,20 +80,12 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
             check_embedding_ctx_length=False,
         )
         found["embedding"] = len(made.embed_query("x"))
-    try:
-        ChatOpenAI(
-            model="openai/text-only",
-            base_url=f"{url}/v1",
-            api_key=key,
-            max_retries=0,
-        ).bind_tools([weather]).invoke("Hi")
-    except Exception as error:
-        found["refused"] = str(error)
+    found["refused"] = failure(lambda: other("openai/text-only").bind_tools([weather]).invoke("Hi"))
     return found
 
 
 def pydantic_ai(url: str, key: str, model: str) -> dict[str, Any]:
-    from pydantic_ai import Agent
+    from pydantic_ai import Agent, ImageUrl
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -88,6 +117,23 @@ def pydantic_ai(url: str, key: str, model: str) -> dict[str, Any]:
         found["calls"] = seen
         typed: Any = Agent(made(model), output_type=City)
         found["schema"] = (await typed.run("Rome")).output.name
+        image = ImageUrl("https://example.com/a.png")
+        found["image"] = (await agent.run([image])).output
+        settings = {"openai_reasoning_effort": "low"}
+        if "claude" in model:
+            thinking = {"type": "enabled", "budget_tokens": 1_024}
+            settings = {"anthropic_thinking": thinking, "max_tokens": 3_000}
+        reasoned = Agent(made(thinks(model)), model_settings=settings)
+        found["reasoned"] = (await reasoned.run("Hi")).output
+        emulated: Any = Agent(made("workload/emulated"), output_type=City)
+        found["emulated"] = (await emulated.run("Rome")).output.name
+        substituted: Any = Agent(made(f"workload/{substitute(model)}"))
+        found["substituted"] = (await substituted.run("Hi")).output
+        for name, asked in (("failed", "Fail"), ("declined", "Decline")):
+            try:
+                found[name] = str((await agent.run(asked)).output)
+            except Exception as error:
+                found[name] = f"{type(error).__name__}: {error}"
         try:
             await Agent(made("openai/text-only"), output_type=City).run("Hi")
         except Exception as error:
@@ -108,11 +154,24 @@ def instructor(url: str, key: str, model: str) -> dict[str, Any]:
         "messages": [{"role": "user", "content": "Rome"}],
         "max_retries": 0,
     }
-    found: dict[str, Any] = {"schema": client.chat.completions.create(**asked).name}
-    try:
-        client.chat.completions.create(**{**asked, "model": "openai/text-only"})
-    except Exception as error:
-        found["refused"] = str(error)
+
+    def create(**more: Any) -> Any:
+        return client.chat.completions.create(**{**asked, **more})
+
+    found: dict[str, Any] = {"schema": create().name}
+    plain = create(response_model=None, messages=[{"role": "user", "content": "Hi"}])
+    found["plain"] = plain.choices[0].message.content
+    partial = client.chat.completions.create_partial(**asked)
+    found["streamed"] = [one.name for one in partial][-1]
+    found["parallel"] = [one.name for one in create(response_model=Iterable[City])]
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    found["image"] = create(messages=[{"role": "user", "content": [image]}]).name
+    found["reasoned"] = create(model=thinks(model), reasoning_effort="low").name
+    found["emulated"] = create(model="workload/emulated").name
+    found["substituted"] = create(model=f"workload/{substitute(model)}").name
+    asks = [{"role": "user", "content": "Fail"}]
+    found["failed"] = failure(lambda: create(messages=asks))
+    found["refused"] = failure(lambda: create(model="openai/text-only"))
     return found
 
 

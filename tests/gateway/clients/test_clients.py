@@ -1,18 +1,39 @@
-"""LangChain, Pydantic AI, Instructor, `llm` and the `openai` npm package, each unmodified."""
+"""LangChain, Pydantic AI, Instructor, `llm` and the `openai` npm package, each unmodified.
 
+What each is seen to do through the gateway, to upstreams of both APIs; the official SDKs for Python
+have tests of their own (`test_openai_sdk`, `test_openai_responses_sdk`, `test_anthropic_sdk`):
+
+| client                 | all but embeddings | embeddings |
+|------------------------|--------------------|------------|
+| openai, chat           | x                  | x          |
+| openai, responses      | x                  |            |
+| anthropic              | x                  |            |
+| openai for node        | x                  | x          |
+| langchain-openai       | x                  | x          |
+| pydantic-ai-slim       | x                  |            |
+| instructor             | x                  |            |
+| llm                    | x                  |            |
+
+All: plain, streamed, tools, parallel tools, structured output, images, reasoning settings, errors,
+refusals, emulated and substituted answers.
+Embeddings are left open where the client has none, or only OpenAI's own under fixed names.
+"""
+
+import base64
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes import Call, Fail, Reply
+from tests.fakes import Call, Fail, Reply, cut
 from tests.fakes.replies import Scripted, Step
 from tests.gateway.clients.environments import HERE, node_with_openai, python_with_clients
 from tests.gateway.conftest import Serve
-from tests.gateway.sdks import MORE
+from tests.gateway.sdks import MORE, PIXEL
 from tests.gateway.support import Running
 
 pytestmark = pytest.mark.slow
@@ -21,16 +42,51 @@ CITIES = [{"city": "Rome"}, {"city": "Oslo"}]
 MODELS = ["gpt-4o", "claude-opus-4-5"]
 
 
+NAMED = re.compile(r"\b(City|final_result)\b")
+"""What clients call the tool that they have an answer written with."""
+
+
 def calling(body: dict[str, Any]) -> Step:
-    """Call the tool twice where there is one, unless told which, then say so."""
+    """Do as the user says: fail, break off, decline; call the tool twice where there is one."""
     last = body["messages"][-1]
+    if body["model"] == "text-only":
+        return Reply(emulated(json.dumps(body)))
+    if last["role"] == "user" and (step := TOLD.get(text_of(last["content"]))):
+        return step
     answered = last["role"] == "tool" or "tool_result" in json.dumps(last)
     if answered:
         return Reply("Done.")
     choice = body.get("tool_choice", "auto")
     forced = choice not in ("auto", "none") and choice != {"type": "auto"}
     names = [one.get("name") or one["function"]["name"] for one in body.get("tools", [])]
+    many = [name for name in names if name.startswith("Iterable")]
+    if many:
+        return Reply(calls=(Call(many[0], MANY),))
     return Reply(calls=CALLS) if "weather" in names and not forced else Reply()
+
+
+TOLD: dict[str, Step] = {
+    "Fail": Fail(429, "Too many."),
+    "Break": Reply("x" * 300, fault=cut(8)),
+    "Decline": Reply(refusal="I will not."),
+}
+MANY = {"tasks": [{"name": "Rome", "people": 3}, {"name": "Oslo", "people": 1}]}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message, in parts or not."""
+    parts = [{"text": content}] if isinstance(content, str) else content
+    return "".join(one.get("text", "") for one in parts)
+
+
+def emulated(asked: str) -> str:
+    """Answer as a model without tools and schemas does that is asked for them in its prompt."""
+    city = {"name": "Rome", "people": 3}
+    if "<tool_call>" not in asked:
+        return json.dumps(city)
+    named = NAMED.search(asked)
+    assert named is not None
+    return f"<tool_call>{json.dumps({'name': named[1], 'arguments': city})}</tool_call>"
 
 
 @pytest.fixture
@@ -61,8 +117,23 @@ def python_client(gateway: Running, name: str, model: str) -> dict[str, Any]:
     script = str(HERE / "python_clients.py")
     command = [str(python_with_clients()), script, name, gateway.url, gateway.key, model]
     found: dict[str, Any] = json.loads(asked(command).splitlines()[-1])
-    assert all(state == "completed" for state, _ in gateway.settled())
+    failed = [str(error) for state, error in gateway.settled() if state != "completed"]
+    assert all("Too many." in error or "cut_off" in error for error in failed), failed
+    assert effort_of(gateway, model)
+    decided = [one.payload for one in gateway.events("negotiation.decided")]
+    assert any(one["emulated"] for one in decided)
+    assert any(one["substituted"] for one in decided)
     return found
+
+
+def effort_of(gateway: Running, model: str) -> bool:
+    """Tell whether the upstream was told how much to think."""
+    fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
+    told = ("reasoning_effort", "thinking")
+    return any(
+        any(name in body for name in told) or "effort" in body.get("output_config", {})
+        for body in fake.bodies
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -72,6 +143,13 @@ def test_langchain(gateway: Running, model: str) -> None:
     assert found["calls"] == CITIES
     assert found["schema"] == "x"
     assert found["image"] == "You said: [image]"
+    assert found["after tools"] == "Done."
+    assert found["streamed calls"] == CITIES
+    assert found["reasoned"] == found["substituted"] == "You said: Hi"
+    assert found["emulated"] == "Rome"
+    assert "I will not." in found["declined"]
+    assert "RateLimit" in found["failed"]
+    assert "the upstream failed" in found["failed stream"]
     assert found.get("embedding", 1_536) == 1_536
     assert "capability_not_provided" in found["refused"]
 
@@ -84,19 +162,31 @@ def test_pydantic_ai(gateway: Running, model: str) -> None:
     assert sorted(found["calls"]) == ["Oslo", "Rome"]
     assert found["after tools"] == "Done."
     assert found["schema"] == "x"
+    assert found["image"] == "You said: [image]"
+    assert found["reasoned"] == found["substituted"] == "You said: Hi"
+    assert found["emulated"] == "Rome"
+    assert "429" in found["failed"]
+    assert found["declined"]
     assert "capability_not_provided" in found["refused"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_instructor(gateway: Running, model: str) -> None:
     found = python_client(gateway, "instructor", model)
-    assert found["schema"] == "x"
+    assert found["schema"] == found["streamed"] == found["image"] == "x"
+    assert found["reasoned"] == found["substituted"] == "x"
+    assert found["plain"] == "You said: Hi"
+    assert found["parallel"] == ["Rome", "Oslo"]
+    assert found["emulated"] == "Rome"
+    assert "429" in found["failed"]
     assert "capability_not_provided" in found["refused"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
     python = str(python_with_clients())
+    thinks = "gpt-5" if model == "gpt-4o" else model
+    falls = "workload/substituted" if model == "gpt-4o" else "workload/carried-away"
     (tmp_path / "extra-openai-models.yaml").write_text(
         json.dumps(
             [
@@ -107,8 +197,12 @@ def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
                     "api_key_name": "pact",
                     "supports_schema": True,
                     "supports_tools": True,
+                    "vision": True,
+                    "reasoning": name == thinks,
                 }
-                for name in (model, "openai/text-only")
+                for name in dict.fromkeys(
+                    (model, thinks, "openai/text-only", "workload/emulated", falls)
+                )
             ]
         )
     )
@@ -116,10 +210,28 @@ def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
     env = {"LLM_USER_PATH": str(tmp_path)}
     assert asked([*llm, f"pact-{model}", "Hi"], env=env).strip() == "You said: Hi"
     assert asked([*llm, f"pact-{model}", "--no-stream", "Hi"], env=env).strip() == "You said: Hi"
+    picture = tmp_path / "pixel.png"
+    picture.write_bytes(base64.b64decode(PIXEL))
+    seen = asked([*llm, f"pact-{model}", "What is this?", "-a", str(picture)], env=env)
+    assert seen.startswith("You said: What is this?[")
+    weather = "def weather(city: str) -> str:\n    'Tells it.'\n    return 'sunny'\n"
+    tools = ["--functions", weather, "--td", "Call Rome and Oslo"]
+    for how in ([], ["--no-stream"]):
+        assert "Done." in asked([*llm, f"pact-{model}", *how, *tools], env=env)
+    effort = ["-o", "reasoning_effort", "low", "Hi"]
+    assert asked([*llm, f"pact-{thinks}", *effort], env=env).strip() == "You said: Hi"
+    assert effort_of(gateway, model)
+    moved = falls.rpartition("/")[2]
+    assert asked([*llm, f"pact-{moved}", "Hi"], env=env).strip() == "You said: Hi"
     schema = ["--schema", "name, people int", "Rome"]
+    made = asked([*llm, "pact-emulated", "--no-stream", *schema], env=env)
+    assert json.loads(made) == {"name": "Rome", "people": 3}
+    with pytest.raises(AssertionError, match=r"Too many\."):
+        asked([*llm, f"pact-{model}", "Fail"], env=env)
     with pytest.raises(AssertionError, match="structured-output is not supported"):
         asked([*llm, "pact-text-only", *schema], env=env)
-    assert all(state == "completed" for state, _ in gateway.settled())
+    failed = [str(error) for state, error in gateway.settled() if state != "completed"]
+    assert all("Too many." in error for error in failed), failed
     if model == "gpt-4o":
         typed = asked([*llm, f"pact-{model}", *schema], env=env)
         assert json.loads(typed) == {"name": "x", "people": 0}
@@ -132,14 +244,6 @@ def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_openai_npm_package(gateway: Running, model: str) -> None:
     folder = node_with_openai()
-    fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
-    count = {"left": 6}
-
-    def limited(body: dict[str, Any]) -> Step:
-        count["left"] -= 1
-        return Fail(429) if count["left"] < 0 else calling(body)
-
-    fake.script = Scripted((), limited)
     command = ["node", "node_client.mjs", gateway.url, gateway.key, model]
     found = json.loads(asked(command, folder))
     assert found["plain"] == found["streamed"] == "You said: Hi"
@@ -149,4 +253,12 @@ def test_the_openai_npm_package(gateway: Running, model: str) -> None:
     assert found["image"] == "You said: [image]"
     assert found.get("embedding", 1_536) == 1_536
     assert found["refused"] == {"status": 422, "code": "capability_not_provided"}
-    assert found["limited"] == "RateLimitError"
+    assert found["failed"] == "RateLimitError"
+    assert "the upstream failed" in found["failedStream"]
+    assert "I will not." in found["declined"]
+    assert found["reasoned"] == "You said: Hi"
+    assert effort_of(gateway, model)
+    assert found["emulated"] == {"name": "Rome", "people": 3}
+    assert found["emulatedTold"].startswith("structured-output: ")
+    assert found["substituted"] == "You said: Hi"
+    assert "it lacks tool-calling" in found["substitutedTold"]

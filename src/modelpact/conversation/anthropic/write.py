@@ -41,6 +41,7 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "response_format": ({"type": "text"},),
     "store": (False,),
+    "stream_options": ({}, {"include_usage": True}, {"include_usage": False}),
 }
 """Values that say what this API does anyway."""
 
@@ -211,9 +212,7 @@ def _write_config(request: Request, body: dict[str, Any], losses: Losses) -> Non
     config: dict[str, Any] = {}
     output, reasoning = request.output, request.reasoning
     if isinstance(output, JsonSchema):
-        config["format"] = {"type": "json_schema", "schema": output.schema}
-        if output.name != "answer" or output.description or output.strict is False:
-            losses.lossy("output", "a schema has no name, description or leniency here")
+        config["format"] = {"type": "json_schema", "schema": _titled(output, losses)}
     elif isinstance(output, JsonObject):
         losses.unsupported("output", "this API holds to a schema or to nothing")
     if reasoning is not None:
@@ -230,6 +229,19 @@ def _write_config(request: Request, body: dict[str, Any], losses: Losses) -> Non
         config = {**config, **request.extras["output_config"]}
     if config:
         body["output_config"] = config
+
+
+def _titled(output: JsonSchema, losses: Losses) -> dict[str, Any]:
+    """Return a schema that says its name and description itself: they have no place beside it."""
+    said = {"title": "" if output.name == "answer" else output.name}
+    said["description"] = output.description
+    given = {name: text for name, text in said.items() if text}
+    lost = [name for name, text in given.items() if output.schema.get(name, text) != text]
+    if output.strict is False:
+        lost.append("leniency")
+    if lost:
+        losses.lossy("output", f"a schema has no {' or '.join(lost)} beside its own here")
+    return {**given, **output.schema}
 
 
 def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> None:

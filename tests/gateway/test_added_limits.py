@@ -1,0 +1,102 @@
+"""A limit that the client's API can do without and the provider's cannot is added, and told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
+from tests.gateway.conftest import Serve
+from tests.gateway.planners import plan, planner
+from tests.gateway.support import HI, Answer, Running
+
+BODY = {"modelpact-report": "body"}
+LONGEST = 64_000
+"""What the catalog knows of Claude Opus 4.5."""
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": HI},
+    "/v1/responses": {"input": "Hi"},
+}
+
+
+def asked(gateway: Running, path: str, **more: Any) -> Answer:
+    return gateway.ask(path, {"model": "claude-opus-4-5", **ASKED[path], **more}, BODY)
+
+
+@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_of_openai_needs_no_limit(gateway: Running, path: str, stream: bool) -> None:
+    """Anthropic requires `max_tokens`; it is the model's own, in head and report, and no loss."""
+    answer = asked(gateway, path, stream=stream)
+    assert answer.status == 200, answer.content
+    assert gateway.anthropic.bodies[-1]["max_tokens"] == LONGEST
+    assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
+    assert "modelpact-lossy" not in answer.headers
+    told = [said for _, said in answer.events] if stream else [answer.json]
+    (report,) = [one["modelpact"] for one in told if "modelpact" in one]
+    assert report["added"] == {"max_tokens": LONGEST}
+    assert gateway.events("negotiation.decided")[-1].payload["added"] == {"max_tokens": LONGEST}
+
+
+@pytest.mark.parametrize(
+    ("path", "limit"),
+    [
+        ("/v1/chat/completions", "max_tokens"),
+        ("/v1/chat/completions", "max_completion_tokens"),
+        ("/v1/responses", "max_output_tokens"),
+    ],
+)
+def test_a_limit_that_is_there_is_taken(gateway: Running, path: str, limit: str) -> None:
+    answer = asked(gateway, path, **{limit: 50})
+    assert answer.status == 200, answer.content
+    assert gateway.anthropic.bodies[-1]["max_tokens"] == 50
+    assert "modelpact-added" not in answer.headers
+    assert answer.json["modelpact"]["added"] == {}
+
+
+def test_null_is_no_limit(gateway: Running) -> None:
+    answer = asked(gateway, "/v1/chat/completions", max_tokens=None)
+    assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
+
+
+def test_where_nobody_knows_how_long_an_answer_may_be_it_is_bounded(tmp_path: Path) -> None:
+    made = planner(
+        tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n'
+    )
+    found = plan(made, "own/nobody-knows-it")
+    assert dict(found.headers())["modelpact-added"] == f"max_tokens={DEFAULT_MAX_TOKENS}"
+    assert found.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
+
+
+def test_a_long_prompt_leaves_less_room(gateway: Running) -> None:
+    """Prompt and limit together must fit the window, or Anthropic refuses both."""
+    prompt = "word " * 120_000
+    messages = [{"role": "user", "content": prompt}]
+    answer = asked(gateway, "/v1/chat/completions", messages=messages)
+    assert answer.status == 200, answer.content
+    sent = gateway.anthropic.bodies[-1]["max_tokens"]
+    assert DEFAULT_MAX_TOKENS <= sent < 200_000 - len(prompt) // 4
+    assert answer.headers["modelpact-added"] == f"max_tokens={sent}"
+    assert answer.json["modelpact"]["added"] == {"max_tokens": sent}
+
+
+def test_an_image_takes_little_room_however_long_it_is(gateway: Running) -> None:
+    url = f"data:image/png;base64,{'A' * 800_000}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}]
+    answer = asked(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": parts}])
+    assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
+
+
+def test_the_same_api_and_other_providers_are_left_alone(gateway: Running) -> None:
+    assert "modelpact-added" not in gateway.chat("gpt-4o").headers
+    assert "modelpact-added" not in gateway.message("claude-opus-4-5").headers
+    assert "modelpact-added" not in gateway.chat("mock/demo").headers
+
+
+def test_a_fallback_gets_one_too(serve: Serve) -> None:
+    gateway = serve(
+        '[workloads.falls]\nmodel = "openai/text-only"\nneeds = ["tools"]\n'
+        'fallback = "anthropic/claude-opus-4-5"\n'
+    )
+    answer = gateway.chat("workload/falls")
+    assert (answer.status, answer.headers["modelpact-added"]) == (200, f"max_tokens={LONGEST}")

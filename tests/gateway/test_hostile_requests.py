@@ -1,0 +1,284 @@
+"""Requests that hide others, paths that pretend, keys of others: nothing gets through."""
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from modelpact.gateway.keys import digest, revoke_key
+from tests.gateway.support import HI, Answer, Running, gateway_running
+from tests.wire.test_hostile_clients import SMUGGLING
+
+CHAT = "/v1/chat/completions"
+BODY = json.dumps({"model": "gpt-4o", "messages": HI}).encode()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One for all: none of this may leave a trace."""
+    more = (
+        '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\n'
+        '[workloads.extract]\nmodel = "anthropic/claude-opus-4-5"\nneeds = []\n'
+        '[workloads.moves]\nmodel = "openai/text-only"\nneeds = ["tools"]\n'
+        'fallback = "anthropic/claude-opus-4-5"\n'
+    )
+    folder: Path = tmp_path_factory.mktemp("gateway")
+    with gateway_running(folder, more) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_sent(gateway: Running) -> Iterator[None]:
+    before = len(gateway.openai.requests) + len(gateway.anthropic.requests)
+    yield
+    assert len(gateway.openai.requests) + len(gateway.anthropic.requests) == before
+
+
+def said(gateway: Running, data: bytes) -> bytes:
+    """Send bytes, and read all that comes back until the gateway closes."""
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        got = b""
+        while part := connection.recv(65_536):
+            got += part
+    return got
+
+
+def answers(got: bytes) -> int:
+    return got.count(b"\r\ndate: ")
+
+
+def head(gateway: Running, *lines: str, path: str = CHAT) -> bytes:
+    shown = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.key}\r\n"
+    return (shown + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
+
+
+def hidden(gateway: Running) -> bytes:
+    """A request that would be served, were it read as one."""
+    return head(gateway, f"Content-Length: {len(BODY)}") + BODY
+
+
+@pytest.mark.parametrize("name", SMUGGLING)
+def test_what_the_wire_refuses_the_gateway_does(gateway: Running, name: str) -> None:
+    """Or it is refused for its key, before its body is looked at."""
+    status, data = SMUGGLING[name]
+    got = said(gateway, data + hidden(gateway))
+    assert got.startswith((b"HTTP/1.1 %d " % status, b"HTTP/1.1 401 ")), got
+    assert answers(got) == 1
+
+
+CHUNKED_BODY = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
+    "a length that hides a request": (
+        (f"Content-Length: {len(CHUNKED_BODY)}", "Transfer-Encoding: chunked"),
+        b"0\r\n\r\n",
+    ),
+    "chunks that hide a request": (
+        ("Transfer-Encoding: chunked", "Content-Length: 5"),
+        CHUNKED_BODY,
+    ),
+    "chunks under another name": (("Transfer-Encoding: xchunked",), CHUNKED_BODY),
+    "chunks after a tab": (("Transfer-Encoding:\tchunked, identity",), CHUNKED_BODY),
+    "chunks on a folded line": (("Transfer-Encoding:", " chunked"), CHUNKED_BODY),
+    "a length on a folded line": (("Content-Length: 1", f" {len(BODY)}"), BODY),
+    "a key on a folded line": (("X-Api-Key: a", " b", f"Content-Length: {len(BODY)}"), BODY),
+    "a length after a bare LF": ((f"X: y\nContent-Length: {len(BODY)}",), BODY),
+    "a length after a bare CR": ((f"X: y\rContent-Length: {len(BODY)}",), BODY),
+    "a space before the colon": ((f"Content-Length : {len(BODY)}",), BODY),
+    "two lengths": (("Content-Length: 0", f"Content-Length: {len(BODY)}"), BODY),
+    "a length with a sign": ((f"Content-Length: +{len(BODY)}",), BODY),
+}
+
+
+@pytest.mark.parametrize("name", FRAMINGS)
+def test_no_request_hides_in_another(gateway: Running, name: str) -> None:
+    """Issue 7: "smuggled headers". One answer, a refusal, and the connection ends with it."""
+    lines, body = FRAMINGS[name]
+    got = said(gateway, head(gateway, *lines) + body + hidden(gateway))
+    assert got.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 ")), got
+    assert answers(got) == 1
+
+
+def test_a_header_does_not_become_two_upstream(gateway: Running) -> None:
+    """What clients say in headers that are passed on cannot end the line that it stands in."""
+    for sign in ("\r\n", "\n", "\r", "\0"):
+        line = f"anthropic-beta: a{sign}x-api-key: stolen"
+        got = said(gateway, head(gateway, line.replace("\r\n", "\n"), path="/v1/messages"))
+        assert got.startswith(b"HTTP/1.1 400 "), got
+
+
+CLOSED = [
+    "//v1/chat/completions",
+    "/v1//chat/completions",
+    "/v1/chat/completions/",
+    "/v1/chat/completions/.",
+    "/v1/./chat/completions",
+    "/v1/../v1/chat/completions",
+    "/healthz/../v1/chat/completions",
+    "/v1/%63hat/completions",
+    "/v1/chat%2fcompletions",
+    "/v1/chat/completions%00",
+    "/v1/chat/completions;x=1",
+    "/V1/CHAT/COMPLETIONS",
+    "/v1/chat/completions%20",
+    "/v1/chat/completions.json",
+    "/openai/v1/chat/completions",
+    "/v1/engines/gpt-4o/completions",
+]
+
+
+@pytest.mark.parametrize("path", CLOSED)
+def test_a_path_that_only_looks_like_another_is_none(gateway: Running, path: str) -> None:
+    """Issue 7: "path tricks". With a key it is not found, without one it is not entered."""
+    assert gateway.ask(path, BODY).status in (400, 404)
+    assert gateway.ask(path, BODY, {"authorization": ""}).status in (400, 401, 404)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models",
+        "/v1/models/gpt-4o",
+        "/v1/models/..%2f..%2fhealthz",
+        "/v1/models/%2e%2e/healthz",
+        "/metrics",
+        "/metrics?x=/healthz",
+        "/v1/capabilities",
+        "/openapi.json",
+        "/v1/models/gpt-4o%00/healthz",
+        "/healthz%2f..%2fmetrics",
+        "/healthz;/metrics",
+    ],
+)
+def test_without_a_key_there_is_no_way_in(gateway: Running, path: str) -> None:
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        answer = gateway.ask(path, None, {"authorization": ""}, method=method)
+        assert answer.status in (400, 401, 404, 405), (method, answer.status)
+
+
+def test_only_post_asks(gateway: Running) -> None:
+    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+        told = {"x-http-method-override": "POST"}
+        assert gateway.ask(CHAT, BODY, told, method=method).status == 405, method
+
+
+def shown(gateway: Running, **headers: str) -> Answer:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return gateway.ask(CHAT, BODY, {"authorization": "", **given})
+
+
+def test_what_is_no_key(gateway: Running) -> None:
+    """Issue 7: "keys of others". Nothing but the key itself opens."""
+    secret = gateway.new_key("victim")
+    key = gateway.gateway.keys.find(secret)
+    assert key is not None
+    near = [
+        secret.swapcase(),
+        secret.upper(),
+        secret[:-1],
+        secret + "x",
+        secret.removeprefix("mp-"),
+        f'"{secret}"',
+        f"{secret},{secret}",
+        f"{secret} {secret}",
+        f"no {secret}",
+        digest(secret),
+        key.id,
+        key.name,
+        "operator",
+        "*",
+        "' OR 1=1 --",
+        "%",
+        "null",
+    ]
+    for one in near:
+        assert shown(gateway, authorization=f"Bearer {one}").status == 401, one
+        assert shown(gateway, x_api_key=one).status == 401, one
+    for scheme in ("Basic", "Token", "Digest", "BearerX"):
+        assert shown(gateway, authorization=f"{scheme} {secret}").status == 401
+    assert shown(gateway, authorization=secret).status == 401
+
+
+def test_a_key_elsewhere_is_no_key(gateway: Running) -> None:
+    """Addresses end up in logs: a key in one is not looked at."""
+    for query in (f"key={gateway.key}", f"api_key={gateway.key}", f"api-key={gateway.key}"):
+        answer = gateway.ask(f"{CHAT}?{query}", BODY, {"authorization": ""})
+        assert answer.status == 401
+    named = {"cookie": f"authorization=Bearer {gateway.key}", "proxy-authorization": "Bearer x"}
+    assert gateway.ask(CHAT, BODY, {"authorization": "", **named}).status == 401
+    inside = json.dumps({"model": "gpt-4o", "messages": HI, "api_key": gateway.key}).encode()
+    assert gateway.ask(CHAT, inside, {"authorization": ""}).status == 401
+
+
+def test_a_good_key_does_not_make_up_for_a_bad_one(gateway: Running) -> None:
+    """Who stands in front may have looked at the other."""
+    other = gateway.new_key("other")
+    assert shown(gateway, authorization=f"Bearer {gateway.key}", x_api_key="no").status == 401
+    twice = (f"Authorization: Bearer {other}", f"Content-Length: {len(BODY)}")
+    assert said(gateway, head(gateway, *twice) + BODY).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_revoked_key_stays_outside_on_an_open_connection(gateway: Running) -> None:
+    """What was once let in by a connection is asked for its key again with each request."""
+    secret = gateway.new_key("leaver")
+    host = gateway.url.removeprefix("http://")
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+
+        def status() -> int:
+            connection.request("GET", "/v1/models", headers={"x-api-key": secret})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+
+        assert status() == 200
+        revoke_key(gateway.ledger, "leaver")
+        gateway.on_loop(gateway.gateway.load_keys)
+        assert status() == 401
+
+
+@pytest.mark.parametrize(
+    ("name", "headers"),
+    [
+        ("anthropic/claude-opus-4-5", {}),
+        ("claude-opus-4-5", {}),
+        ("Anthropic/claude-opus-4-5", {}),
+        ("claude/claude-opus-4-5", {}),
+        ("workload/extract", {}),
+        ("workload/moves", {}),
+        ("openai/gpt-4o", {"modelpact-workload": "extract"}),
+        ("openai/gpt-4o", {"modelpact-workload": "moves"}),
+        ("workload/../openai/gpt-4o", {}),
+        (" openai/gpt-4o", {}),
+        ("openai/gpt-4o\n", {}),
+        ("mock/demo", {}),
+    ],
+)
+def test_a_key_is_for_nothing_else_by_any_name(
+    gateway: Running, name: str, headers: dict[str, str]
+) -> None:
+    secret = gateway.new_key("narrow", models=("openai/gpt-4o",))
+    for path in (CHAT, "/v1/messages", "/v1/negotiate"):
+        body = {"model": name, "messages": HI, "max_tokens": 5}
+        answer = gateway.ask(path, body, headers, key=secret)
+        assert answer.status in (403, 404), (path, answer.content)
+
+
+def test_a_rate_is_not_gone_around(gateway: Running) -> None:
+    """Every API takes from the same rate, also what is refused."""
+    secret = gateway.new_key("slow", rate=3)
+    bad = {"model": "nobodys", "messages": HI, "input": "x", "max_tokens": 5}
+    paths = (CHAT, "/v1/messages", "/v1/responses", "/v1/embeddings", CHAT)
+    statuses = [gateway.ask(path, bad, key=secret).status for path in paths]
+    assert statuses == [404, 404, 404, 429, 429]
+
+
+def test_policy_is_not_loosened_by_spelling(gateway: Running) -> None:
+    for text in ("emulate=on", "EMULATE=ON", "emulate = on", "emulate=off, emulate=on", "lossy=on"):
+        answer = gateway.ask(CHAT, BODY, {"modelpact-policy": text})
+        assert answer.status == 400, text

@@ -1,0 +1,122 @@
+"""`kill -9` under load, and two gateways on one store: what was acknowledged is on the record."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.gateway.loads import Load, ended, spent, verified
+from tests.gateway.processes import Process, Upstream, started, until
+from tests.gateway.test_reload import configuration
+
+ENOUGH = 150
+"""Answers before the gateway is killed: many share a commit by then."""
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with Upstream("one").in_thread() as one:
+        yield one
+
+
+def folder_for(place: Path, upstream: Upstream, store: str, name: str = "gateway") -> Path:
+    place.mkdir(exist_ok=True)
+    names = f'[gateway]\nname = "{name}"\n[host]\nname = "{name}"\n'
+    text = f"[store]\nurl = {json.dumps(store)}\n{names}{configuration(openai=upstream)}"
+    (place / "modelpact.toml").write_text(text)
+    return place
+
+
+def killed(gateway: Process, load: Load) -> None:
+    """Kill a gateway in the midst of its work."""
+    until(lambda: len(load.answered) >= ENOUGH or bool(load.wrong), "there is load")
+    gateway.signal(signal.SIGKILL)
+    assert gateway.wait() == -signal.SIGKILL
+    load.end()
+    assert not load.wrong
+
+
+def test_what_was_acknowledged_survives(
+    url: str, upstream: Upstream, run: Run, tmp_path: Path
+) -> None:
+    """Issue 7: "loses nothing that was acknowledged and the chain verifies"."""
+    folder = folder_for(tmp_path / "one", upstream, url)
+    with started(folder) as gateway:
+        load = Load(gateway, "openai/gpt-4o")
+        killed(gateway, load)
+    verified(run, url)
+    record = ended(run, url)
+    assert {record.get(one) for one, _ in load.answered} == {"completed"}
+    assert len({one for one, _ in load.answered}) == len(load.answered), "each has its own"
+    assert spent(run, url) >= sum(cost or 0 for _, cost in load.answered)
+    with started(folder) as again:
+        until(lambda: "invoked" not in ended(run, url).values(), "what was left open is ended")
+        assert again.chat("openai/gpt-4o")[0] == 200
+    verified(run, url)
+    after = ended(run, url)
+    assert set(record) <= set(after)
+    assert {after[one] for one, kind in record.items() if kind != "invoked"} == {"completed"}
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(url: str, upstream: Upstream, run: Run, tmp_path: Path) -> None:
+    folder = folder_for(tmp_path / "one", upstream, url)
+    answered: list[str] = []
+    for _ in range(4):
+        with started(folder) as gateway:
+            load = Load(gateway, "openai/gpt-4o", clients=12)
+            killed(gateway, load)
+            answered += [one for one, _ in load.answered]
+    verified(run, url)
+    record = ended(run, url)
+    assert {record.get(one) for one in answered} == {"completed"}
+
+
+def test_two_gateways_on_one_postgresql(
+    postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path
+) -> None:
+    """Issue 7: "two gateways on one PostgreSQL". One is killed; the other is none the worse."""
+    first = folder_for(tmp_path / "first", upstream, postgres_url, "first")
+    second = folder_for(tmp_path / "second", upstream, postgres_url, "second")
+    with started(first) as one, started(second) as two:
+        loads = [Load(one, "openai/gpt-4o"), Load(two, "openai/gpt-4o")]
+        killed(one, loads[0])
+        before = len(loads[1].answered)
+        until(lambda: len(loads[1].answered) > before + ENOUGH, "the other goes on")
+        with started(first):
+            before = len(loads[1].answered)
+            until(lambda: len(loads[1].answered) > before + 20, "also while it comes back")
+        loads[1].end()
+        assert not loads[1].wrong
+    verified(run, postgres_url)
+    record = ended(run, postgres_url)
+    answered = [name for load in loads for name, _ in load.answered]
+    assert {record.get(name) for name in answered} == {"completed"}
+    told = sum(cost or 0 for load in loads for _, cost in load.answered)
+    assert spent(run, postgres_url) >= told > 0
+
+
+def test_keys_and_budgets_hold_at_both(
+    postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path
+) -> None:
+    first = folder_for(tmp_path / "first", upstream, postgres_url, "first")
+    second = folder_for(tmp_path / "second", upstream, postgres_url, "second")
+    made = run(*("keys", "create", "app", "--budget", "0.0001", "--json", "--store", postgres_url))
+    assert made.returncode == 0, made.stderr
+    key = {"authorization": f"Bearer {json.loads(made.stdout)['key']}"}
+    body = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+    with started(first) as one, started(second) as two:
+
+        def ask(gateway: Process) -> int:
+            return gateway.ask("POST", "/v1/chat/completions", {**body, "max_tokens": 3}, **key)[0]
+
+        assert ask(one) == 200
+        until(lambda: ask(one) == 429, "the budget is spent")
+        assert ask(two) == 429, "what the other spent is known here as soon as it matters"
+        revoked = run("keys", "revoke", "app", "--store", postgres_url)
+        assert revoked.returncode == 0, revoked.stderr
+        for gateway in (one, two):
+            until(lambda gateway=gateway: ask(gateway) == 401, "the key is gone")  # type: ignore[misc]

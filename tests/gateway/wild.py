@@ -1,0 +1,113 @@
+"""An upstream that does what a test wants with each connection, down to the byte."""
+
+import contextlib
+import json
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+Behaviour = Callable[[socket.socket], None]
+WHOLE = json.dumps(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "any",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hello"},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10},
+    }
+).encode()
+JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+GOOD = b"%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, len(WHOLE), WHOLE)
+
+
+class Wild:
+    """Listens on a port of its own while `listening`; `behave` is done with each connection."""
+
+    def __init__(self, behave: Behaviour) -> None:
+        self.behave = behave
+        self.taken = 0
+        """Requests that were read."""
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self._listening.getsockname()[1]
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def settings(self) -> str:
+        """What a gateway has of it in its configuration."""
+        return (
+            f'[policy]\nunknown = "probe"\n[providers.wild]\nkind = "vllm"\ntimeout = 1.0\n'
+            f'base_url = "http://127.0.0.1:{self.port}/v1"\n'
+        )
+
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            if not select.select([self._listening], [], [], 0.05)[0]:
+                continue
+            connection, _ = self._listening.accept()
+            one = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(one)
+            one.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(30)
+        with connection, contextlib.suppress(OSError):
+            while self.read(connection):
+                self.behave(connection)
+
+    def read(self, connection: socket.socket) -> bool:
+        """Read a request; tell whether there was one."""
+        got = b""
+        while b"\r\n\r\n" not in got:
+            part = connection.recv(65_536)
+            if not part:
+                return False
+            got += part
+        head, _, body = got.partition(b"\r\n\r\n")
+        (length,) = [
+            int(line.partition(b":")[2])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length")
+        ]
+        while len(body) < length:
+            body += connection.recv(65_536)
+        self.taken += 1
+        return True
+
+    def close(self) -> None:
+        self._ended.set()
+        for one in self._threads:
+            one.join(30)
+        self._listening.close()
+
+
+@contextlib.contextmanager
+def wild(behave: Behaviour) -> Iterator[Wild]:
+    """Run one."""
+    made = Wild(behave)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def sends(*parts: bytes, stay: bool = False) -> Behaviour:
+    """Send that and close, or wait for another request."""
+
+    def behave(connection: socket.socket) -> None:
+        for part in parts:
+            connection.sendall(part)
+        if not stay:
+            connection.shutdown(socket.SHUT_RDWR)
+
+    return behave
