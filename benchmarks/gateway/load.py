@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from gateway.processes import Started, pinned
 
+KEY = "sk-bench"
 _SCRIPT = """wrk.method = "POST"
 wrk.body = [[%s]]
 wrk.headers["Content-Type"] = "application/json"
-wrk.headers["Authorization"] = "Bearer sk-bench"
+wrk.headers["Authorization"] = "Bearer %s"
 wrk.headers["User-Agent"] = "bench/1"
 %s
 done = function(summary, latency, requests)
@@ -71,9 +72,10 @@ def loaded(
     """Put a server under load and return what came of it."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         more = [f'wrk.headers["{name}"] = "{value}"' for name, value in (headers or {}).items()]
-        script.write(_SCRIPT % (body, "\n".join(more)))
+        script.write(_SCRIPT % (body, KEY, "\n".join(more)))
         script.flush()
-        command = [generator(), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script.name]
+        command = [generator(), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s"]
+        command += ["-s", script.name]
         before = server.processor_seconds()
         said = subprocess.run(
             pinned([*command, server.url()], core), capture_output=True, text=True, check=True

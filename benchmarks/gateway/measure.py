@@ -7,6 +7,7 @@ that is shared, the processor time of a request is the figure to trust.
 import argparse
 
 from gateway.load import chat, loaded
+from gateway.ours import serving
 from gateway.processes import started
 
 CASES = {
@@ -28,7 +29,7 @@ def main() -> None:
         started("gateway.upstream", "--together", str(given.together), core=1) as upstream,
         started("gateway.passthrough", upstream.url(), "--loop", given.loop, core=0) as near,
         started("gateway.floor", upstream.url(), "--loop", given.loop, core=0) as floor,
-        started("gateway.ours", upstream.url(), "--loop", given.loop, core=0) as ours,
+        serving(upstream, core=0) as ours,
     ):
         servers = {"upstream": upstream, "floor": floor, "through": near, "gateway": ours}
         for name, (body, connections) in CASES.items():

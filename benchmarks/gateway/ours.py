@@ -1,20 +1,18 @@
-"""The gateway itself, ledger on: what everything that it does costs beside passing bytes on.
+"""The gateway itself, as `modelpact serve` starts it, its ledger on a real disk."""
 
-Run as a process: it prints its port and serves until it is killed.
-"""
-
-import argparse
-import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.loops import run
-from modelpact.configuration import read_configuration
-from modelpact.gateway.serving import serve_gateway
-from modelpact.ledger.ledger import Ledger
+from gateway.load import KEY
+from gateway.processes import Started, pinned
 
-_CONFIGURATION = """
-[providers.local]
+_CONFIGURATION = """[providers.local]
 kind = "vllm"
 base_url = "{base}"
 [models."local/m"]
@@ -23,24 +21,36 @@ streaming = true
 [gateway]
 provider = "local"
 """
+FOLDER = Path(__file__).resolve().parents[2] / ".bench"
 
 
-async def main(url: str, folder: str) -> None:
-    base = url.removesuffix("/chat/completions")
-    configuration = read_configuration(_CONFIGURATION.format(base=base))
-    with (
-        tempfile.TemporaryDirectory(dir=folder) as place,
-        Ledger.open(f"sqlite:{Path(place) / 'ledger.db'}") as ledger,
-    ):
-        async with serve_gateway(ledger, configuration, token="sk-bench") as serving:
-            print(serving.server.port, flush=True)
-            await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("url")
-    arguments.add_argument("--loop", default="uvloop")
-    arguments.add_argument("--folder", default=".", help="where the ledger lies: a real disk")
-    given = arguments.parse_args()
-    run(main(given.url, given.folder), given.loop)
+@contextlib.contextmanager
+def serving(upstream: Started, core: int | None = None) -> Iterator[Started]:
+    """Start the gateway before an upstream; its ledger goes with it."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as place:
+        config, store = Path(place, "modelpact.toml"), f"sqlite:{place}/ledger.db"
+        config.write_text(_CONFIGURATION.format(base=upstream.url("/v1")))
+        command = [sys.executable, "-m", "modelpact", "serve", "--json", "--port", "0"]
+        command += ["--config", str(config), "--store", store]
+        process = subprocess.Popen(
+            pinned(command, core),
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "MODELPACT_TOKEN": KEY},
+        )
+        try:
+            assert process.stdout is not None
+            said = ""
+            for line in process.stdout:
+                said += line
+                if line == "}\n":
+                    break
+            else:
+                raise SystemExit("modelpact serve did not start: see its message above")
+            yield Started(process, int(json.loads(said)["url"].rpartition(":")[2]))
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()

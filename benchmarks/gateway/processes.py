@@ -30,10 +30,10 @@ class Started:
         return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
 
 
-def pinned(command: Sequence[str], core: int) -> list[str]:
-    """Return a command that runs on one core, where that can be had."""
+def pinned(command: Sequence[str], core: int | None) -> list[str]:
+    """Return a command that runs on one core, where that is wanted and can be had."""
     taskset = shutil.which("taskset")
-    if taskset is None or core >= (os.cpu_count() or 1):
+    if core is None or taskset is None or core >= (os.cpu_count() or 1):
         return list(command)
     return [taskset, "-c", str(core), *command]
 
@@ -43,7 +43,7 @@ def listening(
     command: Sequence[str],
     port: int,
     *,
-    core: int,
+    core: int | None,
     patience: float,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Started]:
@@ -76,7 +76,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def started(module: str, *arguments: str, core: int) -> Iterator[Started]:
+def started(module: str, *arguments: str, core: int | None) -> Iterator[Started]:
     """Start a module of the bench as a server, and kill it at the end."""
     command = pinned([sys.executable, "-m", module, *arguments], core)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_BENCHMARKS)

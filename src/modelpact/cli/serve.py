@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import shlex
 import signal
@@ -84,6 +85,9 @@ def command(
         _run(_serve(ledger, configuration, token, made, listening))
 
 
+_COLLECTED_AFTER: Final = (50_000, 20, 20)
+
+
 class Listening(NamedTuple):
     """Where and how to listen, as the command line says."""
 
@@ -148,6 +152,9 @@ async def _serve(
             for name, address in led.items():
                 click.echo(f"Requests for {name} go to the server {address_words(address)}.")
         sys.stdout.flush()
+        # What is loaded now lives to the end: to look through it again and again finds nothing.
+        gc.freeze()
+        gc.set_threshold(*_COLLECTED_AFTER)
         while (told := await signals.get()) == signal.SIGHUP:
             await _reload(serving, how.config_path, token if how.key else None)
         # Nobody who presses Ctrl-C waits for a load balancer; a second signal ends it at once.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Clock = Callable[[], int]
 
 _MOST_TOGETHER: Final = 512
+_MANY: Final = 8
+_LINGER_SECONDS: Final = 0.0001
 _MOST_UNSIGNED: Final = 1_024
 
 
@@ -82,16 +84,23 @@ class Writer:
 
     def _run(self) -> None:
         items: list[Handed] | None
+        before = 0
         while (items := self._queue.get()) is not None:
+            # Many who were told just now come back at once: what shares their commit costs less.
+            lingers = before >= _MANY
             while len(items) < _MOST_TOGETHER:
                 try:
-                    waiting = self._queue.get_nowait()
+                    if lingers and len(items) < 2 * before:
+                        waiting = self._queue.get(timeout=_LINGER_SECONDS)
+                    else:
+                        waiting = self._queue.get_nowait()
                 except queue.Empty:
                     break
                 if waiting is None:
                     self._queue.put(None)
                     break
                 items += waiting
+            before = len(items)
             self._commit([item for item in items if item.claim()])
         if self._unsigned:
             self._commit([Item(self._sign_rest, Future())])
