@@ -20,6 +20,8 @@ from gateway.processes import Started, free_port, listening, started
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".bench" / "proxies"
+PAGE = ROOT / "docs" / "benchmarks-gateway.md"
+ROUNDS = 3
 LITELLM = "1.108.4"
 PORTKEY = "1.15.2"
 _CONFIG = """model_list:
@@ -120,31 +122,44 @@ def main() -> None:
             except (SystemExit, OSError, subprocess.CalledProcessError) as error:
                 print(f"{name} is left out: {error}", flush=True)
         found = measure(servers, given.seconds)
-        report(found, min(first_answer(upstream) for _ in range(3)))
+        lines = judged(found, min(first_answer(upstream) for _ in range(3)))
+        print("", *lines, sep="\n")
+        if not given.without:
+            write(found, lines, given.seconds)
+
+
+CASES = {
+    "requests": (chat(300), 32),
+    "one by one": (chat(300), 1),
+    "20 KB": (chat(20_000), 32),
+    "streams": (chat(300, stream=True), 32),
+}
+"""A body, and over how many connections it is sent at once. A stream has a hundred events."""
 
 
 def measure(
     servers: Mapping[str, tuple[Started, Mapping[str, str]]], seconds: int
 ) -> dict[tuple[str, str], Figures]:
-    """Put each under each load, one after the other."""
-    cases = {
-        "requests": (chat(300), 32),
-        "one by one": (chat(300), 1),
-        "20 KB": (chat(20_000), 32),
-        "streams": (chat(300, stream=True), 32),
-    }
-    found = {}
-    for case, (body, connections) in cases.items():
-        for name, (server, headers) in servers.items():
-            how = {"connections": connections, "headers": headers}
-            try:
-                warmed_up(server, body, how)
-                figures = loaded(server, body, seconds=seconds, **how)  # type: ignore[arg-type]
-            except SystemExit as error:
-                print(f"{case:12} {name:10} failed: {error}", flush=True)
-                continue
-            found[case, name] = figures
-            print(f"{case:12} {name:10} {figures}", flush=True)
+    """Put each under each load in turn, a few times over, and keep the best of each."""
+    found: dict[tuple[str, str], Figures] = {}
+    for case, (body, connections) in CASES.items():
+        for turn in range(ROUNDS + 1):
+            for name, (server, headers) in servers.items():
+                how = {"connections": connections, "headers": headers}
+                try:
+                    if not turn:
+                        warmed_up(server, body, how)
+                        continue
+                    figures = loaded(server, body, seconds=seconds, **how)  # type: ignore[arg-type]
+                except SystemExit as error:
+                    print(f"{case:12} {name:10} failed: {error}", flush=True)
+                    continue
+                best = found.get((case, name))
+                if best is None or figures.rate > best.rate:
+                    found[case, name] = figures
+        for name in servers:
+            if (case, name) in found:
+                print(f"{case:12} {name:10} {found[case, name]}", flush=True)
     return found
 
 
@@ -159,20 +174,53 @@ def warmed_up(server: Started, body: str, how: Mapping[str, object]) -> None:
                 raise
 
 
-def report(found: Mapping[tuple[str, str], Figures], start: float) -> None:
+def judged(found: Mapping[tuple[str, str], Figures], start: float) -> list[str]:
     """Say how the gateway stands beside the others, and against the bars."""
-    print()
+    lines = []
     for (case, peer), bar in BARS.items():
         if (case, peer) in found and (case, "modelpact") in found:
             ratio = found[case, "modelpact"].rate / found[case, peer].rate
             verdict = "met" if ratio >= bar else "MISSED"
-            print(f"{case}: {ratio:,.2f} times {peer} (at least {bar:g}: {verdict})")
+            lines.append(f"{case}: {ratio:,.2f} times {peer} (at least {bar:g}: {verdict})")
     alone = [found.get(("one by one", name)) for name in ("modelpact", "upstream")]
     if alone[0] is not None and alone[1] is not None:
         added = (alone[0].p50 - alone[1].p50) * 1e3
         verdict = "met" if added <= 0.7 else "MISSED"
-        print(f"added latency, one connection: {added:.2f} ms (at most 0.7: {verdict})")
-    print(f"start to first answer: {start:.2f} s (under 1: {'met' if start < 1 else 'MISSED'})")
+        lines.append(f"added latency, one connection: {added:.2f} ms (at most 0.7: {verdict})")
+    verdict = "met" if start < 1 else "MISSED"
+    lines.append(f"start to first answer: {start:.2f} s (under 1: {verdict})")
+    return lines
+
+
+def write(found: Mapping[tuple[str, str], Figures], lines: list[str], seconds: int) -> None:
+    """Write the page."""
+    names = list(dict.fromkeys(name for _, name in found))
+    rows = [
+        f"| {case} | {name} | {one.rate:,.0f} | {one.p50 * 1e3:.2f} | {one.p99 * 1e3:.2f} "
+        f"| {one.processor * 1e6:,.0f} |"
+        for case in CASES
+        for name in names
+        if (one := found.get((case, name))) is not None
+    ]
+    told = [
+        "# Benchmarks of the gateway",
+        "",
+        "Written by `make bench-gateway`; do not edit. One process each on loopback, in turns,",
+        f"the best of {ROUNDS} rounds of {seconds} s under wrk; the load and the upstream share a",
+        "core. `through` is a bare pass-through on the same server and client, `modelpact` is",
+        "`modelpact serve` with its ledger on the disk, `synchronous=FULL`, two durable commits",
+        f"for each request. LiteLLM {LITELLM}, Portkey {PORTKEY}. Absolute figures are this",
+        "machine's.",
+        "",
+        *(f"- {line}" for line in lines),
+        "",
+        "| load | who | a second | p50 ms | p99 ms | µs of processor each |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
+        "",
+    ]
+    PAGE.write_text("\n".join(told))
+    print(f"\nwritten: {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
