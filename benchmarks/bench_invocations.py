@@ -22,7 +22,7 @@ CALLS = 3_200
 ALONE = 200
 PIECES = 100
 ROUNDS = 5
-SMALL, LARGE = 10_000, 200_000
+SMALL, LARGE = 10_000, 1_000_000
 VALUE = {
     "model": "claude-opus-4-5",
     "messages": [{"role": "user", "content": "What is the capital of France?"}],
@@ -142,7 +142,7 @@ def overhead(folder: Path) -> list[Row]:
 
 
 def growth(folder: Path) -> list[Row]:
-    """Measure up to ten thousand events, and again up to two hundred thousand."""
+    """Measure up to ten thousand events, and again up to a million."""
     with Ledger.open(f"sqlite:{folder / 'large.db'}") as ledger:
         runtime = Runtime(ledger, carriers={"echo": Echo()})
         runtime.registry.register(ECHO)
