@@ -125,6 +125,17 @@ def test_parameters_of_which_nothing_is_known_are_no_tick(run: Run) -> None:
     assert [one["paramPath"] for one in told["paramsUnknown"]] == [["n"], ["own"]]
 
 
+def test_parameters_are_all_changed_or_none(run: Run) -> None:
+    """One line is one change: where a part of it is wrong, the rest is not done either."""
+    lines = "/params temperature=0.5 seed=4\n/params -temperature max_tokens=many\n/params\n"
+    done = run("chat", "--json", stdin=f"{lines}/params -temperature seed=5\n/audit\n")
+    *_, wrong, after, changed, audit = objects(done.stdout)
+    assert "max_tokens: expected a whole number" in wrong["message"]
+    assert after["params"] == {"temperature": 0.5, "seed": 4}
+    assert changed["params"] == {"seed": 5}
+    assert audit["events"][-1]["payload"] == {"set": {"seed": 5}, "unset": ["temperature"]}
+
+
 def test_refused_parameters_say_what_where_and_what_to_do(run: Run) -> None:
     done = run("chat", "--model", "mock/small", stdin="/params top_k=5\nHi\n")
     assert done.returncode == 2

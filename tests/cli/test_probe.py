@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from modelpact.evidence import Learned, record
 from modelpact.ledger import Ledger
 from tests.cli.conftest import Run
+from tests.cli.terminal import Terminal
 from tests.fakes.minds import obedient
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import Model
+from tests.fakes.replies import Reply, drip
 from tests.fakes.serving import FakeServer
 
 
@@ -97,6 +100,35 @@ def test_nothing_is_spent_unasked(run: Run, liar: FakeServer) -> None:
     assert "--yes" in done.stderr
     assert "at most $" in done.stdout
     assert liar.requests == []
+
+
+def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: Path) -> None:
+    """Issue 6: "a cost estimate asked for first"."""
+    asked = ("probe", "local/gpt-4o", "--capability", "tools", "--capability", "seed")
+    with Terminal(*asked, cwd=tmp_path) as terminal:
+        terminal.expect_match(r"at most \$\S+, budget \$0\.10\s+Go on\? \[y/N\]:")
+        terminal.type("n\r")
+        assert terminal.ended() == 0
+    assert liar.requests == []
+    with Terminal(*asked, cwd=tmp_path) as terminal:
+        terminal.expect("Go on? [y/N]:")
+        terminal.type("y\r")
+        terminal.expect("1 of 2 contradicts the catalog.")
+        assert terminal.ended() == 1
+    assert liar.requests
+
+
+def test_a_probe_that_takes_its_time_shows_how_far_it_has_come(tmp_path: Path) -> None:
+    """Issue 6: "a progress bar"."""
+    slow = [Reply(text="x", fault=drip(0.02, size=40))] * 8
+    with FakeOpenAI(slow).in_thread() as fake:
+        configure(tmp_path, fake)
+        asked = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
+        with Terminal(*asked, cwd=tmp_path) as terminal:
+            terminal.expect("transcript sha256:")
+            terminal.ended()
+    assert re.search(r"\rProbing local/gpt-4o █+░+ +\d+%", terminal.raw.decode())
+    assert "░" not in terminal.text, "the bar is taken away at the end"
 
 
 def test_a_dry_run_prints_the_plan(run: Run, liar: FakeServer) -> None:

@@ -223,3 +223,29 @@ def test_an_alias_in_the_file_is_the_provider_it_names() -> None:
 def test_the_shipped_schema_is_the_one_that_the_loader_stands_for() -> None:
     """Write it anew with `modelpact check --schema`."""
     assert json.loads(SHIPPED.read_text(encoding="utf-8")) == configuration_schema()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('[workloads."a\\u001b[2J"]\nmodel = "mock/demo"', 'workloads."a\\U0000001b[2J"'),
+        ('[models."mock/\\u009b2J"]\ntool_calling = true', 'models."mock/\\U0000009b2J"'),
+        ('[workloads.a]\nmodel = "mock/\\u202ex"', "workloads.a.model"),
+        ('[workloads.a]\nmodel = "mock/x"\nneeds = ["tools\\u001b[2J"]', "workloads.a.needs"),
+        ('[models."mock/x"]\nseed = { restricted = "\\u0007" }', '"mock/x".seed.restricted'),
+    ],
+)
+def test_what_a_terminal_would_obey_is_refused_and_not_shown(text: str, where: str) -> None:
+    """A file may come with a stranger's repository; its texts are shown in many places."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_configuration(text)
+    (problem,) = caught.value.problems
+    assert problem.where.endswith(where)
+    assert "cannot be seen" in problem.message
+    assert problem.line
+    assert str(caught.value).replace("\n", "").isprintable()
+
+
+def test_lines_and_joiners_are_texts_like_any_other() -> None:
+    noted = '[models."mock/x"]\nseed = { restricted = "one\\n\\ttwo \\u200d" }'
+    assert read_configuration(noted).models

@@ -39,6 +39,9 @@ ATTEMPTS: list[tuple[Act, str]] = [
     (lambda s: s.unset_params("seed"), "'seed' is not set"),
     (lambda s: s.set_params({"openai_key": "x"}), "put keys in the environment"),
     (lambda s: s.set_params({"extra_headers": {"Authorization": "x"}}), "'Authorization' names"),
+    (lambda s: s.set_params({"extra_headers": [["X-Api-Key", "x"]]}), "'X-Api-Key' names"),
+    (lambda s: s.set_params({"extra_body": {"a": [{"api_key": "x"}]}}), "'api_key' names"),
+    (lambda s: s.set_params({"seed": 1}, unset=["stop"]), "'stop' is not set"),
     (lambda s: s.attach(None), "state machine: "),  # type: ignore[arg-type]
     (lambda s: s.attach({"name": "x", "stages": 4}), "state machine: "),
     (lambda s: s.attach({"name": "x", "colour": 4}), "unknown field `colour`"),

@@ -209,6 +209,18 @@ def test_it_cannot_end_the_program(ledger: Ledger, said: Any, problem: str) -> N
     assert session.send("Hello").text == "You said: Hello"
 
 
+def test_a_property_that_crashes_is_silent_too(ledger: Ledger) -> None:
+    class Broken(MockProvider):
+        @property
+        def describe_capabilities(self) -> Any:
+            raise RuntimeError("not today")
+
+    session = opened(ledger, "anthropic/gpt-full", ports={"openai": Broken()})
+    session.switch_model("openai/gpt-full")
+    told = last(ledger, session, "capability.undescribed").payload["problem"]
+    assert told == "RuntimeError: not today"
+
+
 async def blocks_its_loop(_: str) -> Any:
     BLOCKED.wait(20)
 

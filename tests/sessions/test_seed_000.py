@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelpact import Policy
-from modelpact.ledger import Ledger
+from modelpact.ledger import Event, Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.sessions import (
     ContextProvider,
@@ -398,7 +398,56 @@ def test_params_lost_on_a_plain_yes_are_told_too(ledger: Ledger) -> None:
     assert [one.param_path for one in switched.diagnostic.params_affected] == [("temperature",)]
 
 
+def test_diagnostic_emits_on_the_bus_and_into_the_trail(ledger: Ledger) -> None:
+    """ "The diagnostic emits on the event bus and into the Audit Trail"."""
+    heard: list[Event] = []
+    ledger.bus.subscribe(heard.append, "session.rejected")
+    _, told = rejected(ledger)
+    (event,) = heard
+    assert event.payload["diagnostic"] == told
+    assert event in ledger.events(event.envelope)
+
+
 # Security notes.
+
+
+@pytest.mark.parametrize(
+    ("said", "beyond"),
+    [
+        ({"contextWindow": 2_000_000}, "context>=300k"),
+        ({"multimodal": {"video": True}}, "video-input"),
+    ],
+)
+def test_security_declarations_are_untrusted(ledger: Ledger, said: Any, beyond: str) -> None:
+    """Security: "A malicious provider may overstate its capabilities"; they are "hints", verified
+    "where possible (contextWindow, multimodal)"."""
+
+    class Boasting(MockProvider):
+        def describe_capabilities(self, model: str) -> Any:
+            return said
+
+    known = small_catalog(still={"video_input": False})
+    session = opened(ledger, "anthropic/gpt-full", known=known, ports={"openai": Boasting()})
+    session.switch_model("openai/gpt-still")
+    assert last(ledger, session, "capability.capped").payload["target"] == "openai/gpt-still"
+    with pytest.raises(SwitchRejected):
+        session.reload(context_providers=[ContextProvider("x", needs=(beyond,))])
+
+
+def test_security_downgrades_are_audited(ledger: Ledger) -> None:
+    """Security: "A user accepting a switch despite a preferred capability loss lands in the audit
+    trail"; what loses nothing does not."""
+    known = small_catalog(weak={"prompt_caching": False}, mini={})
+    wanted = [asking("promptCaching", "preferred")]
+    session = opened(ledger, known=known, context_providers=wanted)
+    session.switch_model("gpt-mini")
+    assert "session.downgraded" not in types(ledger, session)
+    session.switch_model("gpt-weak")
+    audited = last(ledger, session, "session.downgraded")
+    assert audited.payload["lost"] == [
+        {"capability": "promptCaching", "requiredBy": ["context-provider:notes"]}
+    ]
+    assert [one.type for one in ledger.why(audited.id)][1] == "session.switched"
 
 
 def test_no_automatic_fallback(ledger: Ledger) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from modelpact.conversation import (
     ToolUseBlock,
 )
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Finish
+from modelpact.conversation.response import Finish, StreamEvent
 from modelpact.dispatch.models import CallFailed
 from modelpact.ledger import Ledger
 from modelpact.providers.adapters.errors import UpstreamError
@@ -183,6 +184,47 @@ def test_a_failed_call_is_kept_but_not_sent_again(ledger: Ledger) -> None:
     assert [one.text for one in session.unanswered] == ["first"]
     again = Session.resume(session.id, ledger=ledger, models=models_of(ledger))
     assert (again.messages, again.unanswered) == (session.messages, session.unanswered)
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("boom"), SystemExit(3)])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_port_that_crashes_has_failed_a_call(
+    ledger: Ledger, raised: BaseException, streamed: bool
+) -> None:
+    """Ports are anybody's: a crash is told like any failure, and leaves no call open."""
+
+    class Crashing(MockProvider):
+        async def complete(self, request: Request) -> Response:
+            raise raised
+
+        async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
+            async for event in super().stream(request):
+                yield event
+                raise raised
+
+    async def follow(session: Session) -> None:
+        async for _ in session.stream("first"):
+            pass
+
+    session = opened(ledger, ports={"openai": Crashing()})
+    with pytest.raises(CallFailed, match=f"the port crashed: {type(raised).__name__}"):
+        asyncio.run(follow(session)) if streamed else session.send("first")
+    assert types(ledger, session)[-2:] == ["capability.failed", "session.failed"]
+    assert [one.text for one in session.unanswered] == ["first"]
+    session.switch_model("anthropic/gpt-full")
+    assert session.send("second").text == "You said: second"
+
+
+def test_an_interrupt_out_of_a_port_does_not_end_the_loop_of_others(ledger: Ledger) -> None:
+    class Interrupting(MockProvider):
+        async def complete(self, request: Request) -> Response:
+            raise KeyboardInterrupt
+
+    session = opened(ledger, ports={"openai": Interrupting()})
+    with pytest.raises(KeyboardInterrupt):
+        session.send("first")
+    other = opened(ledger, "anthropic/gpt-full")
+    assert other.send("Hello").text == "You said: Hello"
 
 
 # Parameters.

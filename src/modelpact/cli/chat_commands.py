@@ -191,10 +191,7 @@ class Chat:
                 raise InputError(f"/params: {name} is not set; set is {', '.join(held) or 'none'}")
         unset = [name for name in taken if name in own]
         given |= {name: None for name in taken if name not in own}  # hides the layers beneath
-        if unset:
-            self.session.unset_params(unset)
-        if given:
-            self.session.set_params(given)
+        self.session.set_params(given, unset=unset)
         return tables.params(self.session)
 
     def _audit(self, rest: str) -> Told:

@@ -78,7 +78,8 @@ def read_configuration(
         message = "nested too deeply" if isinstance(error, RecursionError) else f"not TOML: {error}"
         raise ConfigurationError([Problem(file, "", message)]) from None
     reader = Reader(text, file, catalog or default_catalog())
-    configuration = _read(reader, content, path)
+    reader.look_for_unseen(content)
+    configuration = Configuration() if reader.problems else _read(reader, content, path)
     if reader.problems:
         raise ConfigurationError(sorted(reader.problems, key=lambda one: one.line or 0))
     return configuration

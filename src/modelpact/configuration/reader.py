@@ -14,6 +14,9 @@ from modelpact.vocabulary.redaction import redact_text
 
 _ENV: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
+_LET_THROUGH: Final = dict.fromkeys(map(ord, "\n\r\t\u200c\u200d"))
+"""What is let through beside what is printable: line ends, and joiners, which scripts need."""
+
 T = TypeVar("T")
 
 
@@ -31,6 +34,19 @@ class Reader:
         """Note what is wrong at a place."""
         where = redact_text(".".join(quoted(key) for key in path))
         self.problems.append(Problem(self.file, where, redact_text(message), self.lines.of(path)))
+
+    def look_for_unseen(self, content: Mapping[str, Any]) -> None:
+        """Note texts that a terminal would obey: the file may be a stranger's, and is shown."""
+        left: list[tuple[list[str], Any]] = [([], content)]
+        while left:
+            place, value = left.pop()
+            if isinstance(value, dict):
+                left += [([*place, key], one) for key, one in value.items()]
+            elif isinstance(value, list):
+                left += [(place, one) for one in value]
+            texts = (value, *place[-1:]) if isinstance(value, str) else place[-1:]
+            if any(not _is_seen(one) for one in texts):
+                self.wrong(place, "a character in it cannot be seen: leave it out")
 
     def section(self, content: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
         """Read a section of fixed keys."""
@@ -116,9 +132,14 @@ def no_such(what: str, name: str, known: Sequence[str]) -> str:
 
 
 def quoted(key: str) -> str:
-    """Write a key as TOML has it."""
+    """Write a key as TOML has it, with nothing in it that a terminal would obey."""
     plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
-    return key if plain else f'"{key}"'
+    shown = (one if one.isprintable() else f"\\U{ord(one):08x}" for one in key)
+    return key if plain else f'"{"".join(shown)}"'
+
+
+def _is_seen(text: str) -> bool:
+    return text.isprintable() or text.translate(_LET_THROUGH).isprintable()
 
 
 def _readable(error: msgspec.ValidationError, kind: Any) -> str:

@@ -49,10 +49,13 @@ def ask(port: ModelPort, provider: str, model: str, seconds: float | None = None
     That returns `{"streaming": true, "contextWindow": 128000, "multimodal": {"image": true}, …}`,
     and may be a coroutine. One that fails, dawdles or talks nonsense is silent.
     """
-    describe = getattr(port, "describe_capabilities", None)
+    allowed = SECONDS if seconds is None else seconds
+    try:
+        describe = getattr(port, "describe_capabilities", None)
+    except (Exception, SystemExit) as error:  # a property is a stranger's code too
+        return Declaration(problem=_told(error, allowed))
     if describe is None:
         return SILENT
-    allowed = SECONDS if seconds is None else seconds
     done: Future[Declaration] = Future()
 
     def run() -> None:

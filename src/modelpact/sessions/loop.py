@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final, Generic, TypeVar
 
 from modelpact.vocabulary.errors import ModelpactError
@@ -28,9 +28,18 @@ def _loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _running is None or _running.is_closed():
             made = asyncio.new_event_loop()
-            threading.Thread(target=made.run_forever, name="modelpact-calls", daemon=True).start()
+            threading.Thread(target=_run, args=(made,), name="modelpact-calls", daemon=True).start()
             _running = made
         return _running
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep the loop running: whatever a stranger's code raises in it, others wait for it too."""
+    while not loop.is_closed():
+        # A loop stops at these two; whoever waits for the work that raised one gets it anyway.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+            return
 
 
 class _Task(Generic[T]):

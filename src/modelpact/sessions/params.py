@@ -32,6 +32,8 @@ _SPELLINGS: Final[Mapping[str, str]] = {
     "maxOutputTokens": "max_tokens",
 }
 """One word for what the APIs spell differently: a session outlives the API it speaks to."""
+_DEEPEST: Final = 16
+"""How deep a parameter is looked into."""
 
 
 def check_params(params: Any, layer: str) -> dict[str, Any]:
@@ -77,9 +79,29 @@ def _plain(layer: str, name: str, value: Any) -> Any:
 
 
 def _secrets(name: str, value: Any) -> list[str]:
-    """Return the names under which a parameter would carry a secret; headers are looked into."""
-    inner = value if isinstance(value, Mapping) and "header" in name.lower() else ()
-    return [one for one in (name, *inner) if isinstance(one, str) and is_secret_name(one)]
+    """Return the names under which a parameter would carry a secret.
+
+    Headers, and what is added to a request as it is (`extra_body`), are looked into.
+    """
+    names = [name]
+    if "header" in name.lower() or name.startswith("extra_"):
+        names += _inner_names(value, _DEEPEST)
+    return [one for one in names if is_secret_name(one)]
+
+
+def _inner_names(value: Any, depth: int) -> list[str]:
+    """Return the names in a value at any depth; headers may also be pairs."""
+    if depth == 0:
+        return []
+    if isinstance(value, Mapping):
+        names = [one for one in value if isinstance(one, str)]
+        inner = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        names = [value[0]] if len(value) == 2 and isinstance(value[0], str) else []
+        inner = list(value)
+    else:
+        return []
+    return names + [one for each in inner for one in _inner_names(each, depth - 1)]
 
 
 def build_request(model: str, messages: tuple[Message, ...], params: Mapping[str, Any]) -> Request:

@@ -158,8 +158,8 @@ def diagnostic_payload(decision: Decision) -> dict[str, Any]:
     plain["warnings"] = [
         {"name": wire(one.capability), "reason": one.outcome} for one in decision.verdict.warnings
     ]
-    for one in plain.get("paramsAffected", ()):
-        one["currentValue"] = _plain(one["currentValue"], 0)  # it is redacted already
+    if "paramsAffected" in plain:  # redacted already; listeners hear it as the trail has it
+        plain["paramsAffected"] = _plain(plain["paramsAffected"], 0)
     return plain
 
 

@@ -302,17 +302,26 @@ class Session:
         done = self._core.change(trigger, proposed, needs, kind, payload)
         return Switched(proposed.target, done.previous, done.verdict, done.diagnostic)
 
-    def set_params(self, params: Mapping[str, Any]) -> tuple[ParamAffected, ...]:
-        """Set parameters in the layer `/params`; return those that do not apply on the model."""
-        given = check_params(params, "/params")
-        with self._core.lock:
-            state = self._core.current()
-            held = {**state.layers.get("/params", {}), **check_params(given, "/params")}
-            return self._put_params(state, held, {"set": told(given)})
+    def set_params(
+        self, params: Mapping[str, Any], *, unset: Iterable[str] = ()
+    ) -> tuple[ParamAffected, ...]:
+        """Set parameters in the layer `/params`; return those that do not apply on the model.
+
+        Others may be `unset` with the same change: all of it is done, or nothing.
+        """
+        return self._change_params(check_params(params, "/params"), unset)
 
     def unset_params(self, names: Iterable[str]) -> tuple[ParamAffected, ...]:
         """Take parameters out of the layer `/params`; those of the layers beneath hold again."""
+        return self._change_params({}, names)
+
+    def _change_params(
+        self, given: dict[str, Any], names: Iterable[str]
+    ) -> tuple[ParamAffected, ...]:
         wanted = (names,) if isinstance(names, str) else tuple(names)
+        payload = {"set": told(given)} if given or not wanted else {}
+        if wanted:
+            payload["unset"] = list(wanted)
         with self._core.lock:
             state = self._core.current()
             held = state.layers.get("/params", {})
@@ -321,7 +330,7 @@ class Session:
                     known = ", ".join(held) or "nothing"
                     raise InputError(f"/params: {brief(name)} is not set; set is {known}")
             left = {name: one for name, one in held.items() if name not in wanted}
-            return self._put_params(state, left, {"unset": list(wanted)})
+            return self._put_params(state, {**left, **given}, payload)
 
     def _put_params(
         self, state: State, held: dict[str, Any], payload: dict[str, Any]

@@ -1,6 +1,7 @@
 """A model port behind the provider contract: invoked, paid for and recorded like any other."""
 
 import time
+import traceback
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import ModelpactError
+from modelpact.vocabulary.redaction import redact_text
 
 _UNITS: Final[tuple[Unit, ...]] = (
     "currency",
@@ -112,9 +114,9 @@ class ModelProvider:
             request = read_request(invocation.input)
             losses = self._losses(request)
             response = await self.port.complete(request)
-        except ModelpactError as error:
-            return self._failed(invocation, request, [], error, started)
-        return self._reply(invocation, request, response, losses)
+            return self._reply(invocation, request, response, losses)
+        except (Exception, SystemExit) as error:
+            return self._failed(invocation, request, [], _told(error), started)
 
     async def stream(
         self,
@@ -138,8 +140,8 @@ class ModelProvider:
                         yield Partial(invocation.id, number, write_event(event))
             finally:
                 await _close(pieces)
-        except ModelpactError as error:
-            yield self._failed(invocation, request, events, error, started)
+        except (Exception, SystemExit) as error:
+            yield self._failed(invocation, request, events, _told(error), started)
             return
         response = collect(events)
         if response is None:
@@ -214,6 +216,19 @@ class ModelProvider:
         """Count an answer whose provider did not."""
         made = len(msgspec.json.encode(response.content)) if response.content else 0
         return Usage(prompt_tokens(request), _tokens(made))
+
+
+def _told(error: BaseException) -> ModelpactError:
+    """Return what to tell of an error. Ports are anybody's: one that crashes has failed a call.
+
+    Else the call would stand as open for ever.
+    """
+    if isinstance(error, ModelpactError):
+        return error
+    said = "".join(traceback.format_exception_only(error)).strip()
+    made = ProviderError(redact_text(f"the port crashed: {said}")[:500])
+    made.__cause__ = error
+    return made
 
 
 async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
