@@ -11,7 +11,7 @@ from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlo
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.evidence import Learned, record
-from modelpact.ledger import Event, Ledger, LedgerUncertain, Transaction
+from modelpact.ledger import Event, Ledger, LedgerError, LedgerUncertain, Transaction
 from modelpact.providers.mock import MockProvider
 from modelpact.sessions import (
     ContextProvider,
@@ -227,6 +227,27 @@ def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger
         told.payload["diagnostic"]
         == last(ledger, session, "session.switched").payload["diagnostic"]
     )
+
+
+def test_a_listener_that_would_wait_for_itself_is_told_so(ledger: Ledger) -> None:
+    """A trigger in a listener, which the committing thread calls, could only wait for ever."""
+    session = opened(ledger)
+    before = session.target
+    told: list[str] = []
+
+    def switches(_: Event) -> None:
+        for wait in (lambda: session.switch_model("gpt-weak"), lambda: ledger.append()):
+            with pytest.raises(LedgerError) as refused:
+                wait()
+            told.append(str(refused.value))
+
+    stop = ledger.bus.subscribe(switches, "session.params")
+    session.set_params({"temperature": 0.5})
+    stop()
+    assert session.target == before
+    assert len(told) == 2
+    assert all("Ledger.submit" in one for one in told)
+    assert ledger.bus.failures == 0
 
 
 # Kill -9.

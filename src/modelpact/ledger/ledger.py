@@ -85,6 +85,14 @@ class Ledger(Reader):
         super().close()  # before the writer: the last to close works SQLite's log into the file
         self._writer.close()
 
+    def check_may_wait(self) -> None:
+        """Raise where to wait for a write would be to wait for ever: in a listener of the bus."""
+        if self._writer.is_here():
+            raise LedgerError(
+                "a listener cannot wait for the ledger, whose thread calls it: hand the work in "
+                "with Ledger.submit, or do it in another thread"
+            )
+
     def submit(self, work: Work[T]) -> "Future[T]":
         """Hand work in; the future is done when the work is durable, or has failed."""
         future: Future[T] = Future()
@@ -94,6 +102,7 @@ class Ledger(Reader):
 
     def write(self, work: Work[T]) -> T:
         """Do work and wait until it is durable."""
+        self.check_may_wait()
         waiter = Waiter()
         if not self._writer.put(Item(work, waiter)):
             raise LedgerError("the ledger is closed")

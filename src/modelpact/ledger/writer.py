@@ -71,6 +71,10 @@ class Writer:
             self._queue.put(list(items))
             return True
 
+    def is_here(self) -> bool:
+        """Tell whether this is the writer's own thread: what waits for it here waits for ever."""
+        return threading.get_ident() == self._thread.ident
+
     def close(self) -> None:
         """Finish what waits, sign what is not signed, and close."""
         with self._entering:

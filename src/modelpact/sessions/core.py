@@ -42,6 +42,21 @@ _ASKED_ANEW: Final = ("/model", "/provider", RESUME)
 """Triggers on which a provider describes its model again."""
 
 
+class _Lock:
+    """A lock of a session; a listener of the bus, which could only wait for ever, is refused."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._held = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._ledger.check_may_wait()
+        self._held.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._held.release()
+
+
 class Core:
     """The state in force. `lock` is held by whoever changes it."""
 
@@ -54,7 +69,7 @@ class Core:
         self.standing = standing
         self.own = {standing.event}
         """The events that put a state in force and are known here, committed or not."""
-        self.lock = threading.RLock()
+        self.lock = _Lock(ledger)
         self.closed = False
         self.refusal: SessionError | None = None
         """Why nothing is sent: the model does not fit as it is known since the resumption."""
