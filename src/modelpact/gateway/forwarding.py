@@ -17,7 +17,7 @@ from modelpact.gateway.plan import TOLD
 from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.upstreams import Upstream
-from modelpact.gateway.usage import StreamWatch, usage_of
+from modelpact.gateway.usage import UNREADABLE, StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
@@ -31,6 +31,7 @@ from modelpact.wire import (
     WireTimeout,
     write_event,
 )
+from modelpact.wire.exchange import BODILESS
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
@@ -38,6 +39,7 @@ _KEPT_BACK: Final = frozenset(
 )
 """Headers of upstreams that are not for the gateway's clients."""
 _ADDED: Final = Lines.of((("modelpact-added", USAGE),))
+INTERNAL: Final = "internal_error: the gateway failed"
 _MOST_ERROR: Final = 256 * 1024
 
 
@@ -113,6 +115,9 @@ class Forwarder:
             raise _failed(exchange, error, invocation) from error
         except asyncio.CancelledError:
             await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            raise
+        except Exception:
+            await self._end(invocation, INTERNAL)  # nothing happens where it has ended already
             raise
 
     async def _whole(self, exchange: Exchange, invocation: Call, answer: Answer) -> Outgoing:
@@ -225,6 +230,8 @@ def _head(
 
 
 def _is_stream(answer: Answer) -> bool:
+    if answer.status in BODILESS:
+        return False
     kind = answer.headers.get("content-type") or ""
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
@@ -237,7 +244,7 @@ def _so_far(exchange: Exchange, watch: StreamWatch) -> Usage:
 def _said(content: bytes) -> ErrorSaid | None:
     try:
         said = read_error(msgspec.json.decode(content))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         said = None
     if said is None and content.strip():
         return ErrorSaid(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))

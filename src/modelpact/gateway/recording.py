@@ -420,4 +420,7 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     """Return what a usage costs: its tokens, and money where the price is known."""
     money = None if price is None else price_cost(price, usage)
     lines = usage_lines(usage)
-    return lines if money is None else (*lines, money)
+    found = lines if money is None else (*lines, money)
+    if any(line.amount > LARGEST for line in found):  # clients and upstreams may say anything
+        return tuple(CostLine(one.unit, min(one.amount, LARGEST), one.currency) for one in found)
+    return found
