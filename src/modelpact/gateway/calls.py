@@ -186,11 +186,15 @@ def _listed(*more: str) -> str:
 
 
 def unfinished(reader: Reader, name: str) -> list[str]:
-    """Return the envelopes of a gateway that were not finished in order: it may have died."""
+    """Return the envelopes of a gateway that were not finished in order: it may have died.
+
+    What was imported is not among them: it is the record of another store, and is written there.
+    """
     rows = reader.read(
         "SELECT v.id, (SELECT type FROM events e WHERE e.envelope = v.id "
         "ORDER BY e.sequence DESC LIMIT 1) FROM envelopes v "
-        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL ORDER BY v.opened",
+        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL "
+        "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'imported:' || v.id) ORDER BY v.opened",
         (KIND, name),
     )
     return [envelope for envelope, last in rows if last is not None and last != STOPPED]

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from modelpact.ledger.canonical import LARGEST, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerError, LedgerUnavailable
+from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.transaction import Entry, Given, Placed
 from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
@@ -106,6 +107,8 @@ class Recorder:
         """By the plan itself: the envelope in which it was written, and its event."""
         self._open: dict[str, int] = {}
         """How many calls are open in each envelope that is not finished."""
+        self._unsure: dict[str, int] = {}
+        """The envelopes in which openings may stand that nobody knows of, and until when."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def envelope(self, plan: Plan) -> str:
@@ -226,9 +229,9 @@ class Recorder:
         envelope, who = ready.envelope, ready.attribution
         entry = Entry(envelope, INVOKED, canonical_plain(told), ready.cause, given=ready.given)
 
-        def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
+        def unheard(placed: Placed | None, error: BaseException | None) -> None:
             if placed is None:
-                self._ended(envelope)
+                self._not_opened(envelope, error)
                 return
             left = Call(placed.event, envelope, plan.provider, who, placed.time)
             self._later(self.cancel(left, "the client left"))
@@ -241,7 +244,7 @@ class Recorder:
             _heard_after_all(noted, unheard)
             raise
         except BaseException as error:
-            self._ended(envelope)
+            self._not_opened(envelope, error)
             if isinstance(error, ContractError) and error.code == "registration_changed":
                 await self._registry.looked_up(plan.provider)
                 return await self._opened(plan, body, semantics, worker, estimate)
@@ -322,6 +325,12 @@ class Recorder:
             raise Unrecorded(str(error)) from error
         self._ended(call.envelope)
 
+    def _not_opened(self, envelope: str, error: BaseException | None) -> None:
+        """Take note that a call was not opened, or that nobody knows whether it was."""
+        if isinstance(error, LedgerUncertain):
+            self._unsure[envelope] = self._now()
+        self._ended(envelope)
+
     def _ended(self, envelope: str) -> None:
         left = self._open[envelope] = self._open[envelope] - 1
         if not left and not self._lives(envelope):
@@ -349,7 +358,6 @@ class Recorder:
             told = Ended(one.told.capability, record, one.told.provider, error=error)
             payload = canonical_plain(told)
             entry = Entry(one.envelope, "capability.failed", payload, one.event, record)
-            self._open[one.envelope] += 1
             await self._end_later(entry)
         for envelope in list(self._open):
             if not self._lives(envelope):
@@ -359,8 +367,9 @@ class Recorder:
         """Return what earlier processes of this name left open; this blocks while it reads."""
         found = []
         for envelope in unfinished(self.ledger, self._name):
-            self._open.setdefault(envelope, 0)
-            found += calls_left_open(self.ledger, envelope)
+            calls = calls_left_open(self.ledger, envelope)
+            self._open[envelope] = len(calls)
+            found += calls
         return found
 
     async def _finish(self, envelope: str) -> None:
@@ -369,9 +378,23 @@ class Recorder:
             return  # it is done already, or something in it is open again
         del self._open[envelope]
         try:
+            if envelope in self._unsure:
+                await self._end_unknown(envelope, self._unsure.pop(envelope))
             await self.ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
         except LedgerError as error:
             _LOG.warning("%s is not finished: %s", envelope, error)
+
+    async def _end_unknown(self, envelope: str, until: int) -> None:
+        """End what was opened after all, as none is open that is known: nothing was sent."""
+        for one in await asyncio.to_thread(calls_left_open, self.ledger, envelope):
+            if one.time <= until:
+                record = CostRecord((CostLine("time", 0),), one.attribution, estimate=True)
+                reason = "nothing was sent: whether this was recorded was not known"
+                told = Ended(one.told.capability, record, one.told.provider, reason=reason)
+                payload = canonical_plain(told)
+                kind = "capability.cancelled"
+                entry = Entry(envelope, kind, payload, one.event, record)
+                await self.ledger.write_async(partial(_settled_once, entry=entry))
 
     async def aclose(self) -> None:
         """Finish the envelopes; what cannot be settled now is left to the next process."""
