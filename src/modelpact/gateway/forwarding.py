@@ -104,7 +104,7 @@ class Forwarder:
             if stream and _is_stream(answer):
                 watch = StreamWatch(exchange.api, hide_usage=ask_usage)
                 report = Report(plan, invocation.id)
-                body = self._stream(exchange, invocation, answer, watch, report)
+                body = self._stream(exchange, invocation, answer, watch, report, upstream)
                 if exchange.report:
                     body = report.in_stream(exchange.api, body)
                 head = _head(exchange, answer, invocation)
@@ -137,6 +137,7 @@ class Forwarder:
         answer: Answer,
         watch: StreamWatch,
         report: Report,
+        upstream: Upstream,
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, event by event, and settle it when it ends, however it does."""
         api, settled, complete = exchange.api, False, False
@@ -148,7 +149,9 @@ class Forwarder:
                     events = watch.feed(chunk)
                     if events:
                         complete = complete or end_at(api, events) >= 0
-                        told = told or _told_in(api, events)
+                        told = told or _told_in(api, events, upstream)
+                        if told:
+                            events = upstream.without_key(events)
                         said.add(events)
                         yield events
                     if watch.broken:
@@ -159,7 +162,9 @@ class Forwarder:
             rest = b"" if problem else watch.end()
             if rest:
                 complete = complete or end_at(api, rest) >= 0
-                told = told or _told_in(api, rest)
+                told = told or _told_in(api, rest, upstream)
+                if told:
+                    rest = upstream.without_key(rest)
                 said.add(rest)
                 yield rest
             if not (problem or complete or told):
@@ -204,11 +209,11 @@ class Forwarder:
     ) -> Failed:
         """Record an upstream's refusal; its own answer is passed on, but for our key in it."""
         content = upstream.without_key(await answer.read(_MOST_ERROR))
-        said = _said(content)
-        error = refused(exchange.plan.provider, answer.status, answer.headers, said, "")
+        said, key = _said(content), upstream.key.reveal()
+        error = refused(exchange.plan.provider, answer.status, answer.headers, said, key)
         await self._end(invocation, f"{error.code or answer.status}: {error}")
         kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
-        head = _head(exchange, answer, invocation)
+        head = Lines(upstream.without_key(_head(exchange, answer, invocation)))
         if exchange.report:
             content = Report(exchange.plan, invocation.id).in_answer(content)
         return Failed(kind, error, invocation, Outgoing(answer.status, head, content))
@@ -251,14 +256,17 @@ def _said(content: bytes) -> ErrorSaid | None:
     return said
 
 
-def _told_in(api: RequestApi, events: bytes) -> str:
+def _told_in(api: RequestApi, events: bytes, upstream: Upstream) -> str:
     """Return the error that an upstream tells of in its stream, for the record."""
     event = error_in(api, events)
     if not event:
         return ""
     said = _said(event[max(0, event.find(b"{")) :])
-    code = "" if said is None else said.code or said.kind
-    return f"{code or 'upstream_error'}: {'' if said is None else cleaned(said.message, '')}"
+    if said is None:
+        return "upstream_error: "
+    key = upstream.key.reveal()
+    code = cleaned(said.code or said.kind, key) or "upstream_error"
+    return f"{code}: {cleaned(said.message, key)}"
 
 
 def _code(error: WireError) -> str:

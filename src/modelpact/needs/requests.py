@@ -37,7 +37,6 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
         return {name: _THAWED.get(name, value) for name, value in self.params}
 
 
-_LONGEST_NAME: Final = 500
 _LEVELS: Final[Mapping[str, Level]] = {"prompt-caching": "preferred"}
 _THAWED: Final[Mapping[str, Any]] = {
     "logit_bias": {"0": 0},
@@ -62,8 +61,6 @@ def read_asked(api: RequestApi, body: Any) -> Asked:
     model = body.get("model")
     if type(model) is not str or not model:
         raise InputError(f"model: expected a text, not {brief(model)}")
-    if len(model) > _LONGEST_NAME or not model.isprintable():
-        raise InputError(f"model: {brief(model)} is no name: it cannot be shown, or is too long")
     if len({name.casefold() for name in body}) != len(body):
         _refuse_look_alikes(body)
     return _READERS[api](body)
