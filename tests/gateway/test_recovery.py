@@ -1,6 +1,7 @@
 """What a process left open: the next one of its name ends it, once, and nobody else's."""
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,9 @@ import msgspec
 import pytest
 
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.calls import INVOKED, STOPPED, Invoked, Open, list_calls
+from modelpact.gateway.calls import INVOKED, STOPPED, Invoked, Open, find_call, list_calls
 from modelpact.gateway.plan import Plan
-from modelpact.gateway.recording import Recorder
+from modelpact.gateway.recording import Recorder, Said
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.export import export_lines
@@ -20,8 +21,8 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import LedgerUncertain
 from modelpact.ledger.transaction import Entry, Placed
 from modelpact.ledger.transfer import import_export
+from modelpact.providers.contract import ContractError
 from modelpact.providers.runtime import Runtime
-from tests.gateway import support
 from tests.gateway.support import Running, gateway_running
 
 NAME = "gateway"
@@ -127,7 +128,9 @@ def test_a_database_that_comes_and_goes(
 ) -> None:
     """Whatever is on the record in the end has one beginning and one end."""
     opening = Ledger.open
-    monkeypatch.setattr(support.Ledger, "open", classmethod(lambda _, __: opening(postgres_url)))
+    monkeypatch.setattr(
+        "tests.gateway.support.Ledger.open", classmethod(lambda _, __: opening(postgres_url))
+    )
     stop = threading.Event()
     told: list[int] = []
 
@@ -162,3 +165,44 @@ def test_a_database_that_comes_and_goes(
         )
         assert sorted(one for (one,) in rows) == sorted(one.id for one in calls)
         assert told.count(200) + 1 <= sum(one.state == "completed" for one in calls)
+
+
+def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
+    """Where the store was away, each of two processes may take the other for dead."""
+    envelope = died(ledger, "one", 2)
+
+    async def restarted() -> None:
+        recording = recorder(ledger)
+        left = recording.left_open()
+        ledger.append(Draft(envelope, "capability.completed", {}, left[0].event))
+        await recording.recover(left)
+        await recording.aclose()
+
+    asyncio.run(restarted())
+    ends = ["capability.completed", "capability.failed"]
+    assert types(ledger, envelope) == [INVOKED] * 2 + ends + [STOPPED]
+
+
+def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
+    """An import is verified for what it is, not for what it says."""
+    died(ledger, "one", 1)
+
+    def work(tx: Transaction) -> None:
+        tx.open_envelope("elsewhere", "gateway", "another")
+        told: list[dict[str, Any]] = [{}, {"attribution": 7}, {"estimate": [{}]}]
+        for payload in told:
+            opened = tx.append(Draft("elsewhere", INVOKED, payload))
+            tx.append(Draft("elsewhere", "capability.completed", {"cost": 1}, opened.id))
+
+    ledger.write(work)
+    assert len(list_calls(ledger, "", "", 100)) == 1
+    with pytest.raises(ContractError, match="no call"):
+        find_call(ledger, "elsewhere:1")
+
+
+def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelpact.gateway.recording._MOST_KEPT", 10)
+    said = Said(keep=True)
+    for _ in range(3):
+        said.add(b"12345")
+    assert said.told() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)

@@ -1,5 +1,7 @@
 """Whatever an upstream says and a client does: what was opened is settled, once."""
 
+from typing import Any
+
 import pytest
 
 from modelpact.ledger.canonical import canonical
@@ -122,3 +124,15 @@ def test_a_mistake_of_the_gateway_itself(
     assert getattr(gateway, ask)("gpt-4o", stream=stream).status == 500
     ((state, error),) = gateway.settled()
     assert (state, error) == ("failed", "internal_error: the gateway failed")
+
+
+@pytest.mark.parametrize("name", ["temperature", "reasoning_effort", "logprobs"])
+def test_what_is_remembered_of_a_request_is_short(serve: Serve, name: str) -> None:
+    """Thousands of plans are remembered, each with the parameters that it is for."""
+    gateway = serve()
+    asked: dict[str, Any] = {name: "x" * 100_000}
+    answer = gateway.chat("gpt-4o", **asked)
+    assert answer.status == 400
+    assert len(answer.content) < 1_000
+    remembered = gateway.gateway.state.planner._plans
+    assert all(len(repr(one)) < 5_000 for one in remembered)

@@ -14,7 +14,17 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.calls import INVOKED, KIND, STOPPED, Call, Ended, Invoked, Open, unfinished
+from modelpact.gateway.calls import (
+    INVOKED,
+    KIND,
+    STOPPED,
+    Call,
+    Ended,
+    Invoked,
+    Open,
+    listed,
+    unfinished,
+)
 from modelpact.gateway.calls import left_open as calls_left_open
 from modelpact.gateway.plan import Plan
 from modelpact.gateway.reports import money_of
@@ -35,6 +45,7 @@ from modelpact.providers.steady import steady
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _SECOND: Final = 1_000_000_000
 _MOST_REMEMBERED: Final = 10_000
+_MOST_KEPT: Final = 32 * 1024 * 1024
 _AGAIN_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -44,19 +55,26 @@ class Unrecorded(LedgerError):
 
 
 class Said:
-    """An answer that goes by in pieces: its digest, and itself where it is to be kept."""
+    """An answer that goes by in pieces: its digest, and itself where it is to be kept.
 
-    __slots__ = ("_hash", "_kept")
+    One that does not end is not kept either.
+    """
+
+    __slots__ = ("_hash", "_kept", "_room")
 
     def __init__(self, *, keep: bool) -> None:
         self._hash = hashlib.sha256()
         self._kept: list[bytes] | None = [] if keep else None
+        self._room = _MOST_KEPT
 
     def add(self, piece: bytes) -> None:
         """Take a piece in."""
         self._hash.update(piece)
         if self._kept is not None:
             self._kept.append(piece)
+            self._room -= len(piece)
+            if self._room < 0:
+                self._kept = None
 
     def told(self) -> tuple[str, str | None]:
         """Return the digest, and the text if it is kept."""
@@ -425,13 +443,17 @@ def _heard_after_all(noted: "asyncio.Future[Placed]", unheard: Unheard) -> None:
 
 
 def _settled_once(tx: Transaction, entry: Entry) -> None:
-    """Append an end, unless it is there: whether a write was kept is not always known."""
+    """Append an end, unless there is one: whether a write was kept is not always known.
+
+    It may also be another process's, that took this one for dead while the store was away.
+    """
     assert entry.cause is not None
     assert entry.cost is not None
     sequence = int(entry.cause.rpartition(":")[2])
     kept = tx.execute(
-        "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? AND type = ?",
-        (entry.envelope, sequence, entry.cause, entry.type),
+        "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? "
+        f"AND type IN ({listed()})",
+        (entry.envelope, sequence, entry.cause),
     )
     if not kept:
         payload = msgspec.json.decode(entry.payload)
