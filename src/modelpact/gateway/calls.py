@@ -37,7 +37,7 @@ class Call(msgspec.Struct):
     attribution: Attribution
     created: int
     money: int = 0
-    """What it was estimated at, where that counts against a budget."""
+    """What counts for it against a budget: its estimate, and its cost once it has ended."""
     ended: bool = False
     """Whether how it ended is on the record, or on its way there."""
 

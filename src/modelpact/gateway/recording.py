@@ -314,7 +314,9 @@ class Recorder:
         call.ended = True
         worker = call.attribution.worker
         if self._budgets.counts(worker):
-            self._budgets.settled(worker, call.money, money_of(lines) or 0)
+            cost = money_of(lines) or 0
+            self._budgets.ending(worker, call.money, cost)
+            call.money = cost
         if not lines:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
@@ -328,9 +330,9 @@ class Recorder:
 
         def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
             if error is None:
-                self._ended(call.envelope)
+                self._kept(call)
             else:
-                self._later(self._end_later(entry))
+                self._later(self._end_later(entry, call))
 
         noted = self.ledger.note(entry, unheard)
         try:
@@ -341,6 +343,13 @@ class Recorder:
         except LedgerError as error:
             unheard(None, error)
             raise Unrecorded(str(error)) from error
+        self._kept(call)
+
+    def _kept(self, call: Call) -> None:
+        """Take note that the end of a call is on the record: totals have its cost from now on."""
+        worker = call.attribution.worker
+        if self._budgets.counts(worker):
+            self._budgets.settled(worker, call.money, call.money)
         self._ended(call.envelope)
 
     def _not_opened(self, envelope: str, error: BaseException | None) -> None:
@@ -354,7 +363,7 @@ class Recorder:
         if not left and not self._lives(envelope):
             self._later(self._finish(envelope))
 
-    async def _end_later(self, entry: Entry) -> None:
+    async def _end_later(self, entry: Entry, call: Call | None = None) -> None:
         """Write an end that could not be written when it came, once the store takes it."""
         while True:
             try:
@@ -364,7 +373,10 @@ class Recorder:
                 continue
             except LedgerError as error:
                 _LOG.warning("%s cannot be settled: %s", entry.cause, error)
-            self._ended(entry.envelope)
+            if call is None:
+                self._ended(entry.envelope)
+            else:
+                self._kept(call)
             return
 
     async def recover(self, left: list[Open]) -> None:
@@ -404,7 +416,12 @@ class Recorder:
 
     async def _end_unknown(self, envelope: str, until: int) -> None:
         """End what was opened after all, as none is open that is known: nothing was sent."""
-        for one in await asyncio.to_thread(calls_left_open, self.ledger, envelope):
+        try:
+            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
+        except LedgerUnavailable:
+            # The store was away, and the connection broke with it: the next one is new.
+            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
+        for one in left:
             if one.time <= until:
                 record = CostRecord((CostLine("time", 0),), one.attribution, estimate=True)
                 reason = "nothing was sent: whether this was recorded was not known"
