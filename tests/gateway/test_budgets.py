@@ -1,5 +1,6 @@
 """Budgets: what is under way counts with its estimate, what has ended with its cost, at once."""
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from modelpact.gateway import budgets
 from modelpact.gateway.keys import KeySettings, create_key
 from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.transaction import Entry, Placed
 from tests.fakes import Fail, Reply, cut
 from tests.gateway.support import HI, Answer, Running, gateway_running
 from tests.gateway.test_failures import left, opened
@@ -156,3 +158,36 @@ def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(counted, "_total", lambda key: totals.pop(0))
     assert gateway.on_loop_async(lambda: counted.left(key)) is False
     assert gateway.on_loop_async(lambda: counted.left(key)) is True, "a correction was written"
+
+
+def test_what_has_ended_counts_while_its_record_is_on_its_way(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A total that is read meanwhile does not have it yet."""
+    monkeypatch.setattr(budgets, "FRESH_SECONDS", 0.0)
+    secret = gateway.new_key(budget=1, period="day")
+    real, ending, release = gateway.ledger.note, threading.Event(), threading.Event()
+
+    def note(entry: Entry, unheard: Any = None) -> "asyncio.Future[Placed]":
+        async def later() -> Placed:
+            await asyncio.to_thread(release.wait, 30)
+            return await real(entry, unheard)
+
+        if entry.type != "capability.completed":
+            return real(entry, unheard)
+        ending.set()
+        return asyncio.ensure_future(later())
+
+    monkeypatch.setattr(gateway.ledger, "note", note)
+    first: list[Answer] = []
+    asking = threading.Thread(target=lambda: first.append(ask(gateway, secret)))
+    asking.start()
+    try:
+        assert ending.wait(30)
+        assert ask(gateway, secret).status == 429
+    finally:
+        release.set()
+        asking.join(30)
+    assert first[0].status == 200
+    assert ask(gateway, secret).status == 429
+    assert gateway.gateway.budgets._under_way[gateway.gateway.keys.find(secret).id] == 0  # type: ignore[union-attr]

@@ -53,6 +53,24 @@ def test_nobody_is_told_the_key_of_an_upstream(gateway: Running) -> None:
         assert secret.encode() not in kept
 
 
+def test_nor_in_a_stream_or_in_a_header(gateway: Running) -> None:
+    secret = UPSTREAM_KEYS["ANTHROPIC_API_KEY"]
+    said = json.dumps({"type": "error", "error": {"type": "bad", "message": f"not {secret}"}})
+    told = f"event: error\ndata: {said}\n\n".encode()
+    gateway.anthropic.script.add(
+        Reply(LONG, fault=garbage(told, after=4)),
+        Fail(401, f"{secret[:12]} {secret[12:]}", headers={"www-authenticate": f"no {secret}"}),
+    )
+    streamed = gateway.message("claude-opus-4-5", stream=True)
+    assert b"event: error" in streamed.content
+    refused = gateway.message("claude-opus-4-5")
+    assert refused.headers["www-authenticate"] == "no [REDACTED]"
+    assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
+    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    assert secret.encode() not in streamed.content
+    assert secret[:12].encode() not in kept
+
+
 def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
     with contextlib.closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))

@@ -110,3 +110,36 @@ def test_a_missing_capability_is_told(serve: Serve) -> None:
     assert answer.status == 200
     assert "it lacks tool-calling" in answer.headers["modelpact-substituted"]
     assert gateway.chat("workload/lacks").headers["modelpact-served-model"] == "openai/text-only"
+
+
+@pytest.mark.parametrize(
+    ("models", "status"),
+    [
+        (("openai/*",), 429),
+        (("openai/*", "anthropic/*"), 200),
+        (("workload/sure",), 200),
+        (("openai/*", "workload/*"), 200),
+    ],
+)
+@pytest.mark.parametrize("by_header", [False, True])
+def test_a_fallback_is_for_keys_that_are_for_it(
+    serve: Serve, models: tuple[str, ...], status: int, by_header: bool
+) -> None:
+    """A key that has the workload's name has all of it; others get only models that are theirs."""
+    gateway = serve(MORE)
+    secret = gateway.new_key(models=(*models, "openai/gpt-4o") if by_header else models)
+    gateway.openai.script.add(Fail(429))
+    if by_header:
+        answer = gateway.chat("openai/gpt-4o", {"modelpact-workload": "sure"}, secret)
+    else:
+        answer = gateway.chat("workload/sure", key=secret)
+    assert answer.status == status
+    assert len(gateway.anthropic.bodies) == (1 if status == 200 else 0)
+
+
+@pytest.mark.parametrize("name", ["capability", "lacks"])
+def test_nor_is_one_for_a_missing_capability(serve: Serve, name: str) -> None:
+    gateway = serve(MORE)
+    secret = gateway.new_key(models=("openai/*",) if name == "capability" else ("workload/lacks",))
+    answer = gateway.chat("workload/lacks", key=secret, tools=TOOLS)
+    assert answer.status == (422 if name == "capability" else 200)

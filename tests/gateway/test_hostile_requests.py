@@ -282,3 +282,35 @@ def test_policy_is_not_loosened_by_spelling(gateway: Running) -> None:
     for text in ("emulate=on", "EMULATE=ON", "emulate = on", "emulate=off, emulate=on", "lossy=on"):
         answer = gateway.ask(CHAT, BODY, {"modelpact-policy": text})
         assert answer.status == 400, text
+
+
+def test_a_key_that_is_shown_twice_is_whose(gateway: Running) -> None:
+    """A proxy in front may look at the one, and the gateway at the other."""
+    lines = (f"X-Api-Key: {gateway.key}", f"X-Api-Key: {gateway.key}x")
+    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    assert got.startswith(b"HTTP/1.1 400 ")
+
+
+def test_two_policies_are_both_heard(gateway: Running) -> None:
+    lines = ("modelpact-policy: fallback=off", "modelpact-policy: emulate=on")
+    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    assert got.startswith(b"HTTP/1.1 400 ")
+    assert b"emulate can only be made stricter" in got
+
+
+def test_two_workloads_are_refused(gateway: Running) -> None:
+    """The policy of one must not go with the needs of the other."""
+    lines = ("modelpact-workload: extract", "modelpact-workload: moves")
+    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    assert got.startswith(b"HTTP/1.1 400 ")
+    for path in (CHAT, "/v1/negotiate"):
+        asked = {"model": "workload/moves", "messages": HI}
+        answer = gateway.ask(path, asked, {"modelpact-workload": "extract"})
+        assert answer.status == 400
+        assert "two" in answer.json["error"]["message"]
+    same = gateway.ask(
+        "/v1/negotiate",
+        {"model": "workload/extract", "messages": HI},
+        {"modelpact-workload": "extract"},
+    )
+    assert same.status == 200

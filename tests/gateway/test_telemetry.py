@@ -1,5 +1,6 @@
 """OpenTelemetry: spans and metrics reach a collector, with the verdict and without a prompt."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from modelpact.configuration import read_configuration
+from modelpact.gateway.calls import Call
+from modelpact.gateway.plan import Plan
+from modelpact.gateway.telemetry import Telemetry
+from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.vocabulary.errors import ConfigurationError
 from tests.gateway.collector import Collector, values
 from tests.gateway.processes import CHAT, Upstream, chat_body, started, until
@@ -150,3 +155,20 @@ def test_it_is_not_imported_unless_it_is_wanted() -> None:
 def test_an_address_that_is_none_is_told(address: str) -> None:
     with pytest.raises(ConfigurationError, match="address of a collector"):
         read_configuration(f'[gateway]\ntelemetry = "{address}"\n')
+
+
+def test_names_that_are_made_up_are_not_counted_without_end(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a series of numbers that is kept and sent for as long as the process lives."""
+    monkeypatch.setattr("modelpact.gateway.telemetry._MOST_SERIES", 3)
+    telemetry = Telemetry(collector.address, "gateway")
+    for number in range(10):
+        plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
+        call = Call(f"e:{number}", "e", "x", Attribution("x", plan.model), 0)
+        telemetry.opened(plan, call)
+        telemetry.settled(call, (CostLine("tokens.input", 1),), "")
+    asyncio.run(telemetry.aclose())
+    for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
+        told = [values(one.attributes)["gen_ai.request.model"] for one in collector.metrics[name]]
+        assert sorted(told) == ["_OTHER", "model-0", "model-1", "model-2"]

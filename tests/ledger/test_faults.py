@@ -362,6 +362,20 @@ def test_ledgers_that_open_a_new_store_together(url: str) -> None:
     assert sorted(found) == [1, 2, 3, 4]
 
 
+def test_new_files_that_are_opened_together(tmp_path: Path) -> None:
+    """SQLite itself does not wait for another who turns the log of a new file on."""
+    for number in range(40):
+        begun = threading.Barrier(4)
+
+        def start(number: int = number, begun: threading.Barrier = begun) -> None:
+            begun.wait()
+            Ledger.open(f"sqlite:{tmp_path / str(number)}").close()
+
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(start) for _ in range(4)]:
+                future.result(60)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_killed_again_and_again_the_ledger_goes_on(url: str, seed: int) -> None:

@@ -47,8 +47,12 @@ class Budgets:
         """Count what a request of a key, by its id, may cost."""
         self._under_way[key] = self._under_way.get(key, 0) + estimate
 
+    def ending(self, key: str, estimate: int, cost: int) -> None:
+        """Count what it did cost instead, while the record of that is on its way."""
+        self._under_way[key] = max(0, self._under_way.get(key, 0) - estimate) + cost
+
     def settled(self, key: str, estimate: int, cost: int) -> None:
-        """Count what it did cost instead."""
+        """Count what it did cost instead, as the record has it."""
         self._under_way[key] = max(0, self._under_way.get(key, 0) - estimate)
         self._since[key] = self._since.get(key, 0) + cost
 

@@ -9,6 +9,7 @@ from modelpact.gateway.keys import ClientKey, Keys
 from modelpact.gateway.policy import HEADER
 from modelpact.gateway.reports import wants_report
 from modelpact.gateway.upstreams import Upstream
+from modelpact.vocabulary.errors import InputError
 from modelpact.wire import Lines
 from modelpact.wire.headers import Headers
 
@@ -41,11 +42,19 @@ def caller_of(headers: Headers, keys: Keys) -> Caller:
     caller = headers.memo = Caller(
         keys,
         key_of(headers, keys),
-        headers.get(WORKLOAD_HEADER) or "",
-        headers.get(HEADER) or "",
+        _workload(headers),
+        # Said twice, both are heard: together they can only be stricter.
+        ", ".join(headers.all(HEADER)),
         wants_report(headers),
     )
     return caller
+
+
+def _workload(headers: Headers) -> str:
+    named = set(headers.all(WORKLOAD_HEADER))
+    if len(named) > 1:
+        raise InputError(f"{WORKLOAD_HEADER}: it is there twice, and names two")
+    return named.pop() if named else ""
 
 
 def key_of(headers: Headers, keys: Keys) -> ClientKey:

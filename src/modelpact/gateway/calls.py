@@ -4,7 +4,7 @@ The event that opens a call is its name, by which the one that settles it names 
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from modelpact.ledger.reader import Reader
 from modelpact.providers.contract import ContractError, Invocation, NotKept, Semantics, State
 from modelpact.vocabulary.errors import brief
 
+T = TypeVar("T")
 KIND: Final = "gateway"
 """What the envelopes of gateways are."""
 STOPPED: Final = "gateway.stopped"
@@ -36,7 +37,7 @@ class Call(msgspec.Struct):
     attribution: Attribution
     created: int
     money: int = 0
-    """What it was estimated at, where that counts against a budget."""
+    """What counts for it against a budget: its estimate, and its cost once it has ended."""
     ended: bool = False
     """Whether how it ended is on the record, or on its way there."""
 
@@ -69,7 +70,6 @@ class Ended(msgspec.Struct, omit_defaults=True):
 
 
 _INVOKED: Final = msgspec.json.Decoder(Invoked)
-_ENDED: Final = msgspec.json.Decoder(Ended)
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Open(msgspec.Struct, frozen=True):
     @property
     def attribution(self) -> Attribution:
         """Who and what it is for."""
-        return msgspec.convert(self.told.attribution, Attribution)
+        return _read(self.told.attribution, Attribution)
 
     def invocation(self, settled: tuple[str, int, str, str] | None = None) -> Invocation:
         """Return it as an invocation; `settled` is the event of its end: name, time, type, text."""
@@ -105,7 +105,7 @@ class Open(msgspec.Struct, frozen=True):
         if settled is None:
             return found
         name, time, kind, payload = settled
-        end = _ENDED.decode(payload)
+        end = _read(msgspec.json.decode(payload), Ended)
         return msgspec.structs.replace(
             found,
             state=ENDS[kind],
@@ -114,6 +114,14 @@ class Open(msgspec.Struct, frozen=True):
             settled_by=name,
             answered=time if end.output is not None else None,
         )
+
+
+def _read(said: Any, kind: type[T]) -> T:
+    """Read what an event of a call says; one that was imported may say anything."""
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        raise ContractError("unknown_invocation", f"an event of no call: {error}") from None
 
 
 def _content(kept: str | None, digest: str) -> Any:
@@ -130,11 +138,10 @@ def find_call(reader: Reader, name: str) -> Invocation:
     event = reader.event(name) if name.isprintable() else None
     if event is None or event.type != INVOKED or "invocation" in event.payload:
         raise ContractError("unknown_invocation", f"no invocation {brief(name)}")
-    told = msgspec.convert(event.payload, Invoked)
-    opened = Open(event.id, event.envelope, event.time, told)
+    opened = Open(event.id, event.envelope, event.time, _read(event.payload, Invoked))
     rows = reader.read(
         "SELECT sequence, time, type, payload FROM events WHERE envelope = ? AND sequence > ? "
-        f"AND cause = ? AND type IN ({_listed()}) ORDER BY sequence LIMIT 1",
+        f"AND cause = ? AND type IN ({listed()}) ORDER BY sequence LIMIT 1",
         (event.envelope, event.sequence, event.id),
     )
     if not rows:
@@ -155,11 +162,14 @@ def list_calls(reader: Reader, state: str, provider: str, limit: int) -> list[In
         now = "open" if settled is None else ENDS[settled[2]]
         if state and now != state:
             continue
-        told = _INVOKED.decode(payload)
-        if not provider or told.provider == provider:
-            found.append(Open(name, envelope, time, told).invocation(settled))
-            if len(found) >= limit:
-                break
+        try:
+            told = _read(msgspec.json.decode(payload), Invoked)
+            if not provider or told.provider == provider:
+                found.append(Open(name, envelope, time, told).invocation(settled))
+        except ContractError:
+            continue
+        if len(found) >= limit:
+            break
     return found
 
 
@@ -170,7 +180,7 @@ def _backwards(reader: Reader) -> Iterator[tuple[str, str, int, str, str, str]]:
         rows = reader.read(
             "SELECT e.envelope, e.sequence, e.time, e.type, e.cause, e.payload FROM events e "
             "JOIN envelopes v ON v.id = e.envelope AND v.kind = ? WHERE e.time <= ? "
-            f"AND (e.time, e.envelope, e.sequence) < (?, ?, ?) AND e.type IN ({_listed(INVOKED)}) "
+            f"AND (e.time, e.envelope, e.sequence) < (?, ?, ?) AND e.type IN ({listed(INVOKED)}) "
             "ORDER BY e.time DESC, e.envelope DESC, e.sequence DESC LIMIT ?",
             (KIND, at[0], *at, _PAGE),
         )
@@ -181,16 +191,21 @@ def _backwards(reader: Reader) -> Iterator[tuple[str, str, int, str, str, str]]:
         at = (rows[-1][2], rows[-1][0], rows[-1][1])
 
 
-def _listed(*more: str) -> str:
+def listed(*more: str) -> str:
+    """Return the types of the events that end calls, and more, as SQL lists them."""
     return ", ".join(f"'{one}'" for one in (*ENDS, *more))
 
 
 def unfinished(reader: Reader, name: str) -> list[str]:
-    """Return the envelopes of a gateway that were not finished in order: it may have died."""
+    """Return the envelopes of a gateway that were not finished in order: it may have died.
+
+    What was imported is not among them: it is the record of another store, and is written there.
+    """
     rows = reader.read(
         "SELECT v.id, (SELECT type FROM events e WHERE e.envelope = v.id "
         "ORDER BY e.sequence DESC LIMIT 1) FROM envelopes v "
-        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL ORDER BY v.opened",
+        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL "
+        "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'imported:' || v.id) ORDER BY v.opened",
         (KIND, name),
     )
     return [envelope for envelope, last in rows if last is not None and last != STOPPED]
@@ -203,7 +218,7 @@ def left_open(reader: Reader, envelope: str) -> list[Open]:
     while True:
         rows = reader.read(
             "SELECT sequence, type, time, cause, CASE WHEN type = ? THEN payload END FROM events "
-            f"WHERE envelope = ? AND sequence > ? AND type IN ({_listed(INVOKED)}) "
+            f"WHERE envelope = ? AND sequence > ? AND type IN ({listed(INVOKED)}) "
             "ORDER BY sequence LIMIT ?",
             (INVOKED, envelope, after, _PAGE),
         )

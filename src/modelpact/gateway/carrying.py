@@ -18,7 +18,7 @@ from modelpact.gateway.answers import JSON, GatewayError, cannot_carry, error_bo
 from modelpact.gateway.bodies import prompt_tokens, wants_usage
 from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
-from modelpact.gateway.forwarding import Failed
+from modelpact.gateway.forwarding import INTERNAL, Failed
 from modelpact.gateway.plan import HeaderPairs, Plan, header_safe
 from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
@@ -61,17 +61,22 @@ class Carrier:
             exchange.key.id,
             exchange.estimate,
         )
-        head = _head(exchange, invocation, losses)
-        if stream:
-            return await self._streamed(exchange, port, request, work, invocation, head)
         try:
-            response = await _complete(port, request, work)
+            head = _head(exchange, invocation, losses)
+            if stream:
+                return await self._streamed(exchange, port, request, work, invocation, head)
+            try:
+                response = await _complete(port, request, work)
+            except ModelpactError as error:
+                raise await self._refused(exchange, invocation, error) from error
+            return await self._whole(exchange, invocation, response, head)
         except asyncio.CancelledError:
             await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
             raise
-        except ModelpactError as error:
-            raise await self._refused(exchange, invocation, error) from error
-        return await self._whole(exchange, invocation, response, head)
+        except Exception:
+            # Nothing happens where it has ended already.
+            await self._recorder.settle(invocation, (), error=INTERNAL)
+            raise
 
     async def _whole(
         self, exchange: Exchange, invocation: Call, response: Response, head: HeaderPairs
@@ -107,9 +112,6 @@ class Carrier:
         except StopAsyncIteration:
             cut = UpstreamError("the stream was empty", code="cut_off")
             raise await self._refused(exchange, invocation, cut) from None
-        except asyncio.CancelledError:
-            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
-            raise
         except ModelpactError as error:
             raise await self._refused(exchange, invocation, error) from error
         kind = ("content-type", "text/event-stream")

@@ -17,7 +17,7 @@ from modelpact.gateway.plan import TOLD
 from modelpact.gateway.recording import Recorder, Said, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.upstreams import Upstream
-from modelpact.gateway.usage import StreamWatch, usage_of
+from modelpact.gateway.usage import UNREADABLE, StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.adapters.errors import UpstreamError, cleaned, refused
@@ -31,6 +31,7 @@ from modelpact.wire import (
     WireTimeout,
     write_event,
 )
+from modelpact.wire.exchange import BODILESS
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
@@ -38,6 +39,7 @@ _KEPT_BACK: Final = frozenset(
 )
 """Headers of upstreams that are not for the gateway's clients."""
 _ADDED: Final = Lines.of((("modelpact-added", USAGE),))
+INTERNAL: Final = "internal_error: the gateway failed"
 _MOST_ERROR: Final = 256 * 1024
 
 
@@ -102,7 +104,7 @@ class Forwarder:
             if stream and _is_stream(answer):
                 watch = StreamWatch(exchange.api, hide_usage=ask_usage)
                 report = Report(plan, invocation.id)
-                body = self._stream(exchange, invocation, answer, watch, report)
+                body = self._stream(exchange, invocation, answer, watch, report, upstream)
                 if exchange.report:
                     body = report.in_stream(exchange.api, body)
                 head = _head(exchange, answer, invocation)
@@ -113,6 +115,9 @@ class Forwarder:
             raise _failed(exchange, error, invocation) from error
         except asyncio.CancelledError:
             await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            raise
+        except Exception:
+            await self._end(invocation, INTERNAL)  # nothing happens where it has ended already
             raise
 
     async def _whole(self, exchange: Exchange, invocation: Call, answer: Answer) -> Outgoing:
@@ -132,6 +137,7 @@ class Forwarder:
         answer: Answer,
         watch: StreamWatch,
         report: Report,
+        upstream: Upstream,
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, event by event, and settle it when it ends, however it does."""
         api, settled, complete = exchange.api, False, False
@@ -143,7 +149,9 @@ class Forwarder:
                     events = watch.feed(chunk)
                     if events:
                         complete = complete or end_at(api, events) >= 0
-                        told = told or _told_in(api, events)
+                        told = told or _told_in(api, events, upstream)
+                        if told:
+                            events = upstream.without_key(events)
                         said.add(events)
                         yield events
                     if watch.broken:
@@ -154,7 +162,9 @@ class Forwarder:
             rest = b"" if problem else watch.end()
             if rest:
                 complete = complete or end_at(api, rest) >= 0
-                told = told or _told_in(api, rest)
+                told = told or _told_in(api, rest, upstream)
+                if told:
+                    rest = upstream.without_key(rest)
                 said.add(rest)
                 yield rest
             if not (problem or complete or told):
@@ -199,11 +209,11 @@ class Forwarder:
     ) -> Failed:
         """Record an upstream's refusal; its own answer is passed on, but for our key in it."""
         content = upstream.without_key(await answer.read(_MOST_ERROR))
-        said = _said(content)
-        error = refused(exchange.plan.provider, answer.status, answer.headers, said, "")
+        said, key = _said(content), upstream.key.reveal()
+        error = refused(exchange.plan.provider, answer.status, answer.headers, said, key)
         await self._end(invocation, f"{error.code or answer.status}: {error}")
         kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
-        head = _head(exchange, answer, invocation)
+        head = Lines(upstream.without_key(_head(exchange, answer, invocation)))
         if exchange.report:
             content = Report(exchange.plan, invocation.id).in_answer(content)
         return Failed(kind, error, invocation, Outgoing(answer.status, head, content))
@@ -225,6 +235,8 @@ def _head(
 
 
 def _is_stream(answer: Answer) -> bool:
+    if answer.status in BODILESS:
+        return False
     kind = answer.headers.get("content-type") or ""
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
@@ -237,21 +249,24 @@ def _so_far(exchange: Exchange, watch: StreamWatch) -> Usage:
 def _said(content: bytes) -> ErrorSaid | None:
     try:
         said = read_error(msgspec.json.decode(content))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         said = None
     if said is None and content.strip():
         return ErrorSaid(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
     return said
 
 
-def _told_in(api: RequestApi, events: bytes) -> str:
+def _told_in(api: RequestApi, events: bytes, upstream: Upstream) -> str:
     """Return the error that an upstream tells of in its stream, for the record."""
     event = error_in(api, events)
     if not event:
         return ""
     said = _said(event[max(0, event.find(b"{")) :])
-    code = "" if said is None else said.code or said.kind
-    return f"{code or 'upstream_error'}: {'' if said is None else cleaned(said.message, '')}"
+    if said is None:
+        return "upstream_error: "
+    key = upstream.key.reveal()
+    code = cleaned(said.code or said.kind, key) or "upstream_error"
+    return f"{code}: {cleaned(said.message, key)}"
 
 
 def _code(error: WireError) -> str:

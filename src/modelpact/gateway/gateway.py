@@ -18,7 +18,7 @@ from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.fitting import expected, expected_at_once
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
-from modelpact.gateway.names import UnknownModel
+from modelpact.gateway.names import Meant, UnknownModel
 from modelpact.gateway.plan import Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
@@ -30,11 +30,12 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.providers.runtime import Runtime
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.strict_json import parse_json
 from modelpact.wire import Client, Incoming, Outgoing, Refused
 
 OPERATOR: Final = "operator"
+_LONGEST_NAME: Final = 500
 
 
 class Gateway:
@@ -165,13 +166,16 @@ class Gateway:
         raw = await request.body()
         body = parse_json(raw, "the body")
         asked = read_asked(api, body)
+        if len(body["model"]) > _LONGEST_NAME or not body["model"].isprintable():
+            # Not every store keeps such a text, and one that is sent must be recorded.
+            raise UnknownModel(f"{brief(body['model'])}: no model has such a name")
         state, workload, key = self.state, caller.workload, caller.key
         policy = self._policy(state, body["model"], workload)
         if caller.policy:
             policy = with_header(policy, caller.policy, key.settings.loosen)
+        if key.settings.models and not self._check_allowed(key, body["model"], workload):
+            policy = msgspec.structs.replace(policy, fallback=False)
         question = Question(body["model"], workload, asked, policy)
-        if key.settings.models:
-            self._check_allowed(key, question)
         plan = state.planner.plan(question)
         found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         if found.too_long:
@@ -198,15 +202,25 @@ class Gateway:
             return state.policy
         return base_policy(found.policy, state.configuration.gateway.lossy)
 
-    def _check_allowed(self, key: ClientKey, question: Question) -> None:
-        names = [question.name]
-        if question.workload:
-            names.append(f"workload/{question.workload}")
-        for name in names:
-            if not (key.allows(name) or key.allows(self.state.planner.names.meant(name).target)):
+    def _check_allowed(self, key: ClientKey, model: str, workload: str) -> bool:
+        """Refuse what a key is not for; tell whether it is for the fallback as well.
+
+        Who may use a workload by its name may have all of it, others only models that are theirs.
+        """
+        fallback = True
+        for name in (model, f"workload/{workload}") if workload else (model,):
+            if key.allows(name):
+                continue
+            meant = self.state.planner.names.meant(name)
+            if not key.allows(meant.target):
                 allowed = ", ".join(key.settings.models)
                 told = f"the key {key.name} is not for {name}; it is for {allowed}"
                 raise GatewayError(403, "model_not_allowed", told)
+            other = None if meant.workload is None else meant.workload.fallback
+            if other is not None:
+                target = Meant(*self.state.models.catalog.split(other)).target
+                fallback = fallback and key.allows(target)
+        return fallback
 
     async def _served(self, exchange: Exchange) -> Outgoing:
         """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""

@@ -39,7 +39,11 @@ class Names:
     def meant(self, name: str, workload: str = "") -> Meant:
         """Return what a model's name means, under the workload that a header names."""
         if name.startswith(WORKLOAD):
-            return self._of_workload(name.removeprefix(WORKLOAD))
+            named = name.removeprefix(WORKLOAD)
+            if workload not in ("", named):
+                told = f"the model and the header name two: {brief(named)} and {brief(workload)}"
+                raise InputError(f"workload: {told}")
+            return self._of_workload(named)
         found = self._of_name(name)
         if not workload:
             return found

@@ -18,6 +18,7 @@ _LONGEST: Final = 1_000
 TOLD: Final = (
     *("verdict", "requested-model", "served-model", "emulated", "carried", "substituted"),
     *("dropped", "renamed", "added", "warnings", "lossy", "invocation", "cost-usd", "event"),
+    "prompt-tokens",
 )
 """The headers of answers, after `modelpact-`; those of upstreams are not passed on."""
 

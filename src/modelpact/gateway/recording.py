@@ -6,6 +6,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,17 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.calls import INVOKED, KIND, STOPPED, Call, Ended, Invoked, Open, unfinished
+from modelpact.gateway.calls import (
+    INVOKED,
+    KIND,
+    STOPPED,
+    Call,
+    Ended,
+    Invoked,
+    Open,
+    listed,
+    unfinished,
+)
 from modelpact.gateway.calls import left_open as calls_left_open
 from modelpact.gateway.plan import Plan
 from modelpact.gateway.reports import money_of
@@ -22,7 +33,7 @@ from modelpact.ledger.canonical import LARGEST, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerError, LedgerUnavailable
+from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.transaction import Entry, Given, Placed
 from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
@@ -34,6 +45,7 @@ from modelpact.providers.steady import steady
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _SECOND: Final = 1_000_000_000
 _MOST_REMEMBERED: Final = 10_000
+_MOST_KEPT: Final = 32 * 1024 * 1024
 _AGAIN_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -43,19 +55,26 @@ class Unrecorded(LedgerError):
 
 
 class Said:
-    """An answer that goes by in pieces: its digest, and itself where it is to be kept."""
+    """An answer that goes by in pieces: its digest, and itself where it is to be kept.
 
-    __slots__ = ("_hash", "_kept")
+    One that does not end is not kept either.
+    """
+
+    __slots__ = ("_hash", "_kept", "_room")
 
     def __init__(self, *, keep: bool) -> None:
         self._hash = hashlib.sha256()
         self._kept: list[bytes] | None = [] if keep else None
+        self._room = _MOST_KEPT
 
     def add(self, piece: bytes) -> None:
         """Take a piece in."""
         self._hash.update(piece)
         if self._kept is not None:
             self._kept.append(piece)
+            self._room -= len(piece)
+            if self._room < 0:
+                self._kept = None
 
     def told(self) -> tuple[str, str | None]:
         """Return the digest, and the text if it is kept."""
@@ -106,6 +125,8 @@ class Recorder:
         """By the plan itself: the envelope in which it was written, and its event."""
         self._open: dict[str, int] = {}
         """How many calls are open in each envelope that is not finished."""
+        self._unsure: dict[str, int] = {}
+        """The envelopes in which openings may stand that nobody knows of, and until when."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def envelope(self, plan: Plan) -> str:
@@ -226,9 +247,9 @@ class Recorder:
         envelope, who = ready.envelope, ready.attribution
         entry = Entry(envelope, INVOKED, canonical_plain(told), ready.cause, given=ready.given)
 
-        def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
+        def unheard(placed: Placed | None, error: BaseException | None) -> None:
             if placed is None:
-                self._ended(envelope)
+                self._not_opened(envelope, error)
                 return
             left = Call(placed.event, envelope, plan.provider, who, placed.time)
             self._later(self.cancel(left, "the client left"))
@@ -241,7 +262,7 @@ class Recorder:
             _heard_after_all(noted, unheard)
             raise
         except BaseException as error:
-            self._ended(envelope)
+            self._not_opened(envelope, error)
             if isinstance(error, ContractError) and error.code == "registration_changed":
                 await self._registry.looked_up(plan.provider)
                 return await self._opened(plan, body, semantics, worker, estimate)
@@ -293,7 +314,9 @@ class Recorder:
         call.ended = True
         worker = call.attribution.worker
         if self._budgets.counts(worker):
-            self._budgets.settled(worker, call.money, money_of(lines) or 0)
+            cost = money_of(lines) or 0
+            self._budgets.ending(worker, call.money, cost)
+            call.money = cost
         if not lines:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
@@ -307,9 +330,9 @@ class Recorder:
 
         def unheard(placed: Placed | None, error: BaseException | None) -> None:  # noqa: ARG001
             if error is None:
-                self._ended(call.envelope)
+                self._kept(call)
             else:
-                self._later(self._end_later(entry))
+                self._later(self._end_later(entry, call))
 
         noted = self.ledger.note(entry, unheard)
         try:
@@ -320,14 +343,27 @@ class Recorder:
         except LedgerError as error:
             unheard(None, error)
             raise Unrecorded(str(error)) from error
+        self._kept(call)
+
+    def _kept(self, call: Call) -> None:
+        """Take note that the end of a call is on the record: totals have its cost from now on."""
+        worker = call.attribution.worker
+        if self._budgets.counts(worker):
+            self._budgets.settled(worker, call.money, call.money)
         self._ended(call.envelope)
+
+    def _not_opened(self, envelope: str, error: BaseException | None) -> None:
+        """Take note that a call was not opened, or that nobody knows whether it was."""
+        if isinstance(error, LedgerUncertain):
+            self._unsure[envelope] = self._now()
+        self._ended(envelope)
 
     def _ended(self, envelope: str) -> None:
         left = self._open[envelope] = self._open[envelope] - 1
         if not left and not self._lives(envelope):
             self._later(self._finish(envelope))
 
-    async def _end_later(self, entry: Entry) -> None:
+    async def _end_later(self, entry: Entry, call: Call | None = None) -> None:
         """Write an end that could not be written when it came, once the store takes it."""
         while True:
             try:
@@ -337,7 +373,10 @@ class Recorder:
                 continue
             except LedgerError as error:
                 _LOG.warning("%s cannot be settled: %s", entry.cause, error)
-            self._ended(entry.envelope)
+            if call is None:
+                self._ended(entry.envelope)
+            else:
+                self._kept(call)
             return
 
     async def recover(self, left: list[Open]) -> None:
@@ -349,7 +388,6 @@ class Recorder:
             told = Ended(one.told.capability, record, one.told.provider, error=error)
             payload = canonical_plain(told)
             entry = Entry(one.envelope, "capability.failed", payload, one.event, record)
-            self._open[one.envelope] += 1
             await self._end_later(entry)
         for envelope in list(self._open):
             if not self._lives(envelope):
@@ -359,8 +397,9 @@ class Recorder:
         """Return what earlier processes of this name left open; this blocks while it reads."""
         found = []
         for envelope in unfinished(self.ledger, self._name):
-            self._open.setdefault(envelope, 0)
-            found += calls_left_open(self.ledger, envelope)
+            calls = calls_left_open(self.ledger, envelope)
+            self._open[envelope] = len(calls)
+            found += calls
         return found
 
     async def _finish(self, envelope: str) -> None:
@@ -369,9 +408,28 @@ class Recorder:
             return  # it is done already, or something in it is open again
         del self._open[envelope]
         try:
+            if envelope in self._unsure:
+                await self._end_unknown(envelope, self._unsure.pop(envelope))
             await self.ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
         except LedgerError as error:
             _LOG.warning("%s is not finished: %s", envelope, error)
+
+    async def _end_unknown(self, envelope: str, until: int) -> None:
+        """End what was opened after all, as none is open that is known: nothing was sent."""
+        try:
+            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
+        except LedgerUnavailable:
+            # The store was away, and the connection broke with it: the next one is new.
+            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
+        for one in left:
+            if one.time <= until:
+                record = CostRecord((CostLine("time", 0),), one.attribution, estimate=True)
+                reason = "nothing was sent: whether this was recorded was not known"
+                told = Ended(one.told.capability, record, one.told.provider, reason=reason)
+                payload = canonical_plain(told)
+                kind = "capability.cancelled"
+                entry = Entry(envelope, kind, payload, one.event, record)
+                await self.ledger.write_async(partial(_settled_once, entry=entry))
 
     async def aclose(self) -> None:
         """Finish the envelopes; what cannot be settled now is left to the next process."""
@@ -402,13 +460,17 @@ def _heard_after_all(noted: "asyncio.Future[Placed]", unheard: Unheard) -> None:
 
 
 def _settled_once(tx: Transaction, entry: Entry) -> None:
-    """Append an end, unless it is there: whether a write was kept is not always known."""
+    """Append an end, unless there is one: whether a write was kept is not always known.
+
+    It may also be another process's, that took this one for dead while the store was away.
+    """
     assert entry.cause is not None
     assert entry.cost is not None
     sequence = int(entry.cause.rpartition(":")[2])
     kept = tx.execute(
-        "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? AND type = ?",
-        (entry.envelope, sequence, entry.cause, entry.type),
+        "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? "
+        f"AND type IN ({listed()})",
+        (entry.envelope, sequence, entry.cause),
     )
     if not kept:
         payload = msgspec.json.decode(entry.payload)
@@ -420,4 +482,7 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     """Return what a usage costs: its tokens, and money where the price is known."""
     money = None if price is None else price_cost(price, usage)
     lines = usage_lines(usage)
-    return lines if money is None else (*lines, money)
+    found = lines if money is None else (*lines, money)
+    if any(line.amount > LARGEST for line in found):  # clients and upstreams may say anything
+        return tuple(CostLine(one.unit, min(one.amount, LARGEST), one.currency) for one in found)
+    return found

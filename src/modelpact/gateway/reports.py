@@ -9,6 +9,7 @@ import msgspec
 
 from modelpact.gateway.endings import end_at
 from modelpact.gateway.plan import Plan
+from modelpact.gateway.usage import UNREADABLE
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError, brief
@@ -43,7 +44,7 @@ class Report(msgspec.Struct):
         """Return a whole answer with the report as a field of its own; what is no object stays."""
         try:
             fields: dict[str, Any] = _FIELDS.decode(content)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return content
         return msgspec.json.encode({**fields, "modelpact": self.data()})
 

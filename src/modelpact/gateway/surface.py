@@ -37,6 +37,7 @@ _CHATS: Final[dict[str, RequestApi]] = {
     "/v1/embeddings": "embeddings",
 }
 _MODELS: Final = "/v1/models/"
+_VERDICT: Final = b"\r\nmodelpact-verdict: "
 
 
 class GatewaySurface:
@@ -187,8 +188,11 @@ def _verdict(answer: Outgoing) -> str:
     """Return the verdict that an answer's head tells, for counting."""
     head: Any = answer.headers
     if isinstance(head, bytes):
-        start = head.find(b"modelpact-verdict: ")
-        return "none" if start < 0 else head[start + 19 :].partition(b"\r\n")[0].decode("ascii")
+        # Where a line begins: an upstream's headers may say the same in the midst of one.
+        start = 0 if head.startswith(_VERDICT[2:]) else head.find(_VERDICT) + 2
+        if start == 1:
+            return "none"
+        return head[start + len(_VERDICT) - 2 :].partition(b"\r\n")[0].decode("ascii")
     for name, value in head.items() if isinstance(head, dict) else head:
         if name == "modelpact-verdict":
             return str(value)

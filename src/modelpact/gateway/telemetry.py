@@ -52,6 +52,10 @@ _PARAMETERS: Final = {
 _DURATIONS: Final = tuple(0.01 * 2**power for power in range(14))
 _TOKENS: Final = tuple(4**power for power in range(14))
 _TIMEOUT: Final = 5.0
+_MOST_SERIES: Final = 1_000
+_MADE_UP: Final = frozenset({"gen_ai.request.model", "gen_ai.response.model", "error.type"})
+"""What clients and upstreams say as they like."""
+_OTHER: Final = "_OTHER"
 
 _current: ContextVar["_Observed | None"] = ContextVar("modelpact_observed", default=None)
 
@@ -115,6 +119,7 @@ class Telemetry:
         )
         self._parents = TraceContextTextMapPropagator()
         self._calls: dict[str, _Call] = {}
+        self._series: set[tuple[Any, ...]] = set()
 
     def begun(self, request: Incoming, api: RequestApi) -> None:
         """Open the span of a request."""
@@ -184,14 +189,15 @@ class Telemetry:
         else:
             attributes["gen_ai.response.model"] = attributes["gen_ai.request.model"]
             span.set_attribute("gen_ai.response.model", attributes["gen_ai.response.model"])
+        counted = self._counted(attributes)
         for line in lines:
             if line.unit in ("tokens.input", "tokens.output"):
                 kind = line.unit.removeprefix("tokens.")
                 span.set_attribute(f"gen_ai.usage.{kind}_tokens", line.amount)
-                self._usage.record(line.amount, {**attributes, "gen_ai.token.type": kind})
+                self._usage.record(line.amount, {**counted, "gen_ai.token.type": kind})
             elif line.unit == "currency":
                 span.set_attribute("modelpact.cost_usd", line.amount / 1e9)
-        self._durations.record(time.perf_counter() - call.started, attributes)
+        self._durations.record(time.perf_counter() - call.started, counted)
         span.end()
         observed = call.observed
         if observed is not None:
@@ -200,6 +206,18 @@ class Telemetry:
                 if error:
                     _failed(observed.span, attributes["error.type"])
                 observed.span.end()
+
+    def _counted(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return what a call is counted under: clients and upstreams make up names without end."""
+        series = tuple(attributes.items())
+        if series not in self._series:
+            if len(self._series) >= _MOST_SERIES:
+                return {
+                    name: _OTHER if name in _MADE_UP else value
+                    for name, value in attributes.items()
+                }
+            self._series.add(series)
+        return attributes
 
     def answered(self, answer: Outgoing | None, verdict: str) -> None:
         """Close the span of a request, unless a stream follows."""

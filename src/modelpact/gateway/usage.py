@@ -35,6 +35,8 @@ class _Chat(msgspec.Struct):
 
 
 _MOST_TOKENS: Final = 2**40
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""How what an upstream sends fails to be JSON: in its form, in its letters, in its depth."""
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 
@@ -44,11 +46,11 @@ def usage_of(api: RequestApi, answer: bytes) -> Usage | None:
     if api == "openai-chat":
         try:
             return _of_chat(_CHAT.decode(answer).usage)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             pass  # it is said in another way, or not at all
     try:
         told = _ANSWER.decode(answer).usage
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return _read(api, told)
 
@@ -147,7 +149,7 @@ class StreamWatch:
         )
         try:
             said = msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return False
         if not isinstance(said, dict):
             return False

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from modelpact.ledger.store import (
 _PRIVATE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _WAIT_S: Final = 10
+_PAUSE_S: Final = 0.005
 _LOG_PAGES: Final = 8_000
 """How far the log grows before it is worked into the file: often-written pages are then merged."""
 _CACHE_KIB: Final = 32 * 1024
@@ -64,7 +66,7 @@ class SqliteStore:
         self._make()
         raw = _connect(self.path)
         try:
-            raw.execute("PRAGMA journal_mode=WAL")
+            _turn_log_on(raw)
             raw.execute("PRAGMA synchronous=FULL")
             raw.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
             raw.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
@@ -98,6 +100,19 @@ class SqliteStore:
     def _unfinished(self) -> bool:
         log = Path(f"{self.path}-wal")
         return log.exists() and log.stat().st_size > 0
+
+
+def _turn_log_on(raw: sqlite3.Connection) -> None:
+    """Have changes go to a log; SQLite does not wait for another who does that to a new file."""
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:

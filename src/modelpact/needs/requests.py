@@ -248,6 +248,7 @@ _READERS: Final[Mapping[RequestApi, Callable[[dict[str, Any]], Asked]]] = {
     "embeddings": _read_embeddings,
 }
 
+_LONGEST_PARAM: Final = 100
 _SHARED_PARAMS: Final = ("temperature", "top_p", "top_k")
 _CHAT_PARAMS: Final = (
     *_SHARED_PARAMS,
@@ -303,5 +304,8 @@ def _params(body: dict[str, Any], names: tuple[str, ...]) -> tuple[tuple[str, An
             value = stand_in
         elif type(value) not in (int, float, str, bool):
             raise InputError(f"{name}: expected a number, a text or true or false")
+        elif type(value) is str and len(value) > _LONGEST_PARAM:
+            # What was asked is remembered with its plan: it must not take much room.
+            raise InputError(f"{name}: {brief(value)} is too long for any value that there is")
         found.append((name, value))
     return tuple(found)

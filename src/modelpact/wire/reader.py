@@ -25,7 +25,7 @@ _REMEMBERED: Final = 512
 _CHANCES: Final = 4
 """How often in a row a head is remembered for nothing before it is no longer tried."""
 _SINGLE: Final = frozenset(
-    (b"authorization", b"content-length", b"expect", b"host", b"transfer-encoding")
+    (b"authorization", b"content-length", b"expect", b"host", b"transfer-encoding", b"x-api-key")
 )
 
 

@@ -1,0 +1,208 @@
+"""What a process left open: the next one of its name ends it, once, and nobody else's."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelpact.gateway.budgets import Budgets
+from modelpact.gateway.calls import INVOKED, STOPPED, Invoked, Open, find_call, list_calls
+from modelpact.gateway.plan import Plan
+from modelpact.gateway.recording import Recorder, Said
+from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.ledger.event import Draft
+from modelpact.ledger.export import export_lines
+from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.store import LedgerUncertain
+from modelpact.ledger.transaction import Entry, Placed
+from modelpact.ledger.transfer import import_export
+from modelpact.providers.contract import ContractError
+from modelpact.providers.runtime import Runtime
+from tests.gateway.support import Running, gateway_running
+
+NAME = "gateway"
+PLAN = Plan("forward", "yes", "mock/demo", "mock", "demo")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as opened:
+        yield opened
+
+
+def recorder(ledger: Ledger) -> Recorder:
+    return Recorder(ledger, Runtime(ledger, name=NAME).registry, NAME, Budgets(ledger))
+
+
+def died(ledger: Ledger, workload: str, calls: int) -> str:
+    """Write what a gateway leaves that was killed with calls open; return the envelope."""
+    envelope = f"gateway/{NAME}-dead/{workload}/2026-01-02"
+    who = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
+    told = Invoked(who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync")
+
+    def work(tx: Transaction) -> None:
+        tx.open_envelope(envelope, "gateway", NAME)
+        for _ in range(calls):
+            tx.append(Draft(envelope, INVOKED, msgspec.to_builtins(told)))
+
+    ledger.write(work)
+    return envelope
+
+
+def types(ledger: Ledger, envelope: str) -> list[str]:
+    return [one.type for one in ledger.events(envelope)]
+
+
+def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
+    """They come as soon as the port is open: the first of them begins the day."""
+    envelopes = [died(ledger, one, 3) for one in ("one", "two")]
+
+    async def restarted() -> None:
+        recording = recorder(ledger)
+        left: list[Open] = recording.left_open()
+        recording.envelope(PLAN)
+        await asyncio.sleep(0)
+        await recording.recover(left)
+        await recording.aclose()
+
+    asyncio.run(restarted())
+    for envelope in envelopes:
+        assert types(ledger, envelope) == [INVOKED] * 3 + ["capability.failed"] * 3 + [STOPPED]
+
+
+def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_path: Path) -> None:
+    """Its gateway may be alive, has the same name as like as not, and the record is its."""
+    envelope = died(ledger, "one", 2)
+    with Ledger.open(f"sqlite:{tmp_path / 'other.db'}") as other:
+        lines = list(export_lines(ledger, envelope))
+        import_export(other, lambda: lines, anyone=True)
+
+        async def started() -> None:
+            recording = recorder(other)
+            await recording.recover(recording.left_open())
+            await recording.aclose()
+
+        asyncio.run(started())
+        assert types(other, envelope) == [INVOKED] * 2
+        died(ledger, "one", 1)
+        more = list(export_lines(ledger, envelope))
+        assert import_export(other, lambda: more, anyone=True).events == 1
+
+
+def test_an_opening_of_which_nobody_knows_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store went away in the midst of a commit that was kept: nothing was sent."""
+    unsure = threading.Event()
+    with gateway_running(tmp_path) as gateway:
+        real = gateway.ledger.note
+
+        def note(entry: Entry, unheard: Any = None) -> "asyncio.Future[Placed]":
+            if entry.type != INVOKED or not unsure.is_set():
+                return real(entry, unheard)
+            told: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+            lost = LedgerUncertain("it is not known whether it was kept")
+            real(entry).add_done_callback(lambda _: told.set_exception(lost))
+            return told
+
+        monkeypatch.setattr(gateway.ledger, "note", note)
+        gateway.openai.script.add("one", "two")
+        assert gateway.chat("gpt-4o").status == 200
+        unsure.set()
+        assert gateway.chat("gpt-4o").status == 503
+        unsure.clear()
+        assert gateway.chat("gpt-4o").status == 200
+        path = gateway.path
+    with Ledger.open(f"sqlite:{path}") as ledger:
+        states = [one.state for one in list_calls(ledger, "", "", 100)]
+        assert sorted(states) == ["cancelled", "completed", "completed"]
+
+
+def test_a_database_that_comes_and_goes(
+    postgres: Any, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is on the record in the end has one beginning and one end."""
+    opening = Ledger.open
+    monkeypatch.setattr(
+        "tests.gateway.support.Ledger.open", classmethod(lambda _, __: opening(postgres_url))
+    )
+    stop = threading.Event()
+    told: list[int] = []
+
+    def ask(gateway: Running) -> None:
+        while not stop.is_set():
+            told.append(gateway.chat("mock/demo").status)
+
+    with gateway_running(tmp_path) as gateway:
+        threads = [threading.Thread(target=ask, args=(gateway,)) for _ in range(4)]
+        for one in threads:
+            one.start()
+        try:
+            for _ in range(2):
+                before = len(told)
+                gateway.wait_until(lambda before=before: 200 in told[before + 20 :])  # type: ignore[misc]
+                postgres.stop()
+                try:
+                    before = len(told)
+                    gateway.wait_until(lambda before=before: 503 in told[before:])  # type: ignore[misc]
+                finally:
+                    postgres.start()
+        finally:
+            stop.set()
+            for one in threads:
+                one.join(60)
+        gateway.wait_until(lambda: gateway.chat("mock/demo").status == 200)
+    with opening(postgres_url) as ledger:
+        calls = list_calls(ledger, "", "", 100_000)
+        assert {one.state for one in calls} <= {"completed", "failed", "cancelled"}
+        rows = ledger.read(
+            "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
+        )
+        assert sorted(one for (one,) in rows) == sorted(one.id for one in calls)
+        assert told.count(200) + 1 <= sum(one.state == "completed" for one in calls)
+
+
+def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
+    """Where the store was away, each of two processes may take the other for dead."""
+    envelope = died(ledger, "one", 2)
+
+    async def restarted() -> None:
+        recording = recorder(ledger)
+        left = recording.left_open()
+        ledger.append(Draft(envelope, "capability.completed", {}, left[0].event))
+        await recording.recover(left)
+        await recording.aclose()
+
+    asyncio.run(restarted())
+    ends = ["capability.completed", "capability.failed"]
+    assert types(ledger, envelope) == [INVOKED] * 2 + ends + [STOPPED]
+
+
+def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
+    """An import is verified for what it is, not for what it says."""
+    died(ledger, "one", 1)
+
+    def work(tx: Transaction) -> None:
+        tx.open_envelope("elsewhere", "gateway", "another")
+        told: list[dict[str, Any]] = [{}, {"attribution": 7}, {"estimate": [{}]}]
+        for payload in told:
+            opened = tx.append(Draft("elsewhere", INVOKED, payload))
+            tx.append(Draft("elsewhere", "capability.completed", {"cost": 1}, opened.id))
+
+    ledger.write(work)
+    assert len(list_calls(ledger, "", "", 100)) == 1
+    with pytest.raises(ContractError, match="no call"):
+        find_call(ledger, "elsewhere:1")
+
+
+def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelpact.gateway.recording._MOST_KEPT", 10)
+    said = Said(keep=True)
+    for _ in range(3):
+        said.add(b"12345")
+    assert said.told() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)
