@@ -162,6 +162,9 @@ def test_a_client_that_does_not_wait_for_an_answer(gateway: Running, path: str) 
     ((state, error),) = gateway.settled()
     release.set()
     assert (state, error) == ("cancelled", "the client left")
+    (cost,) = [one.payload["cost"] for one in gateway.events("capability.cancelled")]
+    assert cost["estimate"] is True
+    assert "currency" in {line["unit"] for line in cost["lines"]}, "it was sent, so it may cost"
 
 
 @contextlib.contextmanager

@@ -71,7 +71,9 @@ class Carrier:
                 raise await self._refused(exchange, invocation, error) from error
             return await self._whole(exchange, invocation, response, head)
         except asyncio.CancelledError:
-            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            # It may have been sent, and is then paid for although nobody reads the answer.
+            left = self._recorder.cancel(invocation, "the client left", exchange.estimate)
+            await asyncio.shield(left)
             raise
         except Exception:
             # Nothing happens where it has ended already.

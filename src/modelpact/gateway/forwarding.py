@@ -114,7 +114,9 @@ class Forwarder:
             await self._end(invocation, f"{_code(error)}: {error}")
             raise _failed(exchange, error, invocation) from error
         except asyncio.CancelledError:
-            await asyncio.shield(self._recorder.cancel(invocation, "the client left"))
+            # It may have been sent, and is then paid for although nobody reads the answer.
+            left = self._recorder.cancel(invocation, "the client left", exchange.estimate)
+            await asyncio.shield(left)
             raise
         except Exception:
             await self._end(invocation, INTERNAL)  # nothing happens where it has ended already
