@@ -224,7 +224,8 @@ class Gateway:
         except GatewayError as error:
             if error.plan is not None:
                 envelope = self.recorder.envelope(error.plan)
-                await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
+                event = await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
+                error.headers = (*error.headers, ("modelpact-event", event.id))
             raise
 
     async def _check_budget(self, exchange: Exchange) -> None:
@@ -232,7 +233,9 @@ class Gateway:
         await self._registered(exchange)
         key = exchange.key
         if not await self.budgets.left(key):
-            told = f"the key {key.name} has spent its budget of this {key.settings.period}"
+            period = key.settings.period
+            part = "all of its budget" if period == "all" else f"its budget of this {period}"
+            told = f"the key {key.name} has spent {part}"
             raise GatewayError(429, "insufficient_quota", told)
 
     async def _registered(self, exchange: Exchange) -> None:

@@ -30,6 +30,16 @@ MOST_REMEMBERED: Final = 10_000
 _NONE: Final = Needs()
 _WRONG: Final = ("unsupported", "conflict")
 _SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")
+_WORDS: Final = {
+    api: Needs([need("text-output", required_by=(f"request: {place}",))])
+    for api, place in (
+        ("openai-chat", "messages"),
+        ("anthropic", "messages"),
+        ("openai-responses", "input"),
+    )
+}
+"""What every chat asks for. It is put to those alone who are known not to: where nobody says what
+comes out, a chat is what most models are for, and pictures and speech are asked for in chats too."""
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
@@ -93,6 +103,8 @@ class Planner:
         resolution = self.models.catalog.resolve(meant.provider, meant.model, api)
         declared = Needs() if meant.workload is None else meant.workload.needs
         needs = asked.needs + sizes if sizes else asked.needs
+        if asked.api != "embeddings" and _writes_only_vectors(resolution):
+            needs = needs + _WORDS[asked.api]
         verdict = self._verdict(declared, needs, policy, resolution)
         params = negotiate_parameters(asked.settings, resolution)
         wrong = [one for one in params if one.action in _WRONG]
@@ -237,6 +249,13 @@ def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:
     if finding.capability == "context-window":
         return finding
     return msgspec.structs.replace(finding, outcome="missing")
+
+
+def _writes_only_vectors(resolution: Resolution) -> bool:
+    return (
+        resolution.claim("text-output").support == "unsupported"
+        and resolution.claim("embedding-output").support == "native"
+    )
 
 
 def _labelled(finding: Finding) -> bool:

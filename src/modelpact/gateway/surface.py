@@ -151,7 +151,11 @@ class GatewaySurface:
         key = self._gateway.key_of(request)
         asked = parse_qs(request.query)
         needs = Needs([one for text in asked.get("need", []) for one in Needs(text)])
-        found = [one for one in list_models(self._gateway.state, needs) if key.allows(one["id"])]
+        found = [
+            one
+            for one in list_models(self._gateway.state, needs)
+            if key.allows(one["id"]) or key.allows(one["modelpact"].get("model", ""))
+        ]
         if request.headers.get("anthropic-version"):
             return _json(anthropic_list(found))
         return _json({"object": "list", "data": found})
@@ -160,7 +164,7 @@ class GatewaySurface:
         key = self._gateway.key_of(request)
         name = request.decoded_path.removeprefix(_MODELS)
         meant = self._gateway.state.planner.names.meant(name)
-        if not key.allows(name):
+        if not (key.allows(name) or key.allows(meant.target)):
             raise GatewayError(404, "model_not_found", f"{name!r:.80}: no such model for this key")
         return _json(describe(self._gateway.state.models, meant.target))
 
