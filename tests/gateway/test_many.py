@@ -201,5 +201,6 @@ def test_more_than_an_upstream_may_have_wait_and_then_are_turned_away(
         until(lambda: under_way in gateway.ask("GET", "/metrics")[2], "the others wait")
         status, headers, answer = gateway.chat("here/gpt-4o")
         assert (status, int(headers["retry-after"]) >= 1) == (429, True), answer
+        assert answer["error"]["code"] == "overloaded"
         upstream.release.set()
         assert [one.getresponse().status for one in waiting] == [200] * 8

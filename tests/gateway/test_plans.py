@@ -190,7 +190,7 @@ def test_headers_are_plain_and_not_endless(tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic", "openai-responses"])
 def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: RequestApi) -> None:
     made = planner(tmp_path)
-    body = {"input": "Hi"} if api == "openai-responses" else {}
+    body: dict[str, Any] = {"input": "Hi"} if api == "openai-responses" else {}
     refused = plan(made, "openai/text-embedding-3-small", api=api, **body)
     assert missing(refused) == [("text-output", "unsupported")]
     assert refused.diagnostic is not None

@@ -64,9 +64,7 @@ def refusal(api: RequestApi, plan: Plan, event: str) -> Outgoing:
     """Answer that the model cannot do it: why, who needs it, and what would do."""
     diagnostic = plan.diagnostic or {}
     target = diagnostic.get("target")
-    missing = [
-        one["message"].removeprefix(f"{target} ") for one in diagnostic.get("missing", [])
-    ]
+    missing = [one["message"].removeprefix(f"{target} ") for one in diagnostic.get("missing", [])]
     better = diagnostic.get("suggestion")
     hint = f" {better} would do." if better else ""
     message = f"{target}: {'; '.join(missing)}. Nothing was sent.{hint}"
@@ -79,6 +77,7 @@ def cannot_carry(plan: Plan, why: str, helps: list[str] | None = None) -> Gatewa
     diagnostic = {
         "target": plan.target,
         "missing": [],
+        "cannotBeTold": why,
         "previous": None,
         "suggestion": None,
         "wouldHelp": helps or [],

@@ -43,6 +43,10 @@ class Carrier:
         self._recorder = recorder
         self._emulator = Emulator()
 
+    def check(self, exchange: Exchange, port: ModelPort) -> None:
+        """Raise where a request cannot be said in the provider's API; nothing is sent."""
+        _losses(exchange, port, _request(exchange))
+
     async def carry(self, exchange: Exchange, port: ModelPort) -> Outgoing:
         """Answer through a port; raise `Failed` where no good answer came, once recorded."""
         plan = exchange.plan

@@ -257,6 +257,8 @@ def _told_in(api: RequestApi, events: bytes) -> str:
 def _code(error: WireError) -> str:
     if isinstance(error, WireTimeout):
         return "timeout"
+    if isinstance(error, PoolFull):
+        return "overloaded"
     if error.phase in ("pool", "connect", "tls"):
         return "unreachable"
     return "cut_off" if isinstance(error, ConnectionLost) else "malformed"

@@ -19,6 +19,7 @@ from modelpact.gateway.counting import encoding_of
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
+from modelpact.gateway.schemas import PROFILES, schema_warning
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import Asked
 from modelpact.negotiation.negotiate import decide
@@ -38,8 +39,8 @@ _WORDS: Final = {
         ("openai-responses", "input"),
     )
 }
-"""What every chat asks for. It is put to those alone who are known not to: where nobody says what
-comes out, a chat is what most models are for, and pictures and speech are asked for in chats too."""
+"""What every chat asks for. Only models that write nothing but vectors are held to it: pictures and
+speech are asked for in chats too, and where nobody says what comes out it is mostly text."""
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
@@ -52,6 +53,7 @@ class Planner:
         self.names = Names(configuration, models)
         self._supported = models.supported()
         self._plans: dict[Question, Plan] = {}
+        self._warned: dict[tuple[Question, tuple[str, ...]], Plan] = {}
 
     def plan(self, question: Question) -> Plan:
         """Return the plan for a question."""
@@ -60,6 +62,17 @@ class Planner:
             if len(self._plans) >= MOST_REMEMBERED:
                 self._plans.clear()
             found = self._plans[question] = self._made(question).with_head()
+        return found
+
+    def warned(self, question: Question, plan: Plan, rules: tuple[str, ...]) -> Plan:
+        """Return the plan of a question whose schema breaks rules: one for all that break these."""
+        found = self._warned.get((question, rules))
+        if found is None:
+            if len(self._warned) >= MOST_REMEMBERED:
+                self._warned.clear()
+            told = (*plan.warnings, schema_warning(plan.profile, rules))
+            found = msgspec.structs.replace(plan, answer="labelled", warnings=told).with_head()
+            self._warned[question, rules] = found
         return found
 
     def sized(self, question: Question, sizes: Needs) -> Plan:
@@ -145,10 +158,20 @@ class Planner:
             window=_limit(resolution, "context-window"),
             longest_output=longest,
             encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
+            profile=self._profile(meant.provider, asked, emulate),
             price=resolution.price,
             policy=policy,
             workload=meant.workload,
         )
+
+    def _profile(self, provider: str, asked: Asked, emulate: tuple[tuple[str, str], ...]) -> str:
+        """Return how a provider's servers take the schema of a request that leaves it to them."""
+        if all(name != "structured-output" for name, _ in asked.uses):
+            return ""
+        known = self.models.catalog.find_provider(provider)
+        if known is None or any(name == "structured-output" for name, _ in emulate):
+            return ""
+        return PROFILES.get(known.id, "")
 
     def _api(self, provider: str, asked: Asked) -> Api:
         """Return the API to speak: the client's own where the provider has it."""

@@ -184,7 +184,7 @@ class GatewaySurface:
         if api is None:
             raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
         exchange = await self._gateway.read(request, api, caller)
-        return _json(exchange.plan.data())
+        return _json(self._gateway.foreseen(exchange).data())
 
 
 def _verdict(answer: Outgoing) -> str:
