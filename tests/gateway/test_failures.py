@@ -130,8 +130,8 @@ def test_a_client_that_leaves_a_stream_ends_it(gateway: Running, path: str, mode
     left(gateway, path, {"model": model, "messages": HI, "max_tokens": 5_000, "stream": True})
     gateway.wait_until(lambda: fake.gone == 1)
     ((state, error),) = gateway.settled()
-    assert (state, error) == ("failed", "cancelled: the client left")
-    ((payload,)) = [one.payload for one in gateway.events("capability.failed")]
+    assert (state, error) == ("cancelled", "the client left")
+    ((payload,)) = [one.payload for one in gateway.events("capability.cancelled")]
     assert payload["cost"]["estimate"] is True
     assert {"tokens.input", "tokens.output"} <= {line["unit"] for line in payload["cost"]["lines"]}
 

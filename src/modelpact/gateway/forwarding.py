@@ -187,9 +187,7 @@ class Forwarder:
     async def _left(self, exchange: Exchange, invocation: Call, watch: StreamWatch) -> None:
         """Record a stream whose client left: what was made until then is paid for."""
         lines = cost_of(exchange.plan.price, watch.usage or _so_far(exchange, watch))
-        await self._recorder.settle(
-            invocation, lines, error="cancelled: the client left", estimate=True
-        )
+        await self._recorder.cancel(invocation, "the client left", lines)
 
     async def _end(self, invocation: Call, error: str) -> None:
         await self._recorder.settle(invocation, (), error=error)

@@ -276,13 +276,15 @@ class Recorder:
             self.watch.settled(call, lines, error)
         return self._end(call, kind, told, record)
 
-    def cancel(self, call: Call, reason: str) -> Coroutine[Any, Any, None]:
-        """Record that nobody waits for an answer any more."""
+    def cancel(
+        self, call: Call, reason: str, lines: tuple[CostLine, ...] = ()
+    ) -> Coroutine[Any, Any, None]:
+        """Record that nobody waits for an answer any more, and what was made of it by then."""
         if call.ended:
             return asyncio.sleep(0)
         if self.watch is not None:
-            self.watch.settled(call, (), f"cancelled: {reason}")
-        record = self._record(call, ())
+            self.watch.settled(call, lines, f"cancelled: {reason}")
+        record = self._record(call, lines, estimate=True)
         told = Ended(CHAT, record, call.provider, reason=plain(reason))
         return self._end(call, "capability.cancelled", told, record)
 
