@@ -120,6 +120,9 @@ def test_one_that_is_open(upstream: Upstream, run: Run, tmp_path: Path) -> None:
         cancelled = run("invocations", "cancel", name, "--store", store)
         assert cancelled.returncode == 1
         assert "is a request at a gateway: it ends with its client" in cancelled.stderr
+        answered = run("invocations", "answer", name, '"yes"', "--store", store)
+        assert answered.returncode == 1
+        assert "is a request at a gateway: its provider answers it" in answered.stderr
         envelope = name.rpartition(":")[0]
         archived = run("audit", "archive", envelope, "--to", "a.gz", "--store", store)
         assert archived.returncode != 0

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from modelpact.gateway.policy import RequestPolicy, with_header
+from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question
 
@@ -200,3 +201,19 @@ def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: Reque
     embedded = plan(made, "openai/text-embedding-3-small", api="embeddings", input="Hi")
     assert embedded.answer == "yes"
     assert plan(made, "local/finetune").how == "forward", "of this one nobody knows"
+
+
+def test_a_suggestion_without_a_key_says_so(tmp_path: Path) -> None:
+    """At hand comes first; where only others would do, they are named with what is missing."""
+    made = planner(tmp_path)
+    elsewhere = made.sized(question(made, "gpt-4o"), Needs("max-output>=1000000"))
+    assert elsewhere.diagnostic is not None
+    better = elsewhere.diagnostic["suggestion"]
+    assert better.partition("/")[0] not in ("openai", "anthropic")
+    assert elsewhere.diagnostic["wouldHelp"] == [
+        f"{better} can be asked once there is a key for it here"
+    ]
+    here = made.plan(question(made, "openai/text-only", tools=TOOLS))
+    assert here.diagnostic is not None
+    assert here.diagnostic["suggestion"].startswith("openai/")
+    assert all("a key for it" not in one for one in here.diagnostic["wouldHelp"])

@@ -1,13 +1,17 @@
 """`make run`: "prints its address and a curl line that works"."""
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import Run
 
 CURL = re.compile(r"""  curl (\S+) -H "([^"]+)" \\\n    -d '(.+)'\n""")
 
@@ -45,3 +49,16 @@ def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> N
         finally:
             process.kill()
             process.communicate(timeout=30)
+
+
+def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
+    """The first key is told once: whoever could not listen has not made it."""
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        failed = run("serve", "--port", port, MODELPACT_TOKEN="")
+    assert failed.returncode == 2
+    assert f"127.0.0.1:{port} is taken" in failed.stderr
+    assert "--port" in failed.stderr
+    assert "No keys." in run("keys", "list").stdout

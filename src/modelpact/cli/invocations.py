@@ -161,6 +161,8 @@ def answer_command(
     elif file is not None:
         output = read_json(file)
     with open_ledger(store, config_path) as ledger:
+        if _at_gateway(_found(ledger, invocation)):
+            raise _told(f"{invocation} is a request at a gateway: its provider answers it")
         runtime = make_runtime(ledger, config_path)
         try:
             done = asyncio.run(inbox.answer(runtime, invocation, output, error=error))

@@ -231,6 +231,8 @@ class Planner:
             helps.append("emulation would make up for some of it: policy emulate")
         if params and not question.policy.drop_params:
             helps.append("parameters that do not apply can be dropped: policy unsupported_params")
+        if better and not self.models.can_authenticate(better.partition("/")[0]):
+            helps.append(f"{better} can be asked once there is a key for it here")
         if meant.workload is not None and meant.workload.fallback is None:
             helps.append(f"workload {meant.workload.name} declares no fallback")
         diagnostic: dict[str, Any] = {
