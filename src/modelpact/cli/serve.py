@@ -207,6 +207,8 @@ def _tell(url: str, made: str, key: str) -> None:
     click.echo(f"modelpact listens on {url}\n")
     if made:
         click.echo(f"A key, told this once: {made}\n")
+    elif key == "$KEY":
+        click.echo("This store has keys; `modelpact keys create NAME` makes another.\n")
     click.echo("Ask the bundled mock model:")
     click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {key}" \\')
     click.echo(
