@@ -40,6 +40,9 @@ def test_show_lists_envelopes_events_and_one_event(run: Run, store: Path) -> Non
     ]
     events = ok(run("audit", "show", "run-1")).splitlines()
     assert ["run-1:1" in events[0], "run-1:2" in events[1]] == [True, True]
+    first = ok(run("audit", "show", "run-1", "--limit", "1"))
+    assert first.endswith("\n1 more follow: --after 1, or --limit.\n")
+    assert "more follow" not in ok(run("audit", "show", "run-1", "--after", "1"))
     one = ok(run("audit", "show", "run-1:1"))
     assert "\x1b" not in one
     assert "run.started" in one

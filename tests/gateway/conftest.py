@@ -17,7 +17,7 @@ Serve = Callable[..., Running]
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Serve a gateway with more in its configuration."""
     with contextlib.ExitStack() as stack:
-        yield lambda more="": stack.enter_context(gateway_running(tmp_path, more))
+        yield lambda more="", **given: stack.enter_context(gateway_running(tmp_path, more, **given))
 
 
 @pytest.fixture

@@ -173,8 +173,8 @@ class Running:
 
     def invocations(self) -> list[tuple[str, str, str | None]]:
         """Every invocation: its id, state and error, in order."""
-        found = reversed(list_calls(self.ledger, "", "", 10_000))
-        return [(one.id, one.state, one.error) for one in found]
+        found, _ = list_calls(self.ledger, "", "", 10_000)
+        return [(one.id, one.state, one.error) for one in reversed(found)]
 
     def settled(self) -> list[tuple[str, str | None]]:
         """The states and errors of all invocations, once none is open."""
@@ -215,7 +215,9 @@ def configured(openai: FakeOpenAI, anthropic: FakeAnthropic, more: str = "") -> 
 
 
 @contextlib.contextmanager
-def gateway_running(folder: Path, more: str = "") -> Iterator[Running]:
+def gateway_running(
+    folder: Path, more: str = "", clock: Callable[[], int] = time.time_ns
+) -> Iterator[Running]:
     """Serve a gateway with a configuration beside the usual one."""
     path = folder / "ledger.db"
     openai = FakeOpenAI(key=UPSTREAM_KEYS["OPENAI_API_KEY"])
@@ -223,7 +225,7 @@ def gateway_running(folder: Path, more: str = "") -> Iterator[Running]:
     with (
         openai.in_thread(),
         anthropic.in_thread(),
-        Ledger.open(f"sqlite:{path}") as ledger,
+        Ledger.open(f"sqlite:{path}", clock=clock) as ledger,
     ):
         configuration = read_configuration(configured(openai, anthropic, more))
         _, key = create_key(ledger, "test", KeySettings())

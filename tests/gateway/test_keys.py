@@ -10,6 +10,7 @@ from modelpact.gateway.budgets import period_start
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, create_key, revoke_key
 from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.errors import InputError
+from tests.cli.conftest import Run
 from tests.gateway.conftest import Serve
 from tests.gateway.support import Running
 
@@ -182,3 +183,46 @@ def test_a_key_may_loosen_what_it_was_given_leave_to(gateway: Running) -> None:
     assert "temperature" not in gateway.openai.bodies[-1]
     refused = gateway.chat("gpt-5", {"modelpact-policy": "emulate=on"}, key=loose)
     assert "emulate can only be made stricter" in refused.json["error"]["message"]
+
+
+def test_a_key_sees_each_name_that_it_may_ask_for(serve: Serve) -> None:
+    """The names of this gateway, and vendors' names alone, stand for models that it is for."""
+    gateway = serve(
+        '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\nother = "anthropic/claude-opus-4-5"\n'
+        '[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n'
+        '[workloads.elsewhere]\nmodel = "anthropic/claude-opus-4-5"\nneeds = []\n'
+    )
+    secret = gateway.new_key(models=("openai/*",))
+    listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
+    names = [one["id"] for one in listed]
+    assert names[:2] == ["workload/extract", "fast"]
+    assert all(one.startswith("openai/") for one in names[2:])
+    assert listed[1]["modelpact"]["model"] == "openai/gpt-4o-mini"
+    assert listed[1]["modelpact"]["capabilities"]["tool-calling"] == "native"
+    for name, status in (("gpt-4o", 200), ("fast", 200), ("other", 404)):
+        assert gateway.ask(f"/v1/models/{name}", method="GET", key=secret).status == status
+        assert (gateway.chat(name, key=secret).status == 200) is (status == 200)
+
+
+def test_a_budget_without_a_period_that_is_spent(gateway: Running) -> None:
+    secret = gateway.new_key(budget=1, period="all")
+    assert gateway.chat("gpt-4o", key=secret).status == 200
+    refused = gateway.chat("gpt-4o", key=secret)
+    assert (refused.status, refused.json["error"]["code"]) == (429, "insufficient_quota")
+    assert refused.json["error"]["message"] == "the key a has spent all of its budget"
+
+
+def test_aliases_are_listed_where_they_meet_a_need(serve: Serve) -> None:
+    gateway = serve('[gateway.aliases]\nfast = "openai/gpt-4o-mini"\nplain = "openai/text-only"\n')
+    listed = gateway.ask("/v1/models?need=tools", method="GET").json["data"]
+    names = {one["id"] for one in listed}
+    assert "fast" in names
+    assert "plain" not in names
+
+
+def test_the_list_tells_small_budgets_and_what_may_be_loosened(run: Run) -> None:
+    made = run("keys", "create", "app", "--budget", "0.0002", "--loosen", "emulate")
+    assert made.returncode == 0, made.stderr
+    (header, row) = run("keys", "list").stdout.splitlines()
+    assert "$0.0002/month" in row
+    assert row.index("emulate") == header.index("may loosen")

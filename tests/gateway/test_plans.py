@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from modelpact.gateway.policy import RequestPolicy, with_header
+from modelpact.needs.need import Needs
+from modelpact.needs.requests import RequestApi
 from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question
 
 WORKLOADS = """
@@ -184,3 +186,34 @@ def test_headers_are_plain_and_not_endless(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "local/é\n" + "x" * 2_000)
     assert all(value.isascii() and value.isprintable() for _, value in made.headers())
     assert max(len(value) for _, value in made.headers()) <= 1_000
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "anthropic", "openai-responses"])
+def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: RequestApi) -> None:
+    made = planner(tmp_path)
+    body: dict[str, Any] = {"input": "Hi"} if api == "openai-responses" else {}
+    refused = plan(made, "openai/text-embedding-3-small", api=api, **body)
+    assert missing(refused) == [("text-output", "unsupported")]
+    assert refused.diagnostic is not None
+    place = "input" if api == "openai-responses" else "messages"
+    assert refused.diagnostic["missing"][0]["requiredBy"] == [f"request: {place}"]
+    assert refused.diagnostic["suggestion"] is not None
+    embedded = plan(made, "openai/text-embedding-3-small", api="embeddings", input="Hi")
+    assert embedded.answer == "yes"
+    assert plan(made, "local/finetune").how == "forward", "of this one nobody knows"
+
+
+def test_a_suggestion_without_a_key_says_so(tmp_path: Path) -> None:
+    """At hand comes first; where only others would do, they are named with what is missing."""
+    made = planner(tmp_path)
+    elsewhere = made.sized(question(made, "gpt-4o"), Needs("max-output>=1000000"))
+    assert elsewhere.diagnostic is not None
+    better = elsewhere.diagnostic["suggestion"]
+    assert better.partition("/")[0] not in ("openai", "anthropic")
+    assert elsewhere.diagnostic["wouldHelp"] == [
+        f"{better} can be asked once there is a key for it here"
+    ]
+    here = made.plan(question(made, "openai/text-only", tools=TOOLS))
+    assert here.diagnostic is not None
+    assert here.diagnostic["suggestion"].startswith("openai/")
+    assert all("a key for it" not in one for one in here.diagnostic["wouldHelp"])

@@ -119,7 +119,7 @@ def test_an_opening_of_which_nobody_knows_is_ended(
         assert gateway.chat("gpt-4o").status == 200
         path = gateway.path
     with Ledger.open(f"sqlite:{path}") as ledger:
-        states = [one.state for one in list_calls(ledger, "", "", 100)]
+        states = [one.state for one in list_calls(ledger, "", "", 100)[0]]
         assert sorted(states) == ["cancelled", "completed", "completed"]
 
 
@@ -129,7 +129,7 @@ def test_a_database_that_comes_and_goes(
     """Whatever is on the record in the end has one beginning and one end."""
     opening = Ledger.open
     monkeypatch.setattr(
-        "tests.gateway.support.Ledger.open", classmethod(lambda _, __: opening(postgres_url))
+        "tests.gateway.support.Ledger.open", classmethod(lambda *_, **__: opening(postgres_url))
     )
     stop = threading.Event()
     told: list[int] = []
@@ -158,7 +158,7 @@ def test_a_database_that_comes_and_goes(
                 one.join(60)
         gateway.wait_until(lambda: gateway.chat("mock/demo").status == 200)
     with opening(postgres_url) as ledger:
-        calls = list_calls(ledger, "", "", 100_000)
+        calls, _ = list_calls(ledger, "", "", 100_000)
         assert {one.state for one in calls} <= {"completed", "failed", "cancelled"}
         rows = ledger.read(
             "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
@@ -195,7 +195,7 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
             tx.append(Draft("elsewhere", "capability.completed", {"cost": 1}, opened.id))
 
     ledger.write(work)
-    assert len(list_calls(ledger, "", "", 100)) == 1
+    assert len(list_calls(ledger, "", "", 100)[0]) == 1
     with pytest.raises(ContractError, match="no call"):
         find_call(ledger, "elsewhere:1")
 

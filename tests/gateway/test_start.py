@@ -1,13 +1,17 @@
 """`make run`: "prints its address and a curl line that works"."""
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import Run
 
 CURL = re.compile(r"""  curl (\S+) -H "([^"]+)" \\\n    -d '(.+)'\n""")
 
@@ -45,3 +49,40 @@ def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> N
         finally:
             process.kill()
             process.communicate(timeout=30)
+
+
+def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
+    """The first key is told once: whoever could not listen has not made it."""
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        failed = run("serve", "--port", port, MODELPACT_TOKEN="")
+    assert failed.returncode == 2
+    assert f"127.0.0.1:{port} is taken" in failed.stderr
+    assert "--port" in failed.stderr
+    assert "No keys." in run("keys", "list").stdout
+
+
+def test_a_store_with_keys_says_how_to_make_another(tmp_path: Path, run: Run) -> None:
+    assert run("keys", "create", "app").returncode == 0
+    environment = {**os.environ, "MODELPACT_DATA": str(tmp_path / "data"), "MODELPACT_TOKEN": ""}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "modelpact", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None
+        told = ""
+        for line in process.stdout:
+            told += line
+            if line.startswith("Stop"):
+                break
+        assert "`modelpact keys create NAME` makes another" in told
+        assert "told this once" not in told
+    finally:
+        process.kill()
+        process.communicate(timeout=30)

@@ -81,14 +81,19 @@ def show_command(
             else:
                 print_why(events) if why else print_event(event)
             return
-        if reader.envelope(name) is None:
+        envelope = reader.envelope(name)
+        if envelope is None:
             raise InputError(_unknown(reader, name))
         if why:
             raise click.UsageError("--why is for an event: ENVELOPE:NUMBER.")
         events = reader.events(name, after=after, limit=limit)
-        print_json([event_json(one) for one in events]) if as_json else click.echo(
-            event_rows(events)
-        )
+        if as_json:
+            print_json([event_json(one) for one in events])
+            return
+        click.echo(event_rows(events))
+        if events and events[-1].sequence < envelope.events:
+            left = envelope.events - events[-1].sequence
+            click.echo(f"\n{left:,} more follow: --after {events[-1].sequence}, or --limit.")
 
 
 def _unknown(reader: Reader, name: str) -> str:

@@ -15,7 +15,7 @@ from modelpact.cli.periods import show_time
 from modelpact.cli.render import clip, paint, table
 from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.gateway.calls import find_call, list_calls
+from modelpact.gateway.calls import MOST_LISTED, find_call, list_calls
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import COLUMNS, Reader, read_event
@@ -61,9 +61,13 @@ def list_command(
     with open_reader(store, config_path) as reader:
         wanted = "" if state == "all" else state
         listed = list_invocations(reader, wanted, provider, limit)
-        listed += list_calls(reader, wanted, provider, limit)
+        calls, cut = list_calls(reader, wanted, provider, limit)
+        listed += calls
         listed = sorted(listed, key=lambda one: -one.created)[:limit]
         desks = {one.id for one, _ in list_providers(reader) if in_inbox(one)}
+    if cut:
+        told = f"of gateways' requests, only those in their latest {MOST_LISTED:,} events are here"
+        click.echo(f"modelpact: {told}", err=True)
     if as_json:
         print_json([{**_as_json(one), "inbox": one.provider in desks} for one in listed])
         return
@@ -104,15 +108,19 @@ def show_command(
         told = [{"event": one.id, "type": one.type} for one in events]
         print_json({**_as_json(found), "cost": cost and cost.to_json(), "events": told})
         return
+    who = found.attribution
     facts = [
         ("invocation", found.id),
         ("state", paint(found.state, _COLOURS[found.state])),
         ("provider", found.provider),
+        ("model", one_line(who.model)),
+        ("function", one_line(who.function)),
+        ("worker", one_line(who.worker)),
         ("capability", f"{one_line(found.capability)} ({found.semantics})"),
         ("registered", found.registered),
         ("since", _when(found.created)),
-        ("until", _due(found) or "no deadline"),
-        ("reminders", str(found.reminders)),
+        ("until", _due(found) or ("" if _at_gateway(found) else "no deadline")),
+        ("reminders", "" if _at_gateway(found) else str(found.reminders)),
         ("answered", _answered(found)),
         ("cost", "" if cost is None else _spent(cost)),
     ]
@@ -153,6 +161,8 @@ def answer_command(
     elif file is not None:
         output = read_json(file)
     with open_ledger(store, config_path) as ledger:
+        if _at_gateway(_found(ledger, invocation)):
+            raise _told(f"{invocation} is a request at a gateway: its provider answers it")
         runtime = make_runtime(ledger, config_path)
         try:
             done = asyncio.run(inbox.answer(runtime, invocation, output, error=error))
@@ -180,7 +190,7 @@ def cancel_command(
     """Cancel an open invocation and tell its provider; exit 1 if it is settled already."""
     with open_ledger(store, config_path) as ledger:
         before = _found(ledger, invocation)
-        if before.id == before.event and before.state == "open":
+        if _at_gateway(before) and before.state == "open":
             raise _told(f"{before.id} is a request at a gateway: it ends with its client")
         if before.state != "open":
             raise _too_late(before)
@@ -196,6 +206,10 @@ def cancel_command(
 def _found(reader: Reader, name: str) -> Invocation:
     """Return an invocation of a runtime, or a gateway's, which goes by the name of its event."""
     return find_call(reader, name) if ":" in name else find_invocation(reader, name)
+
+
+def _at_gateway(found: Invocation) -> bool:
+    return found.id == found.event
 
 
 def _too_late(found: Invocation) -> SystemExit:
@@ -223,6 +237,8 @@ def _answered(found: Invocation) -> str:
     if found.state == "open":
         return ""
     if found.answered is None:
+        if _at_gateway(found):
+            return ""  # the error says whether it was the provider who gave it
         return "never: the runtime ended it"
     return f"by {found.provider}, {_when(found.answered)}"
 

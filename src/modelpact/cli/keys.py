@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from modelpact.cli.common import config_option, json_option, print_json
+from modelpact.cli.costs import exact_money
 from modelpact.cli.render import table
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.gateway.keys import (
@@ -22,6 +23,7 @@ from modelpact.gateway.policy import LOOSENABLE
 from modelpact.vocabulary.errors import InputError
 
 _NANO = 1_000_000_000
+_HEADER = ("id", "name", "for", "budget", "rate", "may loosen", "made", "")
 
 
 @click.group("keys", short_help="Client keys of the gateway: create, list, revoke.")
@@ -80,7 +82,7 @@ def listed(as_json: bool, store: str | None, config_path: Path | None) -> None:
     if not found:
         click.echo("No keys. `modelpact keys create NAME` makes one.")
         return
-    click.echo(table(map(_row, found), ("id", "name", "for", "budget", "rate", "made", "")))
+    click.echo(table(map(_row, found), _HEADER))
 
 
 @command.command("revoke")
@@ -101,8 +103,9 @@ def _row(key: ClientKey) -> tuple[str, ...]:
         key.id,
         key.name,
         ", ".join(settings.models) or "all",
-        "" if budget is None else f"${budget / _NANO:,.2f}/{settings.period}",
+        "" if budget is None else f"{exact_money(budget, 'USD')}/{settings.period}",
         "" if settings.rate is None else f"{settings.rate}/min",
+        ", ".join(settings.loosen),
         datetime.datetime.fromtimestamp(key.created / _NANO, datetime.UTC).date().isoformat(),
         "revoked" if key.revoked else "",
     )

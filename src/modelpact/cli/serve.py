@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import shlex
@@ -21,7 +22,7 @@ from modelpact.gateway.keys import KeySettings, create_key, list_keys, made_up
 from modelpact.gateway.serving import Serving, serve_gateway
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.adapters.keys import read_secret
-from modelpact.vocabulary.errors import ModelpactError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 
 _TOKEN: Final = "MODELPACT_TOKEN"
 _PORT: Final = 8377
@@ -79,10 +80,14 @@ def command(
         key = key and not token
         if key:
             token = made = made_up()
-        elif not token and not any(one.revoked is None for one in list_keys(ledger)):
-            _, made = create_key(ledger, "first", KeySettings())
         listening = Listening(address, port, grace, notice, key, conformance, as_json, config_path)
-        _run(_serve(ledger, configuration, token, made, listening))
+        try:
+            _run(_serve(ledger, configuration, token, made, listening))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            told = f"{address}:{port} is taken: stop what listens there, or choose another --port"
+            raise InputError(told) from None
 
 
 _COLLECTED_AFTER: Final = (50_000, 20, 20)
@@ -119,6 +124,13 @@ def _token(configuration: Configuration) -> str:
     return os.environ.get(_TOKEN, "").strip()
 
 
+def _first_key(ledger: Ledger) -> str:
+    """Make a key where there is none; it is told once, so only by who listens already."""
+    if any(one.revoked is None for one in list_keys(ledger)):
+        return ""
+    return create_key(ledger, "first", KeySettings())[1]
+
+
 async def _serve(
     ledger: Ledger,
     configuration: Configuration,
@@ -144,6 +156,9 @@ async def _serve(
             click.echo(f"modelpact: warning: {warning}", err=True)
         led = serving.gateway.state.models.led_elsewhere()
         check_not_ourselves(led, serving.url)
+        if not token:
+            made = await asyncio.to_thread(_first_key, ledger)
+            serving.gateway.load_keys()
         if how.as_json:
             more = {"addresses": address_data(led)} if led else {}
             print_json({"url": serving.url, "token": made or None, **more})
@@ -199,6 +214,8 @@ def _tell(url: str, made: str, key: str) -> None:
     click.echo(f"modelpact listens on {url}\n")
     if made:
         click.echo(f"A key, told this once: {made}\n")
+    elif key == "$KEY":
+        click.echo("This store has keys; `modelpact keys create NAME` makes another.\n")
     click.echo("Ask the bundled mock model:")
     click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {key}" \\')
     click.echo(

@@ -63,10 +63,11 @@ def error_answer(api: RequestApi, error: GatewayError) -> Outgoing:
 def refusal(api: RequestApi, plan: Plan, event: str) -> Outgoing:
     """Answer that the model cannot do it: why, who needs it, and what would do."""
     diagnostic = plan.diagnostic or {}
-    missing = [one["message"] for one in diagnostic.get("missing", [])]
+    target = diagnostic.get("target")
+    missing = [one["message"].removeprefix(f"{target} ") for one in diagnostic.get("missing", [])]
     better = diagnostic.get("suggestion")
     hint = f" {better} would do." if better else ""
-    message = f"{diagnostic.get('target')}: {'; '.join(missing)}. Nothing was sent.{hint}"
+    message = f"{target}: {'; '.join(missing)}. Nothing was sent.{hint}"
     told = GatewayError(422, REFUSED, message, headers=(("modelpact-event", event),), plan=plan)
     return error_answer(api, told)
 
@@ -76,6 +77,7 @@ def cannot_carry(plan: Plan, why: str, helps: list[str] | None = None) -> Gatewa
     diagnostic = {
         "target": plan.target,
         "missing": [],
+        "cannotBeTold": why,
         "previous": None,
         "suggestion": None,
         "wouldHelp": helps or [],

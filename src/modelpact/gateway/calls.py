@@ -10,6 +10,7 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.reader import Reader
+from modelpact.ledger.transfer import imported_to
 from modelpact.providers.contract import ContractError, Invocation, NotKept, Semantics, State
 from modelpact.vocabulary.errors import brief
 
@@ -25,7 +26,8 @@ ENDS: Final[dict[str, State]] = {
     "capability.cancelled": "cancelled",
 }
 _PAGE: Final = 2_000
-_MOST_PAGES: Final = 50
+MOST_LISTED: Final = 100_000
+"""Events that a listing looks back over: a busy store has many more."""
 
 
 class Call(msgspec.Struct):
@@ -150,11 +152,15 @@ def find_call(reader: Reader, name: str) -> Invocation:
     return opened.invocation((f"{event.envelope}:{sequence}", *rest))
 
 
-def list_calls(reader: Reader, state: str, provider: str, limit: int) -> list[Invocation]:
-    """Return calls, the newest first, as far as they are among the latest events."""
+def list_calls(
+    reader: Reader, state: str, provider: str, limit: int
+) -> tuple[list[Invocation], bool]:
+    """Return calls, the newest first, and whether there may be more than it looked back for."""
     ends: dict[str, tuple[str, int, str, str]] = {}
     found: list[Invocation] = []
+    seen = 0
     for name, envelope, time, kind, cause, payload in _backwards(reader):
+        seen += 1
         if kind != INVOKED:
             ends[cause] = (name, time, kind, payload)
             continue
@@ -169,14 +175,14 @@ def list_calls(reader: Reader, state: str, provider: str, limit: int) -> list[In
         except ContractError:
             continue
         if len(found) >= limit:
-            break
-    return found
+            return found, False
+    return found, seen >= MOST_LISTED
 
 
 def _backwards(reader: Reader) -> Iterator[tuple[str, str, int, str, str, str]]:
     """Yield the events of calls, the latest first, as far back as one listing looks."""
     at = (2**63 - 1, "", 0)
-    for _ in range(_MOST_PAGES):
+    for _ in range(0, MOST_LISTED, _PAGE):
         rows = reader.read(
             "SELECT e.envelope, e.sequence, e.time, e.type, e.cause, e.payload FROM events e "
             "JOIN envelopes v ON v.id = e.envelope AND v.kind = ? WHERE e.time <= ? "
@@ -199,16 +205,16 @@ def listed(*more: str) -> str:
 def unfinished(reader: Reader, name: str) -> list[str]:
     """Return the envelopes of a gateway that were not finished in order: it may have died.
 
-    What was imported is not among them: it is the record of another store, and is written there.
+    One that came by an import is another store's to finish, whatever the gateway there is called.
     """
     rows = reader.read(
-        "SELECT v.id, (SELECT type FROM events e WHERE e.envelope = v.id "
-        "ORDER BY e.sequence DESC LIMIT 1) FROM envelopes v "
-        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL "
-        "AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'imported:' || v.id) ORDER BY v.opened",
-        (KIND, name),
+        "SELECT v.id, e.sequence FROM envelopes v JOIN events e ON e.envelope = v.id "
+        "AND e.sequence = (SELECT MAX(sequence) FROM events WHERE envelope = v.id) "
+        "WHERE v.kind = ? AND v.subject = ? AND v.archived IS NULL AND e.type <> ? "
+        "ORDER BY v.opened",
+        (KIND, name, STOPPED),
     )
-    return [envelope for envelope, last in rows if last is not None and last != STOPPED]
+    return [envelope for envelope, last in rows if last > imported_to(reader.read, envelope)]
 
 
 def left_open(reader: Reader, envelope: str) -> list[Open]:

@@ -43,6 +43,10 @@ class Carrier:
         self._recorder = recorder
         self._emulator = Emulator()
 
+    def check(self, exchange: Exchange, port: ModelPort) -> None:
+        """Raise where a request cannot be said in the provider's API; nothing is sent."""
+        _losses(exchange, port, _request(exchange))
+
     async def carry(self, exchange: Exchange, port: ModelPort) -> Outgoing:
         """Answer through a port; raise `Failed` where no good answer came, once recorded."""
         plan = exchange.plan
@@ -171,10 +175,9 @@ class Carrier:
                 with contextlib.suppress(ModelpactError):
                     await close()
             if not settled:
-                left = "cancelled: the client left"
-                await asyncio.shield(
-                    self._settle(exchange, invocation, report, usage, made, whole, left)
-                )
+                lines = cost_of(exchange.plan.price, _so_far(exchange, usage, made))
+                left = self._recorder.cancel(invocation, "the client left", lines)
+                await asyncio.shield(left)
 
     async def _settle(
         self,
@@ -187,9 +190,7 @@ class Carrier:
         error: str = "",
     ) -> None:
         report.estimate = usage == Usage()
-        if report.estimate:
-            usage = Usage(exchange.expected.input, max(1, made // 40))
-        report.lines = cost_of(exchange.plan.price, usage)
+        report.lines = cost_of(exchange.plan.price, _so_far(exchange, usage, made))
         await self._recorder.settle(
             invocation, report.lines, error=error, answer=whole, estimate=report.estimate
         )
@@ -268,6 +269,11 @@ def _head(exchange: Exchange, invocation: Call, losses: tuple[Loss, ...]) -> Hea
         told = "; ".join(f"{one.path}: {one.what}" for one in losses)
         head.append(("modelpact-lossy", header_safe(told)))
     return tuple(head)
+
+
+def _so_far(exchange: Exchange, usage: Usage, made: int) -> Usage:
+    """Return what a stream has used; where nobody said, by its length, most of which is no text."""
+    return Usage(exchange.expected.input, max(1, made // 40)) if usage == Usage() else usage
 
 
 def _error_event(exchange: Exchange, problem: str) -> bytes:

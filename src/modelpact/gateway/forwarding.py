@@ -199,9 +199,7 @@ class Forwarder:
     async def _left(self, exchange: Exchange, invocation: Call, watch: StreamWatch) -> None:
         """Record a stream whose client left: what was made until then is paid for."""
         lines = cost_of(exchange.plan.price, watch.usage or _so_far(exchange, watch))
-        await self._recorder.settle(
-            invocation, lines, error="cancelled: the client left", estimate=True
-        )
+        await self._recorder.cancel(invocation, "the client left", lines)
 
     async def _end(self, invocation: Call, error: str) -> None:
         await self._recorder.settle(invocation, (), error=error)
@@ -274,6 +272,8 @@ def _told_in(api: RequestApi, events: bytes, upstream: Upstream) -> str:
 def _code(error: WireError) -> str:
     if isinstance(error, WireTimeout):
         return "timeout"
+    if isinstance(error, PoolFull):
+        return "overloaded"
     if error.phase in ("pool", "connect", "tls"):
         return "unreachable"
     return "cut_off" if isinstance(error, ConnectionLost) else "malformed"

@@ -19,10 +19,11 @@ from modelpact.gateway.fitting import expected, expected_at_once
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
 from modelpact.gateway.names import Meant, UnknownModel
-from modelpact.gateway.plan import Question
+from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
 from modelpact.gateway.recording import Recorder, Unrecorded, cost_of
+from modelpact.gateway.schemas import Linter, wanted_schema
 from modelpact.gateway.spelling import READ
 from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
@@ -69,6 +70,7 @@ class Gateway:
         )
         self._forwarder = Forwarder(self.recorder)
         self._carrier = Carrier(self.recorder)
+        self._linter = Linter()
         self._changing = asyncio.Lock()
         self._registering = asyncio.Lock()
         self.keys = Keys({})
@@ -177,6 +179,8 @@ class Gateway:
             policy = msgspec.structs.replace(policy, fallback=False)
         question = Question(body["model"], workload, asked, policy)
         plan = state.planner.plan(question)
+        if plan.profile:
+            plan = await self._linted(state.planner, question, plan, body)
         found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         if found.too_long:
             plan = state.planner.sized(question, found.too_long)
@@ -194,6 +198,26 @@ class Gateway:
             cost_of(plan.price, found.usage),
             found.told,
         )
+
+    async def _linted(
+        self, planner: Planner, question: Question, plan: Plan, body: dict[str, Any]
+    ) -> Plan:
+        """Return a plan with a warning where the vendor is known not to take the schema."""
+        schema = wanted_schema(question.asked.api, body, plan.profile)
+        rules = () if schema is None else await self._linter.broken(plan.profile, schema)
+        return planner.warned(question, plan, rules) if rules else plan
+
+    def foreseen(self, exchange: Exchange) -> Plan:
+        """Return what would be done with a request: also, whether the provider can be told it."""
+        plan = exchange.plan
+        if plan.how == "carry":
+            try:
+                self._carrier.check(exchange, exchange.state.models.port(plan.provider))
+            except GatewayError as error:
+                if error.plan is None:
+                    raise
+                return error.plan
+        return plan
 
     def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
         named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
@@ -238,7 +262,8 @@ class Gateway:
         except GatewayError as error:
             if error.plan is not None:
                 envelope = self.recorder.envelope(error.plan)
-                await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
+                event = await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
+                error.headers = (*error.headers, ("modelpact-event", event.id))
             raise
 
     async def _check_budget(self, exchange: Exchange) -> None:
@@ -246,7 +271,9 @@ class Gateway:
         await self._registered(exchange)
         key = exchange.key
         if not await self.budgets.left(key):
-            told = f"the key {key.name} has spent its budget of this {key.settings.period}"
+            period = key.settings.period
+            part = "all of its budget" if period == "all" else f"its budget of this {period}"
+            told = f"the key {key.name} has spent {part}"
             raise GatewayError(429, "insufficient_quota", told)
 
     async def _registered(self, exchange: Exchange) -> None:

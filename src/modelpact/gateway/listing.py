@@ -23,19 +23,34 @@ _LIMITS: Final = ("context-window", "max-output")
 
 
 def list_models(state: State, needs: Needs) -> list[dict[str, Any]]:
-    """Return the models and workloads that can be asked for and meet the needs."""
-    found = [
-        {
-            "id": f"workload/{name}",
-            "object": "model",
-            "created": 0,
-            "owned_by": "modelpact",
-            "modelpact": {"model": workload.model, "needs": str(workload.needs)},
-        }
-        for name, workload in state.configuration.workloads.items()
-        if not needs or negotiate(needs, workload.model, catalog=state.models.catalog)
+    """Return the workloads, aliases and models that can be asked for and meet the needs."""
+
+    def fits(target: str) -> bool:
+        return not needs or bool(negotiate(needs, target, catalog=state.models.catalog))
+
+    workloads = [
+        _named(f"workload/{name}", {"model": one.model, "needs": str(one.needs)})
+        for name, one in state.configuration.workloads.items()
+        if fits(one.model)
     ]
-    return found + [describe(state.models, target) for target in _targets(state, needs)]
+    aliases = [
+        _named(name, {"model": target, **describe(state.models, target)["modelpact"]})
+        for name, target in state.configuration.gateway.aliases.items()
+        if fits(target)
+    ]
+    models = [describe(state.models, target) for target in _targets(state, needs)]
+    return [*workloads, *aliases, *models]
+
+
+def _named(name: str, told: dict[str, Any]) -> dict[str, Any]:
+    """Return a name of this gateway's own as OpenAI's list has models."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "modelpact",
+        "modelpact": told,
+    }
 
 
 def _targets(state: State, needs: Needs) -> list[str]:

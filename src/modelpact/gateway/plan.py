@@ -61,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True):
     longest_output: int | None = None
     encoding: str = ""
     """The vocabulary that the model's tokens are counted with, where it is public."""
+    profile: str = ""
+    """The linter's profile for the schema that the answer is to be held to, where there is one."""
     price: Price | None = None
     policy: RequestPolicy = RequestPolicy()
     workload: Workload | None = None

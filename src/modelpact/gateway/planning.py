@@ -19,6 +19,7 @@ from modelpact.gateway.counting import encoding_of
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
+from modelpact.gateway.schemas import PROFILES, schema_warning
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import Asked
 from modelpact.negotiation.negotiate import decide
@@ -30,6 +31,16 @@ MOST_REMEMBERED: Final = 10_000
 _NONE: Final = Needs()
 _WRONG: Final = ("unsupported", "conflict")
 _SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")
+_WORDS: Final = {
+    api: Needs([need("text-output", required_by=(f"request: {place}",))])
+    for api, place in (
+        ("openai-chat", "messages"),
+        ("anthropic", "messages"),
+        ("openai-responses", "input"),
+    )
+}
+"""What every chat asks for. Only models that write nothing but vectors are held to it: pictures and
+speech are asked for in chats too, and where nobody says what comes out it is mostly text."""
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
@@ -42,6 +53,7 @@ class Planner:
         self.names = Names(configuration, models)
         self._supported = models.supported()
         self._plans: dict[Question, Plan] = {}
+        self._warned: dict[tuple[Question, tuple[str, ...]], Plan] = {}
 
     def plan(self, question: Question) -> Plan:
         """Return the plan for a question."""
@@ -50,6 +62,17 @@ class Planner:
             if len(self._plans) >= MOST_REMEMBERED:
                 self._plans.clear()
             found = self._plans[question] = self._made(question).with_head()
+        return found
+
+    def warned(self, question: Question, plan: Plan, rules: tuple[str, ...]) -> Plan:
+        """Return the plan of a question whose schema breaks rules: one for all that break these."""
+        found = self._warned.get((question, rules))
+        if found is None:
+            if len(self._warned) >= MOST_REMEMBERED:
+                self._warned.clear()
+            told = (*plan.warnings, schema_warning(plan.profile, rules))
+            found = msgspec.structs.replace(plan, answer="labelled", warnings=told).with_head()
+            self._warned[question, rules] = found
         return found
 
     def sized(self, question: Question, sizes: Needs) -> Plan:
@@ -93,6 +116,8 @@ class Planner:
         resolution = self.models.catalog.resolve(meant.provider, meant.model, api)
         declared = Needs() if meant.workload is None else meant.workload.needs
         needs = asked.needs + sizes if sizes else asked.needs
+        if asked.api != "embeddings" and _writes_only_vectors(resolution):
+            needs = needs + _WORDS[asked.api]
         verdict = self._verdict(declared, needs, policy, resolution)
         params = negotiate_parameters(asked.settings, resolution)
         wrong = [one for one in params if one.action in _WRONG]
@@ -133,10 +158,20 @@ class Planner:
             window=_limit(resolution, "context-window"),
             longest_output=longest,
             encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
+            profile=self._profile(meant.provider, asked, emulate),
             price=resolution.price,
             policy=policy,
             workload=meant.workload,
         )
+
+    def _profile(self, provider: str, asked: Asked, emulate: tuple[tuple[str, str], ...]) -> str:
+        """Return how a provider's servers take the schema of a request that leaves it to them."""
+        if all(name != "structured-output" for name, _ in asked.uses):
+            return ""
+        known = self.models.catalog.find_provider(provider)
+        if known is None or any(name == "structured-output" for name, _ in emulate):
+            return ""
+        return PROFILES.get(known.id, "")
 
     def _api(self, provider: str, asked: Asked) -> Api:
         """Return the API to speak: the client's own where the provider has it."""
@@ -196,6 +231,8 @@ class Planner:
             helps.append("emulation would make up for some of it: policy emulate")
         if params and not question.policy.drop_params:
             helps.append("parameters that do not apply can be dropped: policy unsupported_params")
+        if better and not self.models.can_authenticate(better.partition("/")[0]):
+            helps.append(f"{better} can be asked once there is a key for it here")
         if meant.workload is not None and meant.workload.fallback is None:
             helps.append(f"workload {meant.workload.name} declares no fallback")
         diagnostic: dict[str, Any] = {
@@ -237,6 +274,13 @@ def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:
     if finding.capability == "context-window":
         return finding
     return msgspec.structs.replace(finding, outcome="missing")
+
+
+def _writes_only_vectors(resolution: Resolution) -> bool:
+    return (
+        resolution.claim("text-output").support == "unsupported"
+        and resolution.claim("embedding-output").support == "native"
+    )
 
 
 def _labelled(finding: Finding) -> bool:

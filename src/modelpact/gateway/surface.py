@@ -152,7 +152,11 @@ class GatewaySurface:
         key = self._gateway.key_of(request)
         asked = parse_qs(request.query)
         needs = Needs([one for text in asked.get("need", []) for one in Needs(text)])
-        found = [one for one in list_models(self._gateway.state, needs) if key.allows(one["id"])]
+        found = [
+            one
+            for one in list_models(self._gateway.state, needs)
+            if key.allows(one["id"]) or key.allows(one["modelpact"].get("model", ""))
+        ]
         if request.headers.get("anthropic-version"):
             return _json(anthropic_list(found))
         return _json({"object": "list", "data": found})
@@ -161,7 +165,7 @@ class GatewaySurface:
         key = self._gateway.key_of(request)
         name = request.decoded_path.removeprefix(_MODELS)
         meant = self._gateway.state.planner.names.meant(name)
-        if not key.allows(name):
+        if not (key.allows(name) or key.allows(meant.target)):
             raise GatewayError(404, "model_not_found", f"{name!r:.80}: no such model for this key")
         return _json(describe(self._gateway.state.models, meant.target))
 
@@ -181,7 +185,7 @@ class GatewaySurface:
         if api is None:
             raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
         exchange = await self._gateway.read(request, api, caller)
-        return _json(exchange.plan.data())
+        return _json(self._gateway.foreseen(exchange).data())
 
 
 def _verdict(answer: Outgoing) -> str:

@@ -67,10 +67,12 @@ def refused(
         told = "it redirects elsewhere, which is not followed: set base_url to the right address"
     code = "" if said is None else cleaned(said.code or said.kind, key)
     blamed = f" ({code})" if code else ""
-    hint = "; check the key" if status in (401, 403) else ""
+    told = told or "no reason given"
+    if status in (401, 403):
+        told = f"{told.removesuffix('.')}; check the key of {name}"
     request_id = headers.get("request-id") or headers.get("x-request-id") or ""
     return UpstreamError(
-        f"{name} answered {status}{blamed}: {told or 'no reason given'}{hint}",
+        f"{name} answered {status}{blamed}: {told}",
         status=status,
         code=code,
         param="" if said is None else cleaned(said.param, key),

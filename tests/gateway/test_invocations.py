@@ -1,0 +1,240 @@
+"""A gateway's requests as invocations: two events each, and no row; what is open, and recovery."""
+
+import contextlib
+import http.client
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelpact.gateway.calls import list_calls, unfinished
+from modelpact.ledger.ledger import Ledger
+from tests.cli.conftest import Run
+from tests.fakes import Fail
+from tests.gateway.conftest import Serve
+from tests.gateway.processes import CHAT, Process, Upstream, chat_body, started, until
+from tests.gateway.support import Running
+from tests.gateway.test_killed import folder_for
+
+DAY = 86_400 * 10**9
+EVENING = 1_767_657_540 * 10**9
+"""2026-01-05T23:59:00Z."""
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with Upstream("one").in_thread() as one:
+        yield one
+
+
+@contextlib.contextmanager
+def one_under_way(gateway: Process, upstream: Upstream) -> Iterator[str]:
+    """Have a stream that does not end, and give its invocation."""
+    upstream.held = True
+    with contextlib.closing(
+        gateway.open("POST", CHAT, chat_body("openai/gpt-4o", stream=True))
+    ) as connection:
+        answer = connection.getresponse()
+        assert b"one" in answer.readline()
+        yield answer.headers["modelpact-invocation"]
+
+
+def open_stream(gateway: Running, model: str) -> http.client.HTTPConnection:
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    shown = {"authorization": f"Bearer {gateway.key}", "content-type": "application/json"}
+    connection.request("POST", CHAT, json.dumps(chat_body(model, stream=True)), shown)
+    return connection
+
+
+def listed(run: Run, store: str, *options: str) -> list[Any]:
+    done = run("invocations", "list", *options, "--json", "--store", store)
+    assert (done.returncode, done.stderr) == (0, "")
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def shown(run: Run, store: str, name: str) -> Any:
+    done = run("invocations", "show", name, "--json", "--store", store)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_request_is_two_events_and_no_row(gateway: Running, run: Run) -> None:
+    gateway.openai.script.add("yes", Fail(400, "no"))
+    names = [gateway.chat("gpt-4o").headers["modelpact-invocation"] for _ in range(2)]
+    gateway.settled()
+    assert gateway.ledger.read("SELECT COUNT(*) FROM invocations") == [(0,)]
+    opened = gateway.events("capability.invoked")
+    assert [one.id for one in opened] == names
+    ends = [one for one in gateway.events() if one.cause in names]
+    assert [(one.type, one.cause) for one in ends] == [
+        ("capability.completed", names[0]),
+        ("capability.failed", names[1]),
+    ]
+    store = f"sqlite:{gateway.path}"
+    assert listed(run, store) == []
+    for state, name in (("completed", names[0]), ("failed", names[1])):
+        (one,) = listed(run, store, "--state", state)
+        assert one["id"] == name
+        told = shown(run, store, name)
+        assert told["state"] == state
+        assert [event["type"] for event in told["events"]] == [
+            "capability.invoked",
+            f"capability.{state}",
+        ]
+    assert [one["id"] for one in listed(run, store, "--state", "all")] == names[::-1]
+    assert listed(run, store, "--state", "all", "--provider", "anthropic") == []
+    for command in (("invocations", "show"), ("audit", "show", "--why")):
+        done = run(*command, names[0], "--store", store)
+        assert done.returncode == 0, done.stderr
+        assert names[0] in done.stdout
+
+
+def test_what_is_shown_is_what_one_asks_of_a_request(serve: Serve, run: Run) -> None:
+    """Its model, its workload and its key; not what only a runtime's invocations have."""
+    gateway = serve('[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n')
+    gateway.openai.script.add(Fail(400, "no"))
+    name = gateway.chat("workload/extract").headers["modelpact-invocation"]
+    gateway.settled()
+    done = run("invocations", "show", name, "--store", f"sqlite:{gateway.path}")
+    assert done.returncode == 0, done.stderr
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.split("\n\n")[0].splitlines())
+    assert (facts["state"], facts["model"], facts["function"]) == ("failed", "gpt-4o", "extract")
+    assert facts["worker"].startswith("key_")
+    assert not {"answered", "reminders", "until"} & set(facts), "its error says who ended it"
+
+
+def test_one_that_is_open(upstream: Upstream, run: Run, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'ledger.db'}"
+    folder = folder_for(tmp_path / "one", upstream, store)
+    with started(folder) as gateway, one_under_way(gateway, upstream) as name:
+        assert [one["id"] for one in listed(run, store)] == [name]
+        assert listed(run, store, "--state", "failed") == []
+        told = shown(run, store, name)
+        assert (told["state"], told["cost"]) == ("open", None)
+        cancelled = run("invocations", "cancel", name, "--store", store)
+        assert cancelled.returncode == 1
+        assert "is a request at a gateway: it ends with its client" in cancelled.stderr
+        answered = run("invocations", "answer", name, '"yes"', "--store", store)
+        assert answered.returncode == 1
+        assert "is a request at a gateway: its provider answers it" in answered.stderr
+        envelope = name.rpartition(":")[0]
+        archived = run("audit", "archive", envelope, "--to", "a.gz", "--store", store)
+        assert archived.returncode != 0
+        assert "a gateway's that has not finished it" in archived.stderr
+        assert not (tmp_path / "a.gz").exists()
+        upstream.release.set()
+        until(lambda: listed(run, store) == [], "it ends")
+        gateway.signal(signal.SIGTERM)
+        assert gateway.wait() == 0
+    assert shown(run, store, name)["state"] == "completed"
+    again = run("invocations", "cancel", name, "--store", store)
+    assert again.returncode == 1
+    assert "is completed already" in again.stderr
+    with Ledger.open(store) as ledger:
+        assert ledger.events(envelope)[-1].type == "gateway.stopped"
+    archived = run("audit", "archive", envelope, "--to", "a.gz", "--store", store)
+    assert archived.returncode == 0, archived.stderr
+
+
+def test_what_a_killed_gateway_left_is_settled_by_the_next(
+    url: str, upstream: Upstream, run: Run, tmp_path: Path
+) -> None:
+    """By one of the same name, as failed, with its estimate for a cost; by no other."""
+    folder = folder_for(tmp_path / "one", upstream, url)
+    other = folder_for(tmp_path / "other", upstream, url, "other")
+    with started(folder) as gateway, one_under_way(gateway, upstream) as name:
+        gateway.signal(signal.SIGKILL)
+        assert gateway.wait() == -signal.SIGKILL
+    upstream.release.set()
+    with started(other):
+        assert shown(run, url, name)["state"] == "open"
+    with Ledger.open(url) as ledger:
+        (opened,) = [one for one in ledger.events(name.rpartition(":")[0]) if one.id == name]
+    with started(folder):
+        until(lambda: shown(run, url, name)["state"] != "open", "it is settled")
+    told = shown(run, url, name)
+    assert told["state"] == "failed"
+    assert told["error"].startswith("interrupted: ")
+    assert told["cost"]["estimate"] is True
+    assert told["cost"]["lines"] == opened.payload["estimate"]
+    assert [one["id"] for one in listed(run, url, "--state", "failed")] == [name]
+    with Ledger.open(url) as ledger:
+        assert ledger.events(name.rpartition(":")[0])[-1].type == "gateway.stopped"
+        assert unfinished(ledger, "gateway") == []
+    verified = run("audit", "verify", "--store", url)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_what_was_imported_is_not_settled_here(gateway: Running, run: Run, tmp_path: Path) -> None:
+    """The gateway of another store may have this one's name, and be alive."""
+    name = gateway.chat("gpt-4o").headers["modelpact-invocation"]
+    envelope = name.rpartition(":")[0]
+    source, target = f"sqlite:{gateway.path}", f"sqlite:{tmp_path / 'other.db'}"
+    for done in (
+        run("audit", "export", envelope, "-o", "live.jsonl", "--store", source),
+        run("audit", "import", "live.jsonl", "--unsigned", "--store", target),
+    ):
+        assert done.returncode == 0, done.stderr
+    with Ledger.open(target) as ledger:
+        assert unfinished(ledger, "gateway") == []
+    assert unfinished(gateway.ledger, "gateway") == [envelope]
+
+
+def test_a_listing_says_when_it_did_not_look_at_all(
+    gateway: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        gateway.chat("gpt-4o")
+    gateway.settled()
+    assert list_calls(gateway.ledger, "open", "", 100) == ([], False)
+    monkeypatch.setattr("modelpact.gateway.calls._PAGE", 2)
+    monkeypatch.setattr("modelpact.gateway.calls.MOST_LISTED", 4)
+    assert list_calls(gateway.ledger, "open", "", 100) == ([], True)
+    found, cut = list_calls(gateway.ledger, "completed", "", 2)
+    assert (len(found), cut) == (2, False), "as many as were wanted"
+
+
+def test_each_day_has_envelopes_of_its_own(serve: Serve, upstream: Upstream) -> None:
+    """What began before midnight ends where it began; an envelope is finished with its last."""
+    ahead = [0]
+    began = time.monotonic_ns()
+    gateway = serve(
+        f'[providers.held]\nkind = "vllm"\nbase_url = "{upstream.base_url}"\n'
+        '[workloads.quick]\nmodel = "openai/gpt-4o"\nneeds = []\n',
+        clock=lambda: EVENING + time.monotonic_ns() - began + ahead[0],
+    )
+
+    def ends(envelope: str) -> str:
+        return gateway.ledger.events(envelope)[-1].type
+
+    def envelope_of(model: str) -> str:
+        name = gateway.chat(model).headers["modelpact-invocation"]
+        return name.rpartition(":")[0]
+
+    quick = envelope_of("workload/quick")
+    assert quick.endswith("/quick/2026-01-05")
+    upstream.held = True
+    with contextlib.closing(open_stream(gateway, "held/gpt-4o")) as connection:
+        stream = connection.getresponse()
+        assert b"one" in stream.readline()
+        name = stream.headers["modelpact-invocation"]
+        direct = name.rpartition(":")[0]
+        assert direct.endswith("/direct/2026-01-05")
+        ahead[0] = 2 * 60 * 10**9
+        assert envelope_of("gpt-4o") == direct.replace("01-05", "01-06")
+        gateway.wait_until(lambda: ends(quick) == "gateway.stopped")
+        assert ends(direct) == "capability.invoked", "something in it is open"
+        upstream.release.set()
+        assert stream.read().rstrip().endswith(b"[DONE]")
+    gateway.wait_until(lambda: ends(direct) == "gateway.stopped")
+    last = gateway.ledger.events(direct)[-2]
+    assert (last.type, last.cause) == ("capability.completed", name)
+    ahead[0] += DAY
+    assert envelope_of("workload/quick").endswith("/quick/2026-01-07")
+    gateway.wait_until(lambda: ends(direct.replace("01-05", "01-06")) == "gateway.stopped")

@@ -1,0 +1,100 @@
+"""Schemas: "response_format (and its schema, linted for the target)"; names of it are not kept."""
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import Serve
+from tests.gateway.planners import SCHEMA, WEATHER
+from tests.gateway.support import HI, Running
+
+LOOSE: Any = {"type": "object", "properties": {"swordfish": {"type": "string"}}}
+RULES = "closed-object, required-property"
+WARNING = (
+    f"structured-output: the schema breaks rules of openai: {RULES}; "
+    "`modelpact lint --for openai` says where"
+)
+
+
+def held_to(schema: Any, **more: Any) -> Any:
+    told = {"name": "answer", "schema": schema, "strict": True, **more}
+    return {"type": "json_schema", "json_schema": told}
+
+
+def test_a_schema_that_the_vendor_refuses_is_told_of(gateway: Running) -> None:
+    answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE))
+    assert answer.headers["modelpact-verdict"] == "labelled"
+    assert answer.headers["modelpact-warnings"] == WARNING
+    assert answer.status == 400, "the vendor says where"
+    again = gateway.chat("gpt-4o", response_format=held_to(LOOSE))
+    assert again.headers["modelpact-warnings"] == WARNING
+    assert len(gateway.events("negotiation.decided")) == 1, "one decision for both"
+    files = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    assert b"swordfish" not in files
+
+
+def test_one_that_it_takes_is_a_plain_yes(gateway: Running) -> None:
+    answer = gateway.chat("gpt-4o", response_format=SCHEMA)
+    assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
+
+
+def test_a_mere_hint_is_not_looked_at(gateway: Running) -> None:
+    answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE, strict=False))
+    assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
+
+
+def test_the_target_decides(gateway: Running) -> None:
+    """Anthropic takes optional properties, and no recursion; others have no profile."""
+    optional = {**LOOSE, "additionalProperties": False}
+    asked = {"response_format": held_to(optional), "max_tokens": 50}
+    assert "warnings" in str(gateway.chat("gpt-4o", **asked).headers)
+    assert "modelpact-warnings" not in gateway.chat("claude-opus-4-5", **asked).headers
+    told = gateway.ask("/v1/negotiate", {"model": "local/llama", "messages": HI, **asked}).json
+    assert all("schema breaks" not in one for one in told["warnings"])
+
+
+def test_a_schema_is_also_read_off_the_other_apis(gateway: Running) -> None:
+    form = {"type": "json_schema", "name": "answer", "schema": LOOSE, "strict": True}
+    body: Any = {"model": "gpt-4o", "input": "Hi", "text": {"format": form}}
+    told = gateway.ask("/v1/negotiate?api=openai-responses", body).json
+    assert told["warnings"] == [WARNING]
+    held = {"format": {"type": "json_schema", "schema": LOOSE}}
+    body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "output_config": held}
+    (warning,) = gateway.ask("/v1/negotiate?api=anthropic", body).json["warnings"]
+    assert "rules of anthropic: closed-object;" in warning
+
+
+def test_an_emulated_schema_is_nobodys_to_refuse(serve: Serve) -> None:
+    gateway = serve("[policy]\nemulate = true\n")
+    body = {"model": "openai/text-only", "messages": HI, "response_format": held_to(LOOSE)}
+    told = gateway.ask("/v1/negotiate", body).json
+    assert [one["capability"] for one in told["emulated"]] == ["structured-output"]
+    assert told["warnings"] == []
+
+
+@pytest.mark.parametrize("schema", [None, 5, "x", [], {"type": 7}, {"$ref": "#"}])
+def test_what_is_no_schema_breaks_nothing_here(gateway: Running, schema: Any) -> None:
+    answer = gateway.chat("gpt-4o", response_format=held_to(schema))
+    assert answer.status in (200, 400)
+    assert gateway.chat("gpt-4o", response_format=held_to(WEATHER)).status == 200
+
+
+def test_what_cannot_be_carried_is_foreseen(gateway: Running) -> None:
+    """`/v1/negotiate` says no to what would be refused, and why; the record names its event."""
+    body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "store": True}
+    told = gateway.ask("/v1/negotiate", body).json
+    assert (told["verdict"], told["plan"]) == ("no", "refuse")
+    assert told["diagnostic"]["cannotBeTold"] == "store: only openai-chat has this field"
+    assert told["diagnostic"]["wouldHelp"] == ["policy lossy"]
+    assert gateway.events() == []
+    refused = gateway.ask("/v1/chat/completions", body)
+    assert (refused.status, refused.json["error"]["code"]) == (422, "cannot_carry")
+    (event,) = gateway.events("negotiation.decided")
+    assert refused.headers["modelpact-event"] == event.id
+    assert gateway.anthropic.requests == []
+
+
+def test_a_refusal_names_its_model_once(gateway: Running) -> None:
+    answer = gateway.chat("gpt-5", temperature=0.2)
+    assert answer.status == 422
+    assert answer.json["error"]["message"].startswith("openai/gpt-5: has no temperature (")
