@@ -13,7 +13,8 @@ import pytest
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.calls import INVOKED, STOPPED, Invoked, Open, find_call, list_calls
 from modelpact.gateway.plan import Plan
-from modelpact.gateway.recording import Recorder, Said
+from modelpact.gateway.recording import Recorder
+from modelpact.gateway.said import Said
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.export import export_lines
@@ -64,11 +65,11 @@ def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
 
     async def restarted() -> None:
         recording = recorder(ledger)
-        left: list[Open] = recording.left_open()
+        left: list[Open] = recording.envelopes.left_open()
         recording.envelope(PLAN)
         await asyncio.sleep(0)
-        await recording.recover(left)
-        await recording.aclose()
+        await recording.envelopes.recover(left)
+        await recording.envelopes.aclose()
 
     asyncio.run(restarted())
     for envelope in envelopes:
@@ -84,8 +85,8 @@ def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_pat
 
         async def started() -> None:
             recording = recorder(other)
-            await recording.recover(recording.left_open())
-            await recording.aclose()
+            await recording.envelopes.recover(recording.envelopes.left_open())
+            await recording.envelopes.aclose()
 
         asyncio.run(started())
         assert types(other, envelope) == [INVOKED] * 2
@@ -173,10 +174,10 @@ def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
 
     async def restarted() -> None:
         recording = recorder(ledger)
-        left = recording.left_open()
+        left = recording.envelopes.left_open()
         ledger.append(Draft(envelope, "capability.completed", {}, left[0].event))
-        await recording.recover(left)
-        await recording.aclose()
+        await recording.envelopes.recover(left)
+        await recording.envelopes.aclose()
 
     asyncio.run(restarted())
     ends = ["capability.completed", "capability.failed"]
@@ -201,7 +202,7 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.recording._MOST_KEPT", 10)
+    monkeypatch.setattr("modelpact.gateway.said._MOST_KEPT", 10)
     said = Said(keep=True)
     for _ in range(3):
         said.add(b"12345")

@@ -20,8 +20,9 @@ from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.forwarding import INTERNAL, Failed
 from modelpact.gateway.plan import HeaderPairs, Plan, header_safe
-from modelpact.gateway.recording import Recorder, Said, cost_of
+from modelpact.gateway.recording import Recorder, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
+from modelpact.gateway.said import Said
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.sizes import measure

@@ -14,8 +14,9 @@ from modelpact.gateway.calls import Call
 from modelpact.gateway.endings import end_at, error_in
 from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.plan import TOLD
-from modelpact.gateway.recording import Recorder, Said, cost_of
+from modelpact.gateway.recording import Recorder, cost_of
 from modelpact.gateway.reports import Report, dollars, money_of
+from modelpact.gateway.said import Said
 from modelpact.gateway.upstreams import Upstream
 from modelpact.gateway.usage import UNREADABLE, StreamWatch, usage_of
 from modelpact.ledger.costs import CostLine

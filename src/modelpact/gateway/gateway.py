@@ -122,7 +122,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Finish the record and close the connections to upstreams."""
-        await self.recorder.aclose()
+        await self.recorder.envelopes.aclose()
         await self.state.upstreams.aclose()
         await self._client.aclose()
 

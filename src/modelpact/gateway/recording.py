@@ -1,10 +1,6 @@
 """Recording: each request is a call, on the record before it leaves and settled when it ends."""
 
 import asyncio
-import datetime
-import hashlib
-import logging
-import secrets
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
@@ -14,26 +10,17 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.calls import (
-    INVOKED,
-    KIND,
-    STOPPED,
-    Call,
-    Ended,
-    Invoked,
-    Open,
-    listed,
-    unfinished,
-)
-from modelpact.gateway.calls import left_open as calls_left_open
+from modelpact.gateway.calls import INVOKED, KIND, Call, Ended, Invoked
+from modelpact.gateway.envelopes import Envelopes
 from modelpact.gateway.plan import Plan
 from modelpact.gateway.reports import money_of
+from modelpact.gateway.said import Said
 from modelpact.gateway.watching import Watch
 from modelpact.ledger.canonical import LARGEST, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.store import LedgerError
 from modelpact.ledger.transaction import Entry, Given, Placed
 from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
@@ -42,46 +29,11 @@ from modelpact.providers.invocations import digest, plain
 from modelpact.providers.registry import Registered, Registry, as_registered
 from modelpact.providers.steady import steady
 
-_LOG: Final = logging.getLogger("modelpact.gateway")
-_SECOND: Final = 1_000_000_000
 _MOST_REMEMBERED: Final = 10_000
-_MOST_KEPT: Final = 32 * 1024 * 1024
-_AGAIN_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 5.0
 
 
 class Unrecorded(LedgerError):
     """How a request ended could not be written: whoever asked must not take it for recorded."""
-
-
-class Said:
-    """An answer that goes by in pieces: its digest, and itself where it is to be kept.
-
-    One that does not end is not kept either.
-    """
-
-    __slots__ = ("_hash", "_kept", "_room")
-
-    def __init__(self, *, keep: bool) -> None:
-        self._hash = hashlib.sha256()
-        self._kept: list[bytes] | None = [] if keep else None
-        self._room = _MOST_KEPT
-
-    def add(self, piece: bytes) -> None:
-        """Take a piece in."""
-        self._hash.update(piece)
-        if self._kept is not None:
-            self._kept.append(piece)
-            self._room -= len(piece)
-            if self._room < 0:
-                self._kept = None
-
-    def told(self) -> tuple[str, str | None]:
-        """Return the digest, and the text if it is kept."""
-        text = None
-        if self._kept is not None:
-            text = b"".join(self._kept).decode("utf-8", "replace")
-        return f"sha256:{self._hash.hexdigest()}", text
 
 
 class _Ready(msgspec.Struct):
@@ -115,44 +67,22 @@ class Recorder:
         self._budgets = budgets
         self._registry = registry
         self._name = name
-        self._process = _process(name)
         self.keep_content = keep_content
         self.watch: Watch | None = None
         self._now = steady(ledger.clock)
-        self._day = ("", 0)
+        self.envelopes = Envelopes(ledger, name, self._now)
         self._ready: dict[tuple[int, str], _Ready] = {}
         self._decided: dict[int, tuple[Plan, str, str]] = {}
         """By the plan itself: the envelope in which it was written, and its event."""
-        self._open: dict[str, int] = {}
-        """How many calls are open in each envelope that is not finished."""
-        self._unsure: dict[str, int] = {}
-        """The envelopes in which openings may stand that nobody knows of, and until when."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def envelope(self, plan: Plan) -> str:
         """Return where the requests of a plan are recorded today."""
         now = self._now()
-        if now >= self._day[1]:
-            self._turn_over(now)
-        workload = "direct" if plan.workload is None else plan.workload.name
-        return f"gateway/{self._process}/{workload}/{self._day[0]}"
-
-    def _turn_over(self, now: int) -> None:
-        """Begin a day: its records have envelopes of their own."""
-        moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC)
-        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-        until = (int(midnight.timestamp()) + 86_400) * _SECOND
-        self._day = (midnight.date().isoformat(), until)
-        self._decided.clear()
-        self._ready.clear()
-        for envelope, count in self._open.items():
-            if not count and not self._lives(envelope):
-                self._later(self._finish(envelope))
-
-    def _lives(self, envelope: str) -> bool:
-        """Tell whether more may be written to an envelope."""
-        day = self._day[0]
-        return envelope.endswith(day) and envelope.startswith(f"gateway/{self._process}/")
+        if now >= self.envelopes.until:
+            self.envelopes.turn_over(now)
+            self._decided.clear()
+            self._ready.clear()
+        return self.envelopes.today("direct" if plan.workload is None else plan.workload.name)
 
     async def decided(self, plan: Plan, envelope: str, **more: Any) -> Event:
         """Record a decision."""
@@ -163,7 +93,7 @@ class Recorder:
             return tx.append(Draft(envelope, "negotiation.decided", payload))
 
         event = await self.ledger.write_async(work)
-        self._open.setdefault(envelope, 0)
+        self.envelopes.used(envelope)
         return event
 
     async def _decision(self, plan: Plan, envelope: str) -> str:
@@ -179,7 +109,7 @@ class Recorder:
 
     async def _make_ready(self, plan: Plan, worker: str) -> _Ready:
         envelope = self.envelope(plan)
-        until = self._day[1]
+        until = self.envelopes.until
         cause = await self._decision(plan, envelope)
         registered = self._registry.remembered(plan.provider)
         if registered is None:
@@ -249,12 +179,12 @@ class Recorder:
 
         def unheard(placed: Placed | None, error: BaseException | None) -> None:
             if placed is None:
-                self._not_opened(envelope, error)
+                self.envelopes.not_opened(envelope, error)
                 return
             left = Call(placed.event, envelope, plan.provider, who, placed.time)
-            self._later(self.cancel(left, "the client left"))
+            self.envelopes.later(self.cancel(left, "the client left"))
 
-        self._open[envelope] = self._open.get(envelope, 0) + 1
+        self.envelopes.opening(envelope)
         noted = self.ledger.note(entry, unheard)
         try:
             placed = await noted
@@ -262,7 +192,7 @@ class Recorder:
             _heard_after_all(noted, unheard)
             raise
         except BaseException as error:
-            self._not_opened(envelope, error)
+            self.envelopes.not_opened(envelope, error)
             if isinstance(error, ContractError) and error.code == "registration_changed":
                 await self._registry.looked_up(plan.provider)
                 return await self._opened(plan, body, semantics, worker, estimate)
@@ -334,7 +264,7 @@ class Recorder:
             if error is None:
                 self._kept(call)
             else:
-                self._later(self._end_later(entry, call))
+                self.envelopes.later(self.envelopes.end_later(entry, partial(self._kept, call)))
 
         noted = self.ledger.note(entry, unheard)
         try:
@@ -352,105 +282,7 @@ class Recorder:
         worker = call.attribution.worker
         if self._budgets.counts(worker):
             self._budgets.settled(worker, call.money, call.money)
-        self._ended(call.envelope)
-
-    def _not_opened(self, envelope: str, error: BaseException | None) -> None:
-        """Take note that a call was not opened, or that nobody knows whether it was."""
-        if isinstance(error, LedgerUncertain):
-            self._unsure[envelope] = self._now()
-        self._ended(envelope)
-
-    def _ended(self, envelope: str) -> None:
-        left = self._open[envelope] = self._open[envelope] - 1
-        if not left and not self._lives(envelope):
-            self._later(self._finish(envelope))
-
-    async def _end_later(self, entry: Entry, call: Call | None = None) -> None:
-        """Write an end that could not be written when it came, once the store takes it."""
-        while True:
-            try:
-                await self.ledger.write_async(lambda tx: _settled_once(tx, entry))
-            except LedgerUnavailable:
-                await asyncio.sleep(_AGAIN_SECONDS)
-                continue
-            except LedgerError as error:
-                _LOG.warning("%s cannot be settled: %s", entry.cause, error)
-            if call is None:
-                self._ended(entry.envelope)
-            else:
-                self._kept(call)
-            return
-
-    async def recover(self, left: list[Open]) -> None:
-        """Settle what an earlier process of this name left open when it died."""
-        for one in left:
-            lines = one.told.estimate or (CostLine("time", 0),)
-            record = CostRecord(lines, one.attribution, estimate=True)
-            error = "interrupted: the gateway stopped before the answer came"
-            told = Ended(one.told.capability, record, one.told.provider, error=error)
-            payload = canonical_plain(told)
-            entry = Entry(one.envelope, "capability.failed", payload, one.event, record)
-            await self._end_later(entry)
-        for envelope in list(self._open):
-            if not self._lives(envelope):
-                await self._finish(envelope)
-
-    def left_open(self) -> list[Open]:
-        """Return what earlier processes of this name left open; this blocks while it reads."""
-        found = []
-        for envelope in unfinished(self.ledger, self._name):
-            calls = calls_left_open(self.ledger, envelope)
-            self._open[envelope] = len(calls)
-            found += calls
-        return found
-
-    async def _finish(self, envelope: str) -> None:
-        """Say that an envelope has no open call; whoever comes after need not look."""
-        if self._open.get(envelope) != 0:
-            return  # it is done already, or something in it is open again
-        del self._open[envelope]
-        try:
-            if envelope in self._unsure:
-                await self._end_unknown(envelope, self._unsure.pop(envelope))
-            await self.ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
-        except LedgerError as error:
-            _LOG.warning("%s is not finished: %s", envelope, error)
-
-    async def _end_unknown(self, envelope: str, until: int) -> None:
-        """End what was opened after all, as none is open that is known: nothing was sent."""
-        try:
-            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
-        except LedgerUnavailable:
-            # The store was away, and the connection broke with it: the next one is new.
-            left = await asyncio.to_thread(calls_left_open, self.ledger, envelope)
-        for one in left:
-            if one.time <= until:
-                record = CostRecord((CostLine("time", 0),), one.attribution, estimate=True)
-                reason = "nothing was sent: whether this was recorded was not known"
-                told = Ended(one.told.capability, record, one.told.provider, reason=reason)
-                payload = canonical_plain(told)
-                kind = "capability.cancelled"
-                entry = Entry(envelope, kind, payload, one.event, record)
-                await self.ledger.write_async(partial(_settled_once, entry=entry))
-
-    async def aclose(self) -> None:
-        """Finish the envelopes; what cannot be settled now is left to the next process."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_PATIENCE_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for envelope in list(self._open):
-            await self._finish(envelope)
-
-    def _later(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def _process(name: str) -> str:
-    return f"{name}-{secrets.token_hex(3)}"
+        self.envelopes.ended(call.envelope)
 
 
 def _heard_after_all(noted: "asyncio.Future[Placed]", unheard: Unheard) -> None:
@@ -459,25 +291,6 @@ def _heard_after_all(noted: "asyncio.Future[Placed]", unheard: Unheard) -> None:
         return  # it is yet to be written, and will be told then
     error = noted.exception()
     unheard(None if error else noted.result(), error)
-
-
-def _settled_once(tx: Transaction, entry: Entry) -> None:
-    """Append an end, unless there is one: whether a write was kept is not always known.
-
-    It may also be another process's, that took this one for dead while the store was away.
-    """
-    assert entry.cause is not None
-    assert entry.cost is not None
-    sequence = int(entry.cause.rpartition(":")[2])
-    kept = tx.execute(
-        "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? "
-        f"AND type IN ({listed()})",
-        (entry.envelope, sequence, entry.cause),
-    )
-    if not kept:
-        payload = msgspec.json.decode(entry.payload)
-        event = tx.append(Draft(entry.envelope, entry.type, payload, entry.cause))
-        tx.record_cost(event, entry.cost)
 
 
 def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:

@@ -109,11 +109,11 @@ async def serve_gateway(
             # that cannot start must not end the work of one that is alive.
             await stack.enter_async_context(leased(ledger.store, names))
             left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
-            calls = await asyncio.to_thread(gateway.recorder.left_open)
+            calls = await asyncio.to_thread(gateway.recorder.envelopes.left_open)
             server = await stack.enter_async_context(await serve(surface, address, port))
             surface.connections = lambda: server.connections
             await upkeep.take_up(gateway.runtime, left)
-            await gateway.recorder.recover(calls)
+            await gateway.recorder.envelopes.recover(calls)
             await stack.enter_async_context(running_host(host, grace=grace))
             tasks.append(asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)))
             tasks.append(asyncio.create_task(_keep_keys(gateway)))
