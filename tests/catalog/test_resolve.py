@@ -128,9 +128,7 @@ def test_names_that_are_no_strings_are_input_errors(wrong: tuple[Any, ...]) -> N
         resolve(*wrong)
 
 
-@pytest.mark.parametrize(
-    "target", ["", "openai", "/gpt", "openai/", 5, None, " / ", "mock/\x1b[2J"]
-)
+@pytest.mark.parametrize("target", ["", "openai", "/gpt", "openai/", 5, None, " / "])
 def test_a_target_has_a_provider_and_a_model(target: Any) -> None:
     with pytest.raises(InputError):
         default_catalog().split(target)

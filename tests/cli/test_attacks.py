@@ -206,3 +206,19 @@ def test_an_import_with_keys_takes_what_is_signed(
     assert "5 events taken, 0 were here; 1 that nobody has signed were left" in run(*command).stdout
     done = json.loads(run(*command, "--unsigned", "--json").stdout)
     assert done == {"envelope": "run-1", "events": 1, "known": 5, "left": 0}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "mock/\x1b[2J"),
+        ("diff", "mock/demo", "mock/\x1b[2J"),
+        ("negotiate", "--target", "mock/\x1b[2J", "--need", "tools"),
+        ("probe", "mock/\x1b[2J", "--yes"),
+    ],
+)
+def test_no_name_is_obeyed_by_a_terminal(run: Run, command: tuple[str, ...]) -> None:
+    told = run(*command)
+    assert told.returncode == 2
+    assert "\x1b" not in told.stdout + told.stderr
+    assert "all visible" in told.stderr

@@ -141,7 +141,7 @@ class Catalog:
         if not isinstance(target, str):
             raise InputError(f"a target is a string PROVIDER/MODEL, not {type(target).__name__}")
         provider, slash, model = target.strip().partition("/")
-        if not (slash and provider and model) or not target.strip().isprintable():
+        if not (slash and provider and model):
             raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL")
         return provider, model
 

@@ -17,7 +17,7 @@ from modelpact.cli.stores import configured_store
 from modelpact.configuration import Configuration, load_configuration
 from modelpact.needs.need import Needs
 from modelpact.vocabulary.capability import ALIASES, CAPABILITIES
-from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
+from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName, brief
 from modelpact.vocabulary.strict_json import parse_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +68,8 @@ def with_evidence(configuration: Configuration) -> Catalog:
 
 def resolve_target(catalog: Catalog, target: str, api: str | None = None) -> Resolution:
     """Resolve PROVIDER/MODEL, or raise an error that names the nearest providers."""
+    if not target.strip().isprintable():  # it is shown on a terminal, which would obey it
+        raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL, all visible")
     provider, model = catalog.split(target)
     if catalog.find_provider(provider) is None:
         names = (*catalog.configured, *catalog.providers.names)
