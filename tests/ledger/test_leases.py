@@ -1,5 +1,6 @@
 """Leases on both stores: one live process for a name, free again when that dies."""
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -7,7 +8,7 @@ import time
 import pytest
 
 from modelpact.ledger.postgres import PostgresLease
-from modelpact.ledger.store import NameTaken, Store, open_store
+from modelpact.ledger.store import Lease, NameTaken, Store, open_store
 
 HOLD = """
 import sys
@@ -67,10 +68,38 @@ def test_a_connection_that_broke_is_made_again_unless_another_was_faster(
     with pytest.raises(NameTaken):
         store.lease("host/a")
     _break(lease)
-    other = store.lease("host/a")
+    other = _taken(store, "host/a")
     lease.kept()
     assert not lease.kept()
     other.release()
+
+
+def test_a_name_that_ones_own_broken_connection_holds_is_not_lost(postgres_url: str) -> None:
+    """The server misses a link that vanished only later; until then nobody else can have it."""
+    store = open_store(postgres_url)
+    lease = store.lease("host/a")
+    assert isinstance(lease, PostgresLease)
+    vanished, lease._connection = lease._connection, None
+    assert vanished is not None
+    assert lease.kept()
+    assert lease.kept()
+    vanished.close()
+    while _broken(lease):
+        assert lease.kept()
+    with pytest.raises(NameTaken):
+        store.lease("host/a")
+    lease.release()
+
+
+def _taken(store: Store, name: str) -> Lease:
+    """Take a name as soon as the server has noticed that it is free."""
+    while True:
+        with contextlib.suppress(NameTaken):
+            return store.lease(name)
+
+
+def _broken(lease: PostgresLease) -> bool:
+    return lease._connection is None
 
 
 def _break(lease: PostgresLease) -> None:

@@ -86,6 +86,8 @@ class PostgresLease:
         self._name = name
         self._using = threading.Lock()
         self._released = False
+        self._backend = 0
+        """The server's process that holds the lock, or held it last."""
         self._connection: PostgresConnection | None = self._take()
 
     def _take(self) -> "PostgresConnection":
@@ -97,7 +99,10 @@ class PostgresLease:
             digest = hashlib.sha256(f"modelpact/{schema}/{self._name}".encode()).digest()
             number = int.from_bytes(digest[:8], "big", signed=True)
             if connection.execute("SELECT pg_try_advisory_xact_lock(?)", (number,)) == [(True,)]:
+                ((self._backend,),) = connection.execute("SELECT pg_backend_pid()")
                 return connection
+            if self._backend and connection.execute(_HOLDER, (number,)) == [(self._backend,)]:
+                raise LedgerUnavailable(f"{self._name}: the connection that broke still holds it")
         except BaseException:
             connection.close()
             raise
@@ -131,6 +136,11 @@ class PostgresLease:
             connection.close()
 
 
+_HOLDER: Final = (
+    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
+    "AND ((classid::bigint << 32) | objid::bigint) = ?"
+)
+"""Who holds a lock: a session of ours whose link broke is missed by the server only later."""
 _UNTIMED: Final = (
     "SELECT set_config(name, CASE left(name, 3) WHEN 'tcp' THEN '5' ELSE '0' END, true) "
     "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout', "
