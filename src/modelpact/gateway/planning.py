@@ -27,7 +27,7 @@ from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
 from modelpact.negotiation.verdict import Finding, Policy, Verdict
 
-MOST_REMEMBERED: Final = 10_000
+MOST_REMEMBERED: Final = 2_000
 _NONE: Final = Needs()
 _WRONG: Final = ("unsupported", "conflict")
 _SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")

@@ -29,7 +29,7 @@ from modelpact.providers.invocations import digest, plain
 from modelpact.providers.registry import Registered, Registry, as_registered
 from modelpact.providers.steady import steady
 
-_MOST_REMEMBERED: Final = 10_000
+_MOST_REMEMBERED: Final = 2_000
 
 
 class Unrecorded(LedgerError):

@@ -6,6 +6,7 @@ A caller hears of its work only when the commit is durable. Work that fails is u
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
@@ -90,24 +91,30 @@ class Writer:
         items: list[Handed] | None
         before = 0
         while (items := self._queue.get()) is not None:
+            self._add_waiting(items)
             # Many who were told just now come back at once: what shares their commit costs less.
-            lingers = before >= _MANY
-            while len(items) < _MOST_TOGETHER:
-                try:
-                    if lingers and len(items) < 2 * before:
-                        waiting = self._queue.get(timeout=_LINGER_SECONDS)
-                    else:
-                        waiting = self._queue.get_nowait()
-                except queue.Empty:
+            while before >= _MANY and len(items) < 2 * before:
+                time.sleep(_LINGER_SECONDS)  # the queue's own time-out, if short, may never end
+                if not self._add_waiting(items):
                     break
-                if waiting is None:
-                    self._queue.put(None)
-                    break
-                items += waiting
             before = len(items)
             self._commit([item for item in items if item.claim()])
         if self._unsigned:
             self._commit([Item(self._sign_rest, Future())])
+
+    def _add_waiting(self, items: list[Handed]) -> bool:
+        """Add what waits; tell whether there was anything."""
+        before = len(items)
+        while len(items) < _MOST_TOGETHER:
+            try:
+                waiting = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if waiting is None:  # the end, which comes after these
+                self._queue.put(None)
+                break
+            items += waiting
+        return len(items) > before
 
     def _commit(self, items: list[Handed], *, alone: bool = False) -> None:
         """Do work in one transaction; whoever handed it in hears of it after the commit."""
