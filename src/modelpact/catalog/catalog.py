@@ -153,16 +153,15 @@ class Catalog:
         Never raises for names that nobody knows.
         """
         try:
-            found = self._memo.get((provider, model, api))
-        except TypeError:
-            found = None
-        if found is None:
-            names = self.split(provider) if model is None else (provider, model)
-            found = self._resolve(*names, api)
-            if len(self._memo) >= _MOST_REMEMBERED:
-                self._memo.clear()
-            if len(found.target) <= _LONGEST_REMEMBERED:
-                self._memo[provider, model, api] = found
+            return self._memo[provider, model, api]
+        except (KeyError, TypeError):
+            pass  # it is asked for the first time, or of something that is no text
+        names = self.split(provider) if model is None else (provider, model)
+        found = self._resolve(*names, api)
+        if len(self._memo) >= _MOST_REMEMBERED:
+            self._memo.clear()
+        if len(found.target) <= _LONGEST_REMEMBERED:
+            self._memo[provider, model, api] = found
         return found
 
     def _resolve(self, provider: str, model: str, api: str | None) -> Resolution:
