@@ -88,16 +88,24 @@ class Writer:
             self._connection.close()
 
     def _run(self) -> None:
-        items: list[Handed] | None
-        before = 0
-        while (items := self._queue.get()) is not None:
-            self._add_waiting(items)
-            # Many who were told just now come back at once: what shares their commit costs less.
-            while before >= _MANY and len(items) < 2 * before:
+        told = 0
+        while True:
+            items: list[Handed] = []
+            # Many who were told just now come back at once: if others wait already, these wait a
+            # little for them, as what shares a commit costs less.
+            expected = told if self._add_waiting(items) and told >= _MANY else 0
+            expected += len(items)
+            if not items:
+                first = self._queue.get()
+                if first is None:
+                    break
+                items += first
+                self._add_waiting(items)
+            while len(items) < expected:
                 time.sleep(_LINGER_SECONDS)  # the queue's own time-out, if short, may never end
                 if not self._add_waiting(items):
                     break
-            before = len(items)
+            told = len(items)
             self._commit([item for item in items if item.claim()])
         if self._unsigned:
             self._commit([Item(self._sign_rest, Future())])
