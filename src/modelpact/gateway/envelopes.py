@@ -42,6 +42,8 @@ class Envelopes:
         """When the envelopes of today are no longer those to write to."""
         self._open: dict[str, int] = {}
         """How many calls are open in each."""
+        self.calls = 0
+        """How many calls are open in all."""
         self._unsure: dict[str, int] = {}
         """Those in which openings may stand that nobody knows of, and until when."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,6 +72,7 @@ class Envelopes:
 
     def opening(self, envelope: str) -> None:
         """Count a call that is about to be opened."""
+        self.calls += 1
         self._open[envelope] = self._open.get(envelope, 0) + 1
 
     def not_opened(self, envelope: str, error: BaseException | None) -> None:
@@ -80,6 +83,7 @@ class Envelopes:
 
     def ended(self, envelope: str) -> None:
         """Count a call that has ended."""
+        self.calls -= 1
         left = self._open[envelope] = self._open[envelope] - 1
         if not left and not self._lives(envelope):
             self.later(self._finish(envelope))
@@ -103,6 +107,7 @@ class Envelopes:
         for envelope in unfinished(self._ledger, self._name):
             calls = left_open(self._ledger, envelope)
             self._open[envelope] = len(calls)
+            self.calls += len(calls)
             found += calls
         return found
 
@@ -124,7 +129,10 @@ class Envelopes:
         try:
             if envelope in self._unsure:
                 await self._end_unknown(envelope, self._unsure.pop(envelope))
-            await self._ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
+            if envelope.startswith(f"gateway/{self._process}/"):
+                await self._ledger.note(Entry(envelope, STOPPED, canonical_plain({})))
+            else:
+                await self._ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
         except LedgerError as error:
             _LOG.warning("%s is not finished: %s", envelope, error)
 

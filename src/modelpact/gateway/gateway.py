@@ -144,7 +144,7 @@ class Gateway:
             if exchange.plan.how == "refuse":
                 envelope = self.recorder.envelope(exchange.plan)
                 event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
-                return refusal(api, exchange.plan, event.id)
+                return refusal(api, exchange.plan, event)
             if key.settings.budget is not None:
                 await self._check_budget(exchange)
             return await self._served(exchange)
@@ -263,7 +263,7 @@ class Gateway:
             if error.plan is not None:
                 envelope = self.recorder.envelope(error.plan)
                 event = await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
-                error.headers = (*error.headers, ("modelpact-event", event.id))
+                error.headers = (*error.headers, ("modelpact-event", event))
             raise
 
     async def _check_budget(self, exchange: Exchange) -> None:

@@ -16,19 +16,19 @@ from modelpact.gateway.plan import Plan
 from modelpact.gateway.reports import money_of
 from modelpact.gateway.said import Said
 from modelpact.gateway.watching import Watch
-from modelpact.ledger.canonical import LARGEST, canonical_plain
+from modelpact.ledger.canonical import LARGEST, canonical, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
-from modelpact.ledger.event import Draft, Event
-from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Entry, Given, Placed
+from modelpact.ledger.transaction import Entry, Given, NotSo, Placed
 from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
-from modelpact.providers.contract import ContractError, Semantics
+from modelpact.providers.contract import Semantics
 from modelpact.providers.invocations import digest, plain
 from modelpact.providers.registry import Registered, Registry, as_registered
 from modelpact.providers.steady import steady
 
+DECIDED: Final = "negotiation.decided"
 _MOST_REMEMBERED: Final = 2_000
 
 
@@ -84,17 +84,13 @@ class Recorder:
             self._ready.clear()
         return self.envelopes.today("direct" if plan.workload is None else plan.workload.name)
 
-    async def decided(self, plan: Plan, envelope: str, **more: Any) -> Event:
-        """Record a decision."""
-        payload = {**plan.data(), **more}
-
-        def work(tx: Transaction) -> Event:
-            tx.open_envelope(envelope, KIND, self._name)
-            return tx.append(Draft(envelope, "negotiation.decided", payload))
-
-        event = await self.ledger.write_async(work)
+    async def decided(self, plan: Plan, envelope: str, **more: Any) -> str:
+        """Record a decision, and return its event."""
+        payload = canonical({**plan.data(), **more})
+        opens = (KIND, self._name)
+        placed = await self.ledger.note(Entry(envelope, DECIDED, payload, opens=opens))
         self.envelopes.used(envelope)
-        return event
+        return placed.event
 
     async def _decision(self, plan: Plan, envelope: str) -> str:
         """Return the event of a decision: written once for all requests that it is about."""
@@ -104,8 +100,8 @@ class Recorder:
         event = await self.decided(plan, envelope)
         if len(self._decided) >= _MOST_REMEMBERED:
             self._decided.clear()
-        self._decided[id(plan)] = (plan, envelope, event.id)
-        return event.id
+        self._decided[id(plan)] = (plan, envelope, event)
+        return event
 
     async def _make_ready(self, plan: Plan, worker: str) -> _Ready:
         envelope = self.envelope(plan)
@@ -185,7 +181,7 @@ class Recorder:
             self.envelopes.later(self.cancel(left, "the client left"))
 
         self.envelopes.opening(envelope)
-        noted = self.ledger.note(entry, unheard)
+        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
         try:
             placed = await noted
         except asyncio.CancelledError:
@@ -193,7 +189,7 @@ class Recorder:
             raise
         except BaseException as error:
             self.envelopes.not_opened(envelope, error)
-            if isinstance(error, ContractError) and error.code == "registration_changed":
+            if isinstance(error, NotSo):  # it came anew or went; if it went, this raises
                 await self._registry.looked_up(plan.provider)
                 return await self._opened(plan, body, semantics, worker, estimate)
             raise
@@ -266,7 +262,7 @@ class Recorder:
             else:
                 self.envelopes.later(self.envelopes.end_later(entry, partial(self._kept, call)))
 
-        noted = self.ledger.note(entry, unheard)
+        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
         try:
             await noted
         except asyncio.CancelledError:

@@ -5,9 +5,11 @@ only when the commit is durable do the callers hear of it.
 """
 
 import asyncio
+import sys
 import time
 import uuid
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from modelpact.ledger.bus import Bus
@@ -15,6 +17,7 @@ from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
+from modelpact.ledger.scribe import Scribe
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
 from modelpact.ledger.transaction import Entry, Placed, Transaction
 from modelpact.ledger.waiting import Gathering, Item, Noted, Unheard, Waiter, Work
@@ -61,6 +64,11 @@ class Ledger(Reader):
             connection.close()
             raise
         self._gathering = Gathering(self._writer.put)
+        self._every = checkpoint_every
+        self._latest = latest
+        self._scribe: Scribe | None = None
+        self._unsigned: dict[str, int] = {}
+        """Events of the scribe's that no checkpoint signs, by envelope."""
 
     @classmethod
     def open(
@@ -80,8 +88,32 @@ class Ledger(Reader):
     def __enter__(self) -> "Ledger":
         return self
 
+    def start_scribe(self) -> None:
+        """Have the entries that this loop notes committed by a process of its own, where it can.
+
+        From then on `note` is for this loop only.
+        """
+        if self.store.by_url and sys.platform != "win32":
+            self._scribe = Scribe(
+                self.store, self.clock, self.bus, self._latest, self._count_noted
+            )
+
+    def _count_noted(self, envelope: str, count: int) -> None:
+        """Have the envelopes of the scribe signed from time to time."""
+        if self.signer is None:
+            return
+        unsigned = self._unsigned[envelope] = self._unsigned.get(envelope, 0) + count
+        if unsigned >= self._every:
+            self._unsigned[envelope] = 0
+            self.submit(partial(_sign, self.signer, envelope))
+
     def close(self) -> None:
         """Finish what waits, sign what is not signed, and close."""
+        if self._scribe is not None:
+            self._scribe.close()
+            for envelope, count in self._unsigned.items():
+                if count and self.signer is not None:
+                    self.submit(partial(_sign, self.signer, envelope))
         super().close()  # before the writer: the last to close works SQLite's log into the file
         self._writer.close()
 
@@ -116,11 +148,16 @@ class Ledger(Reader):
         self._gathering.add(Item(work, future, loop), loop)
         return await future
 
-    def note(self, entry: Entry, unheard: Unheard | None = None) -> asyncio.Future[Placed]:
+    def note(
+        self, entry: Entry, unheard: Unheard | None = None, *, alone: bool = False
+    ) -> asyncio.Future[Placed]:
         """Append an entry; it is durable when the future is done: the short way, for many of them.
 
-        It is not taken back: where the future is cancelled, `unheard` hears of it.
+        `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
+        future is cancelled, `unheard` hears of it.
         """
+        if self._scribe is not None:
+            return self._scribe.note(entry, unheard, alone=alone)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Placed] = loop.create_future()
         self._gathering.add(Noted(entry, future, loop, unheard), loop)
@@ -138,12 +175,13 @@ class Ledger(Reader):
                 "there is no key to sign with: make one with `modelpact identity init`"
             )
 
-        def work(tx: Transaction) -> Checkpoint:
-            head = tx.head(envelope)
-            if not head.sequence:
-                raise LedgerError(f"{envelope} has no events: there is nothing to sign")
-            made = sign_checkpoint(signing, envelope, head.sequence, head.hash, tx.now)
-            tx.add_checkpoint(made, signer_keys(signing))
-            return made
+        return self.write(partial(_sign, signing, envelope))
 
-        return self.write(work)
+
+def _sign(signer: "Signer", envelope: str, tx: Transaction) -> Checkpoint:
+    head = tx.head(envelope)
+    if not head.sequence:
+        raise LedgerError(f"{envelope} has no events: there is nothing to sign")
+    made = sign_checkpoint(signer, envelope, head.sequence, head.hash, tx.now)
+    tx.add_checkpoint(made, signer_keys(signer))
+    return made

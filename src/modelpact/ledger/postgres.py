@@ -39,11 +39,13 @@ _SHOWN: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "option
 class PostgresStore:
     """A PostgreSQL database."""
 
+    by_url = False  # it is shown without its password
+
     def __init__(self, url: str) -> None:
         self._dsn = url
         self.url = _without_password(url)
 
-    def connect(self, *, writer: bool) -> "PostgresConnection":  # noqa: ARG002
+    def connect(self, *, writer: bool, patient: bool = True) -> "PostgresConnection":  # noqa: ARG002
         """Open a connection."""
         try:
             import psycopg

@@ -26,6 +26,7 @@ _PRIVATE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _WAIT_S: Final = 10
 _PAUSE_S: Final = 0.005
+_GLANCE_S: Final = 0.0005
 _LOG_PAGES: Final = 8_000
 """How far the log grows before it is worked into the file: often-written pages are then merged."""
 _CACHE_KIB: Final = 32 * 1024
@@ -45,14 +46,17 @@ _THEIR_FAULT: Final = frozenset(
 class SqliteStore:
     """A file."""
 
+    by_url = True
+
     def __init__(self, path: str) -> None:
         self.path = path
         self.url = f"sqlite:{path}"
 
-    def connect(self, *, writer: bool) -> "SqliteConnection":
+    def connect(self, *, writer: bool, patient: bool = True) -> "SqliteConnection":
         """Open a connection; only a writer makes the file."""
         try:
-            return SqliteConnection(self._writer() if writer else self._reader())
+            raw = self._writer() if writer else self._reader()
+            return SqliteConnection(raw, _WAIT_S if patient else 0)
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None
 
@@ -64,7 +68,7 @@ class SqliteStore:
     def _writer(self) -> sqlite3.Connection:
         Path(self.path).parent.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
         self._make()
-        raw = _connect(self.path)
+        raw = _connect(self.path, timeout=0)
         try:
             _turn_log_on(raw)
             raw.execute("PRAGMA synchronous=FULL")
@@ -115,12 +119,12 @@ def _turn_log_on(raw: sqlite3.Connection) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
+def _connect(name: str, *, uri: bool = False, timeout: float = _WAIT_S) -> sqlite3.Connection:
     return sqlite3.connect(
         name,
         isolation_level=None,
         check_same_thread=False,
-        timeout=_WAIT_S,
+        timeout=timeout,
         uri=uri,
         cached_statements=STATEMENTS,
     )
@@ -163,8 +167,9 @@ class SqliteConnection:
 
     sees_others = True
 
-    def __init__(self, raw: sqlite3.Connection) -> None:
+    def __init__(self, raw: sqlite3.Connection, patience: float = _WAIT_S) -> None:
         self._raw = raw
+        self._patience = patience
         self._seen = -1
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
@@ -191,12 +196,26 @@ class SqliteConnection:
     def begin(self, *, alone: bool = False) -> bool:  # noqa: ARG002
         """Begin a transaction that may write; there is only ever one."""
         try:
-            self._raw.execute("BEGIN IMMEDIATE")
+            self._begin()
             (seen,) = self._raw.execute("PRAGMA data_version").fetchone()
         except _ERRORS as error:
             raise _ours(error) from None
         before, self._seen = self._seen, int(seen)
         return before != self._seen
+
+    def _begin(self) -> None:
+        """Begin as soon as nobody else writes. SQLite itself would look ever more seldom."""
+        until = 0.0
+        while True:
+            try:
+                self._raw.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                until = until or now + self._patience
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now >= until:
+                    raise
+            time.sleep(_GLANCE_S)
 
     def commit(self) -> None:
         """Make the transaction durable."""

@@ -92,9 +92,14 @@ class Store(Protocol):
     """Where a ledger is kept."""
 
     url: str
+    by_url: bool
+    """Whether its URL is all that another process needs to open it."""
 
-    def connect(self, *, writer: bool) -> Connection:
-        """Open a connection; raises `LedgerUnavailable` where that fails."""
+    def connect(self, *, writer: bool, patient: bool = True) -> Connection:
+        """Open a connection; raises `LedgerUnavailable` where that fails.
+
+        One that is not `patient` does not wait to begin while another writes, but raises.
+        """
 
     def lease(self, name: str) -> Lease:
         """Take a name; raises `NameTaken` where another process has it."""

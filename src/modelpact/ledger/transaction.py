@@ -40,13 +40,22 @@ _HEAD: Final = (
 )
 
 
-class Given(msgspec.Struct, frozen=True):
+class NotSo(LedgerError):
+    """Something that must be so for an entry is not: the entry is not appended."""
+
+    def __init__(self, fact: tuple[str, ...]) -> None:
+        self.fact = fact
+        super().__init__(f"{' '.join(fact)}: it is not as it must be")
+
+
+class Given(msgspec.Struct, frozen=True, array_like=True):
     """What must be so for an entry: a fact that is remembered, or else is looked up."""
 
-    fact: Hashable
-    value: Any
-    look: Callable[["Transaction"], None]
-    """Remembers the fact as it is, or raises if it is not as it must be."""
+    fact: tuple[str, ...]
+    sql: str
+    params: tuple[str, ...]
+    value: str
+    """What the statement must return: one row of one column."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -62,6 +71,8 @@ class Entry(msgspec.Struct, frozen=True):
     cost: CostRecord | None = None
     """The record that the payload embeds, known to be in order; never a correction."""
     given: Given | None = None
+    opens: tuple[str, str] | None = None
+    """The kind and the subject of its envelope, which is opened if it is not open yet."""
 
 
 class Placed(NamedTuple):
@@ -109,14 +120,14 @@ class Batch:
         envelope, kind, cause = entry.envelope, entry.type, entry.cause
         given = entry.given
         if given is not None and self.known.facts.get(given.fact) != given.value:
-            looking = Transaction(self, now)
-            given.look(looking)
-            looking.keep()
+            self._look(given)
         head = self.known.heads.get(envelope) or self.head(envelope)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
         sequence, previous = head.sequence + 1, head.hash
         when = max(now, head.time)
+        if entry.opens is not None and not head.sequence:
+            self.rows.envelopes.append((envelope, *entry.opens, when))
         digest = event_hash(envelope, sequence, kind, when, cause, entry.payload, previous)
         row = (envelope, sequence, kind, when, cause, entry.payload.decode(), previous, digest)
         self.rows.events.append(row)
@@ -129,6 +140,15 @@ class Batch:
             told = msgspec.json.decode(entry.payload)
             self.events.append(Event(envelope, sequence, kind, when, cause, told, previous, digest))
         return Placed(f"{envelope}:{sequence}", when)
+
+    def _look(self, given: Given) -> None:
+        try:
+            rows = self.connection.execute(given.sql, given.params)
+        except (Conflict, Refused) as error:
+            raise self.gone_stale(error) from None
+        if [tuple(row) for row in rows] != [(given.value,)]:
+            raise NotSo(given.fact)
+        self.known.facts[given.fact] = given.value
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""

@@ -254,11 +254,14 @@ _FROM: Final[dict[Gone, str]] = {
 """The states from which a provider comes into each of these."""
 
 
+_REGISTERED: Final = "SELECT event FROM providers WHERE id = ? AND state = 'active'"
+
+
 def check_current(tx: Transaction, provider: str, event: str) -> None:
     """Raise unless a provider is active with the registration that this event recorded."""
     current = tx.recall((_CURRENT, provider))
     if current is None:
-        rows = tx.look("SELECT event FROM providers WHERE id = ? AND state = 'active'", (provider,))
+        rows = tx.look(_REGISTERED, (provider,))
         if not rows:
             raise ContractError(
                 "provider_deregistered", f"{provider} is not active; nothing is routed to it"
@@ -271,7 +274,7 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
 
 def as_registered(provider: str, event: str) -> Given:
     """Return what must be so for an invocation: its provider is registered as that event says."""
-    return Given((_CURRENT, provider), event, lambda tx: check_current(tx, provider, event))
+    return Given((_CURRENT, provider), _REGISTERED, (provider,), event)
 
 
 def mark_deregistered(
