@@ -70,7 +70,7 @@ class Forwarder:
 
     async def forward(self, exchange: Exchange, upstream: Upstream) -> Told:
         """Send a request on; raise `Failed` where no good answer came, after it was recorded."""
-        api, plan, stream = exchange.api, exchange.plan, exchange.asked.stream
+        api, plan, stream = exchange.api, exchange.plan, exchange.question.asked.stream
         ask_usage = (
             stream
             and api == "openai-chat"

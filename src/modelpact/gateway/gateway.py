@@ -147,7 +147,14 @@ class Gateway:
                 return refusal(api, exchange.plan, event.id)
             if key.settings.budget is not None:
                 await self._check_budget(exchange)
-            return await self._served(exchange)
+            try:
+                return await self._attempt(exchange)
+            except Failed as failed:
+                return await self._instead(exchange, failed)
+            except GatewayError as error:
+                if error.plan is not None:
+                    await self._not_sent(error, error.plan, key)
+                raise
         except GatewayError as error:
             return error_answer(api, error)
         except Refused:
@@ -248,25 +255,22 @@ class Gateway:
                 fallback = fallback and key.allows(target)
         return fallback
 
-    async def _served(self, exchange: Exchange) -> Told:
-        """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
-        try:
-            return await self._attempt(exchange)
-        except Failed as failed:
-            other = await self._other(exchange, failed)
-            if other is not None:
-                try:
-                    return await self._attempt(other)
-                except Failed as again:
-                    exchange, failed = other, again
-            await self._learn(exchange, failed)
-            return _answer(exchange, failed)
-        except GatewayError as error:
-            if error.plan is not None:
-                envelope = self.recorder.envelope(error.plan)
-                event = await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
-                error.headers = (*error.headers, ("modelpact-event", event.id))
-            raise
+    async def _instead(self, exchange: Exchange, failed: Failed) -> Told:
+        """Serve by the fallback's plan where there is one for this failure, else answer with it."""
+        other = await self._other(exchange, failed)
+        if other is not None:
+            try:
+                return await self._attempt(other)
+            except Failed as again:
+                exchange, failed = other, again
+        await self._learn(exchange, failed)
+        return _answer(exchange, failed)
+
+    async def _not_sent(self, error: GatewayError, plan: Plan, key: ClientKey) -> None:
+        """Record what was refused after it was planned; the answer names the event."""
+        envelope = self.recorder.envelope(plan)
+        event = await self.recorder.decided(plan, envelope, key=key.id)
+        error.headers = (*error.headers, ("modelpact-event", event.id))
 
     async def _check_budget(self, exchange: Exchange) -> None:
         """Refuse what a key has no money for. What passes is counted before it waits again."""
