@@ -1,5 +1,6 @@
 """Answers that the gateway itself gives: errors and refusals, in the words of the client's API."""
 
+from collections.abc import AsyncIterable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -7,10 +8,26 @@ import msgspec
 from modelpact.conversation.answers import ErrorSaid, write_anthropic_error, write_openai_error
 from modelpact.gateway.plan import HeaderPairs, Plan
 from modelpact.needs.requests import RequestApi
-from modelpact.wire import Outgoing
+from modelpact.wire import Lines, Outgoing
 
 JSON: Final = ("content-type", "application/json")
 REFUSED: Final = "capability_not_provided"
+
+
+class Told(Outgoing):
+    """An answer, and the verdict that its head tells; `none` where nothing was negotiated."""
+
+    __slots__ = ("verdict",)
+
+    def __init__(
+        self,
+        status: int,
+        headers: Lines | Iterable[tuple[str, str]],
+        body: bytes | AsyncIterable[bytes],
+        verdict: str,
+    ) -> None:
+        Outgoing.__init__(self, status, headers, body)
+        self.verdict = verdict
 
 
 class GatewayError(Exception):
@@ -46,7 +63,7 @@ def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
     return write_openai_error(said)
 
 
-def error_answer(api: RequestApi, error: GatewayError) -> Outgoing:
+def error_answer(api: RequestApi, error: GatewayError) -> Told:
     """Answer with an error."""
     headers = [JSON, *error.headers]
     body = error_body(api, error)
@@ -57,10 +74,11 @@ def error_answer(api: RequestApi, error: GatewayError) -> Outgoing:
         body["error"]["type"] = error.code
     if error.retry_after is not None:
         headers.append(("retry-after", str(max(1, round(error.retry_after)))))
-    return Outgoing(error.status, headers, msgspec.json.encode(body))
+    verdict = "none" if error.plan is None else error.plan.answer
+    return Told(error.status, headers, msgspec.json.encode(body), verdict)
 
 
-def refusal(api: RequestApi, plan: Plan, event: str) -> Outgoing:
+def refusal(api: RequestApi, plan: Plan, event: str) -> Told:
     """Answer that the model cannot do it: why, who needs it, and what would do."""
     diagnostic = plan.diagnostic or {}
     target = diagnostic.get("target")

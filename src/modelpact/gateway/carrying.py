@@ -14,7 +14,7 @@ from modelpact.dispatch import emulated
 from modelpact.emulation.emulator import Emulator
 from modelpact.emulation.report import EmulationFailed
 from modelpact.emulation.work import Work
-from modelpact.gateway.answers import JSON, GatewayError, cannot_carry, error_body
+from modelpact.gateway.answers import JSON, GatewayError, Told, cannot_carry, error_body
 from modelpact.gateway.bodies import prompt_tokens, wants_usage
 from modelpact.gateway.calls import Call
 from modelpact.gateway.exchange import Exchange
@@ -30,7 +30,7 @@ from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.model_provider import TellsLosses
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import InputError, ModelpactError
-from modelpact.wire import Outgoing, write_event
+from modelpact.wire import write_event
 
 _FEWEST_BYTES_A_TOKEN = 2
 _DOUBT = 1.25
@@ -48,7 +48,7 @@ class Carrier:
         """Raise where a request cannot be said in the provider's API; nothing is sent."""
         _losses(exchange, port, _request(exchange))
 
-    async def carry(self, exchange: Exchange, port: ModelPort) -> Outgoing:
+    async def carry(self, exchange: Exchange, port: ModelPort) -> Told:
         """Answer through a port; raise `Failed` where no good answer came, once recorded."""
         plan = exchange.plan
         exchange = msgspec.structs.replace(exchange, plan=_with_room(exchange))
@@ -87,7 +87,7 @@ class Carrier:
 
     async def _whole(
         self, exchange: Exchange, invocation: Call, response: Response, head: HeaderPairs
-    ) -> Outgoing:
+    ) -> Told:
         named = msgspec.structs.replace(
             response,
             id=response.id or new_id(exchange.api),
@@ -101,7 +101,7 @@ class Carrier:
         cost = () if money is None else (("modelpact-cost-usd", dollars(money)),)
         if exchange.report:
             content = Report(exchange.plan, invocation.id, lines, not counted).in_answer(content)
-        return Outgoing(200, (JSON, *head, *cost), content)
+        return Told(200, (JSON, *head, *cost), content, exchange.plan.answer)
 
     async def _streamed(
         self,
@@ -111,7 +111,7 @@ class Carrier:
         work: Work | None,
         invocation: Call,
         head: HeaderPairs,
-    ) -> Outgoing:
+    ) -> Told:
         """Begin a stream: what fails before the first event is answered as an error, not in it."""
         events = port.stream(request) if work is None else emulated.stream(port, work)
         try:
@@ -126,7 +126,8 @@ class Carrier:
         body = self._events(exchange, invocation, first, events, report)
         if exchange.report:
             body = report.in_stream(exchange.api, body)
-        return Outgoing(200, (kind, ("cache-control", "no-cache"), *head), body)
+        lines = (kind, ("cache-control", "no-cache"), *head)
+        return Told(200, lines, body, exchange.plan.answer)
 
     async def _events(
         self,

@@ -8,7 +8,7 @@ import msgspec
 
 from modelpact.conversation.answers import ErrorSaid, read_error
 from modelpact.conversation.response import Usage
-from modelpact.gateway.answers import GatewayError, error_body
+from modelpact.gateway.answers import GatewayError, Told, error_body
 from modelpact.gateway.bodies import USAGE, changed_body, wants_usage
 from modelpact.gateway.calls import Call
 from modelpact.gateway.endings import end_at, error_in
@@ -26,7 +26,6 @@ from modelpact.wire import (
     Answer,
     ConnectionLost,
     Lines,
-    Outgoing,
     PoolFull,
     WireError,
     WireTimeout,
@@ -52,7 +51,7 @@ class Failed(Exception):
         kind: str,
         error: UpstreamError,
         invocation: Call,
-        outgoing: Outgoing | None = None,
+        outgoing: Told | None = None,
     ) -> None:
         self.kind = kind
         """`outage`, `429` or `5xx`, on which a workload may have a fallback; else `refused`."""
@@ -69,12 +68,12 @@ class Forwarder:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    async def forward(self, exchange: Exchange, upstream: Upstream) -> Outgoing:
+    async def forward(self, exchange: Exchange, upstream: Upstream) -> Told:
         """Send a request on; raise `Failed` where no good answer came, after it was recorded."""
-        plan, stream = exchange.plan, exchange.asked.stream
+        api, plan, stream = exchange.api, exchange.plan, exchange.question.asked.stream
         ask_usage = (
             stream
-            and exchange.api == "openai-chat"
+            and api == "openai-chat"
             and upstream.stream_usage
             and not wants_usage(exchange.body)
         )
@@ -83,34 +82,30 @@ class Forwarder:
             plan,
             exchange.raw,
             "streaming" if stream else "sync",
-            exchange.key.id,
+            exchange.caller.key.id,
             exchange.estimate,
         )
         try:
-            asked = (
-                "POST",
-                upstream.urls[exchange.api],
-                exchange.caller.shown(upstream, exchange.request.headers),
-                sent,
-            )
+            shown = exchange.caller.shown(upstream, exchange.request.headers)
             try:
-                answer = await upstream.client.request(*asked, timeouts=upstream.timeouts)
+                answer = await upstream.send(api, shown, sent)
             except WireError as error:
                 if error.phase != "connect" or isinstance(error, WireTimeout):
                     raise
                 # No connection came about, so nothing was sent: it is tried once more.
-                answer = await upstream.client.request(*asked, timeouts=upstream.timeouts)
+                answer = await upstream.send(api, shown, sent)
             if not 200 <= answer.status < 300:
                 raise await self._refusal(exchange, invocation, answer, upstream)
             if stream and _is_stream(answer):
-                watch = StreamWatch(exchange.api, hide_usage=ask_usage)
-                report = Report(plan, invocation.id)
-                body = self._stream(exchange, invocation, answer, watch, report, upstream)
-                if exchange.report:
-                    body = report.in_stream(exchange.api, body)
-                head = _head(exchange, answer, invocation)
-                return Outgoing(answer.status, head.plus(_ADDED) if ask_usage else head, body)
-            return await self._whole(exchange, invocation, answer)
+                return self._streamed(exchange, invocation, answer, upstream, ask_usage=ask_usage)
+            content = await answer.read()
+            usage = usage_of(api, content)
+            lines = cost_of(plan.price, usage or exchange.expected)
+            await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
+            if exchange.caller.report:
+                content = Report(plan, invocation.id, lines, usage is None).in_answer(content)
+            head = _head(exchange, answer, invocation, lines)
+            return Told(answer.status, head, content, plan.answer)
         except WireError as error:
             await self._end(invocation, f"{_code(error)}: {error}")
             raise _failed(exchange, error, invocation) from error
@@ -123,15 +118,25 @@ class Forwarder:
             await self._end(invocation, INTERNAL)  # nothing happens where it has ended already
             raise
 
-    async def _whole(self, exchange: Exchange, invocation: Call, answer: Answer) -> Outgoing:
-        content = await answer.read()
-        usage = usage_of(exchange.api, content)
-        lines = cost_of(exchange.plan.price, usage or exchange.expected)
-        await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
-        head = _head(exchange, answer, invocation, lines)
+    def _streamed(
+        self,
+        exchange: Exchange,
+        invocation: Call,
+        answer: Answer,
+        upstream: Upstream,
+        *,
+        ask_usage: bool,
+    ) -> Told:
+        """Answer with a stream that has begun."""
+        watch = StreamWatch(exchange.api, hide_usage=ask_usage)
+        report = Report(exchange.plan, invocation.id)
+        body = self._stream(exchange, invocation, answer, watch, report, upstream)
         if exchange.report:
-            content = Report(exchange.plan, invocation.id, lines, usage is None).in_answer(content)
-        return Outgoing(answer.status, head, content)
+            body = report.in_stream(exchange.api, body)
+        head = _head(exchange, answer, invocation)
+        if ask_usage:
+            head = head.plus(_ADDED)
+        return Told(answer.status, head, body, exchange.plan.answer)
 
     async def _stream(
         self,
@@ -217,7 +222,8 @@ class Forwarder:
         head = Lines(upstream.without_key(_head(exchange, answer, invocation)))
         if exchange.report:
             content = Report(exchange.plan, invocation.id).in_answer(content)
-        return Failed(kind, error, invocation, Outgoing(answer.status, head, content))
+        told = Told(answer.status, head, content, exchange.plan.answer)
+        return Failed(kind, error, invocation, told)
 
 
 def _head(
@@ -228,11 +234,16 @@ def _head(
 ) -> Lines:
     """Return the head of an answer: the upstream's, the plan's, and this request's own."""
     money = money_of(lines)
-    cost = b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode()
-    own = b"modelpact-invocation: %b\r\n%b" % (invocation.id.encode(), cost)
-    if exchange.told:
-        own += Lines.of(exchange.told)
-    return Lines(answer.headers.passed_on(_KEPT_BACK) + exchange.plan.head + own)
+    return Lines(
+        b"%b%bmodelpact-invocation: %b\r\n%b%b"
+        % (
+            answer.headers.passed_on(_KEPT_BACK),
+            exchange.plan.head,
+            invocation.id.encode(),
+            b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode(),
+            Lines.of(exchange.told) if exchange.told else b"",
+        )
+    )
 
 
 def _is_stream(answer: Answer) -> bool:

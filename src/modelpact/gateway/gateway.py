@@ -10,7 +10,7 @@ from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
 from modelpact.dispatch.models import Models
 from modelpact.evidence import read_evidence, record_async, what_it_teaches
-from modelpact.gateway.answers import GatewayError, error_answer, refusal
+from modelpact.gateway.answers import GatewayError, Told, error_answer, refusal
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.callers import Caller, caller_of, key_of
 from modelpact.gateway.carrying import Carrier
@@ -18,7 +18,7 @@ from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.fitting import expected, expected_at_once
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
-from modelpact.gateway.names import Meant, UnknownModel
+from modelpact.gateway.names import WORKLOAD, Meant, UnknownModel
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.planning import Planner
 from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
@@ -33,7 +33,7 @@ from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.providers.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.strict_json import parse_json
-from modelpact.wire import Client, Incoming, Outgoing, Refused
+from modelpact.wire import Client, Incoming, Refused
 
 OPERATOR: Final = "operator"
 _LONGEST_NAME: Final = 500
@@ -130,7 +130,7 @@ class Gateway:
         """Return whose request this is, or refuse it."""
         return key_of(request.headers, self.keys)
 
-    async def serve(self, request: Incoming, api: RequestApi) -> Outgoing:
+    async def serve(self, request: Incoming, api: RequestApi) -> Told:
         """Answer a chat, or any other request that goes to a model."""
         try:
             caller = caller_of(request.headers, self.keys)
@@ -147,7 +147,14 @@ class Gateway:
                 return refusal(api, exchange.plan, event)
             if key.settings.budget is not None:
                 await self._check_budget(exchange)
-            return await self._served(exchange)
+            try:
+                return await self._attempt(exchange)
+            except Failed as failed:
+                return await self._instead(exchange, failed)
+            except GatewayError as error:
+                if error.plan is not None:
+                    await self._not_sent(error, error.plan, key)
+                raise
         except GatewayError as error:
             return error_answer(api, error)
         except Refused:
@@ -168,16 +175,19 @@ class Gateway:
         raw = await request.body()
         body = parse_json(raw, "the body")
         asked = read_asked(api, body)
-        if len(body["model"]) > _LONGEST_NAME or not body["model"].isprintable():
+        name: str = body["model"]
+        if len(name) > _LONGEST_NAME or not name.isprintable():
             # Not every store keeps such a text, and one that is sent must be recorded.
-            raise UnknownModel(f"{brief(body['model'])}: no model has such a name")
+            raise UnknownModel(f"{brief(name)}: no model has such a name")
         state, workload, key = self.state, caller.workload, caller.key
-        policy = self._policy(state, body["model"], workload)
+        policy = state.policy
+        if workload or name.startswith(WORKLOAD):
+            policy = self._policy(state, workload or name.removeprefix(WORKLOAD))
         if caller.policy:
             policy = with_header(policy, caller.policy, key.settings.loosen)
-        if key.settings.models and not self._check_allowed(key, body["model"], workload):
+        if key.settings.models and not self._check_allowed(key, name, workload):
             policy = msgspec.structs.replace(policy, fallback=False)
-        question = Question(body["model"], workload, asked, policy)
+        question = Question(name, workload, asked, policy)
         plan = state.planner.plan(question)
         if plan.profile:
             plan = await self._linted(state.planner, question, plan, body)
@@ -219,9 +229,8 @@ class Gateway:
                 return error.plan
         return plan
 
-    def _policy(self, state: State, name: str, workload: str) -> RequestPolicy:
-        named = workload or (name.removeprefix("workload/") if name.startswith("workload/") else "")
-        found = state.configuration.workloads.get(named) if named else None
+    def _policy(self, state: State, workload: str) -> RequestPolicy:
+        found = state.configuration.workloads.get(workload)
         if found is None or found.policy is None:
             return state.policy
         return base_policy(found.policy, state.configuration.gateway.lossy)
@@ -246,25 +255,22 @@ class Gateway:
                 fallback = fallback and key.allows(target)
         return fallback
 
-    async def _served(self, exchange: Exchange) -> Outgoing:
-        """Serve by the plan; where that fails for a declared reason, by the fallback's plan."""
-        try:
-            return await self._attempt(exchange)
-        except Failed as failed:
-            other = await self._other(exchange, failed)
-            if other is not None:
-                try:
-                    return await self._attempt(other)
-                except Failed as again:
-                    exchange, failed = other, again
-            await self._learn(exchange, failed)
-            return _answer(exchange, failed)
-        except GatewayError as error:
-            if error.plan is not None:
-                envelope = self.recorder.envelope(error.plan)
-                event = await self.recorder.decided(error.plan, envelope, key=exchange.key.id)
-                error.headers = (*error.headers, ("modelpact-event", event))
-            raise
+    async def _instead(self, exchange: Exchange, failed: Failed) -> Told:
+        """Serve by the fallback's plan where there is one for this failure, else answer with it."""
+        other = await self._other(exchange, failed)
+        if other is not None:
+            try:
+                return await self._attempt(other)
+            except Failed as again:
+                exchange, failed = other, again
+        await self._learn(exchange, failed)
+        return _answer(exchange, failed)
+
+    async def _not_sent(self, error: GatewayError, plan: Plan, key: ClientKey) -> None:
+        """Record what was refused after it was planned; the answer names the event."""
+        envelope = self.recorder.envelope(plan)
+        event = await self.recorder.decided(plan, envelope, key=key.id)
+        error.headers = (*error.headers, ("modelpact-event", event))
 
     async def _check_budget(self, exchange: Exchange) -> None:
         """Refuse what a key has no money for. What passes is counted before it waits again."""
@@ -284,7 +290,7 @@ class Gateway:
                     await asyncio.to_thread(exchange.state.models.provider, provider)
                     await registry.looked_up(provider)
 
-    def _attempt(self, exchange: Exchange) -> Coroutine[Any, Any, Outgoing]:
+    def _attempt(self, exchange: Exchange) -> Coroutine[Any, Any, Told]:
         plan, state = exchange.plan, exchange.state
         if self.runtime.registry.remembered(plan.provider) is None:
             return self._registered_first(exchange)
@@ -293,7 +299,7 @@ class Gateway:
             return self._forwarder.forward(exchange, upstream)
         return self._carrier.carry(exchange, state.models.port(plan.provider))
 
-    async def _registered_first(self, exchange: Exchange) -> Outgoing:
+    async def _registered_first(self, exchange: Exchange) -> Told:
         """Register a provider that is called for the first time, and call it."""
         await self._registered(exchange)
         return await self._attempt(exchange)
@@ -341,7 +347,7 @@ class Gateway:
             await self.reload()
 
 
-def _answer(exchange: Exchange, failed: Failed) -> Outgoing:
+def _answer(exchange: Exchange, failed: Failed) -> Told:
     """Answer with an upstream's failure: its own words where it had some."""
     if failed.outgoing is not None:
         return failed.outgoing
@@ -360,4 +366,6 @@ def _answer(exchange: Exchange, failed: Failed) -> Outgoing:
             ("modelpact-invocation", failed.invocation.id),
         ),
     )
-    return error_answer(exchange.api, told)
+    answer = error_answer(exchange.api, told)
+    answer.verdict = exchange.plan.answer
+    return answer

@@ -120,7 +120,20 @@ class Recorder:
         self._ready[id(plan), worker] = ready
         return ready
 
-    async def open(
+    def open(
+        self,
+        plan: Plan,
+        body: bytes,
+        semantics: Semantics,
+        worker: str,
+        estimate: tuple[CostLine, ...],
+    ) -> Coroutine[Any, Any, Call]:
+        """Record a request before it leaves; what it may cost counts before anything waits."""
+        if self._budgets.counts(worker):
+            return self._counted(plan, body, semantics, worker, estimate)
+        return self._opened(plan, body, semantics, worker, estimate)
+
+    async def _counted(
         self,
         plan: Plan,
         body: bytes,
@@ -128,21 +141,14 @@ class Recorder:
         worker: str,
         estimate: tuple[CostLine, ...],
     ) -> Call:
-        """Record a request before it leaves; what it may cost counts before anything waits."""
-        money = 0
-        if self._budgets.counts(worker):
-            money = money_of(estimate) or 0
-            self._budgets.opened(worker, money)
+        """Record a request of a key that has a budget."""
+        money = money_of(estimate) or 0
+        self._budgets.opened(worker, money)
         try:
-            call = await self._opened(plan, body, semantics, worker, estimate)
+            return await self._opened(plan, body, semantics, worker, estimate, money)
         except BaseException:
-            if money:
-                self._budgets.settled(worker, money, 0)
+            self._budgets.settled(worker, money, 0)
             raise
-        call.money = money
-        if self.watch is not None:
-            self.watch.opened(plan, call)
-        return call
 
     async def _opened(
         self,
@@ -151,6 +157,7 @@ class Recorder:
         semantics: Semantics,
         worker: str,
         estimate: tuple[CostLine, ...],
+        money: int = 0,
     ) -> Call:
         ready = self._ready.get((id(plan), worker))
         if (
@@ -191,9 +198,12 @@ class Recorder:
             self.envelopes.not_opened(envelope, error)
             if isinstance(error, NotSo):  # it came anew or went; if it went, this raises
                 await self._registry.looked_up(plan.provider)
-                return await self._opened(plan, body, semantics, worker, estimate)
+                return await self._opened(plan, body, semantics, worker, estimate, money)
             raise
-        return Call(placed.event, envelope, plan.provider, who, placed.time)
+        call = Call(placed.event, envelope, plan.provider, who, placed.time, money)
+        if self.watch is not None:
+            self.watch.opened(plan, call)
+        return call
 
     def settle(
         self,
@@ -294,6 +304,11 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     money = None if price is None else price_cost(price, usage)
     lines = usage_lines(usage)
     found = lines if money is None else (*lines, money)
-    if any(line.amount > LARGEST for line in found):  # clients and upstreams may say anything
-        return tuple(CostLine(one.unit, min(one.amount, LARGEST), one.currency) for one in found)
+    for line in found:
+        if line.amount > LARGEST:  # clients and upstreams may say anything
+            return tuple(map(_bounded, found))
     return found
+
+
+def _bounded(line: CostLine) -> CostLine:
+    return CostLine(line.unit, min(line.amount, LARGEST), line.currency)

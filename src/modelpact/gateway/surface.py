@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from modelpact._version import __version__
-from modelpact.gateway.answers import JSON, GatewayError, error_answer
+from modelpact.gateway.answers import JSON, GatewayError, Told, error_answer
 from modelpact.gateway.callers import caller_of
 from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.listing import (
@@ -37,7 +37,6 @@ _CHATS: Final[dict[str, RequestApi]] = {
     "/v1/embeddings": "embeddings",
 }
 _MODELS: Final = "/v1/models/"
-_VERDICT: Final = b"\r\nmodelpact-verdict: "
 
 
 class GatewaySurface:
@@ -118,10 +117,10 @@ class GatewaySurface:
             answer = _failed(request, api)
         finally:
             self.metrics.under_way -= 1
-        verdict = _verdict(answer)
-        self.metrics.count(api, answer.status, verdict, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self.metrics.count(api, answer.status, answer.verdict, seconds)
         if watch is not None:
-            watch.answered(answer, verdict)
+            watch.answered(answer, answer.verdict)
         return answer
 
     async def _misdirected(self, request: Incoming) -> Outgoing:
@@ -188,22 +187,7 @@ class GatewaySurface:
         return _json(self._gateway.foreseen(exchange).data())
 
 
-def _verdict(answer: Outgoing) -> str:
-    """Return the verdict that an answer's head tells, for counting."""
-    head: Any = answer.headers
-    if isinstance(head, bytes):
-        # Where a line begins: an upstream's headers may say the same in the midst of one.
-        start = 0 if head.startswith(_VERDICT[2:]) else head.find(_VERDICT) + 2
-        if start == 1:
-            return "none"
-        return head[start + len(_VERDICT) - 2 :].partition(b"\r\n")[0].decode("ascii")
-    for name, value in head.items() if isinstance(head, dict) else head:
-        if name == "modelpact-verdict":
-            return str(value)
-    return "none"
-
-
-def _failed(request: Incoming, api: RequestApi) -> Outgoing:
+def _failed(request: Incoming, api: RequestApi) -> Told:
     """Answer after a mistake of the gateway's own, which is logged."""
     _LOG.exception("%s %s failed", request.method, request.path)
     told = "the gateway failed at this request; its log has more"

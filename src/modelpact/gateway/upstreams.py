@@ -1,7 +1,7 @@
 """Upstreams: where requests are forwarded to, with the provider's own key and nobody else's."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from modelpact.providers.adapters.keys import Key
 from modelpact.providers.adapters.places import checked_base
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.redaction import REDACTED
-from modelpact.wire import Client, PoolLimits, Timeouts
+from modelpact.wire import Answer, Client, Lines, PoolLimits, Timeouts
 from modelpact.wire.headers import Headers
 
 _PATHS: Final[Mapping[RequestApi, str]] = {
@@ -47,6 +47,11 @@ class Upstream(msgspec.Struct, frozen=True):
             return self.headers
         named = {name for name, _ in more}
         return (*(pair for pair in self.headers if pair[0] not in named), *more)
+
+    def send(self, api: RequestApi, shown: Lines, body: bytes) -> Coroutine[Any, Any, Answer]:
+        """Send a request, and return the answer as soon as its head is there."""
+        url = self.urls[api]
+        return self.client.request("POST", url, shown, body, timeouts=self.timeouts)
 
     def without_key(self, content: bytes) -> bytes:
         """Return what a server said without the key that it was shown; some say it back."""

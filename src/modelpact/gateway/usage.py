@@ -68,8 +68,13 @@ def _of_chat(told: _ChatUsage) -> Usage | None:
 
 def _sensible(usage: Usage) -> bool:
     """Tell whether a usage can be: an upstream may say anything."""
-    counts: tuple[int, ...] = msgspec.structs.astuple(usage)
-    return min(counts) >= 0 and max(counts) <= _MOST_TOKENS
+    return (
+        0 <= usage.input <= _MOST_TOKENS
+        and 0 <= usage.output <= _MOST_TOKENS
+        and 0 <= usage.reasoning <= _MOST_TOKENS
+        and 0 <= usage.cache_read <= _MOST_TOKENS
+        and 0 <= usage.cache_write <= _MOST_TOKENS
+    )
 
 
 def _read(api: RequestApi, told: Any) -> Usage | None:

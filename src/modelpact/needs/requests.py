@@ -61,7 +61,7 @@ def read_asked(api: RequestApi, body: Any) -> Asked:
     model = body.get("model")
     if type(model) is not str or not model:
         raise InputError(f"model: expected a text, not {brief(model)}")
-    if len({name.casefold() for name in body}) != len(body):
+    if not body.keys() <= _USUAL and len(set(map(str.casefold, body))) != len(body):
         _refuse_look_alikes(body)
     return _READERS[api](body)
 
@@ -268,6 +268,8 @@ _CHAT_PARAMS: Final = (
 )
 _MESSAGES_PARAMS: Final = (*_SHARED_PARAMS, "stop_sequences", "max_tokens")
 _RESPONSES_PARAMS: Final = (*_SHARED_PARAMS, "max_output_tokens", "top_logprobs")
+_USUAL: Final = frozenset((*_PLAINEST, *_CHAT_PARAMS, "tools", "tool_choice", "response_format"))
+"""Keys of most bodies: none of them looks like another."""
 _ONLY_THAT: Final[Mapping[str, Any]] = {
     "max_tokens": 1,
     "max_completion_tokens": 1,

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
@@ -123,7 +124,7 @@ class Headers:
         """
         if self._passed_on is not None and self._passed_on[0] is without:
             return self._passed_on[1]
-        dropped = _NOT_PASSED_ON | without if without else _NOT_PASSED_ON
+        dropped = _dropped(without)
         if b"connection" in self.index:
             named = ",".join(self.all("connection")).lower().encode("latin-1").split(b",")
             dropped = dropped.union(one.strip() for one in named)
@@ -164,6 +165,11 @@ class Headers:
     def __repr__(self) -> str:
         # Values may be secrets, and representations end up in logs.
         return f"Headers({', '.join(name for name, _ in self)})"
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _dropped(without: frozenset[bytes]) -> frozenset[bytes]:
+    return _NOT_PASSED_ON | without
 
 
 _names_checked: dict[str, None] = {}

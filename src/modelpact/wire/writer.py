@@ -64,6 +64,7 @@ class Writer:
 
     def last(self) -> None:
         """Hear that nothing follows: from here on the client has its time to read it all."""
+        self._flush()
         self._ending = True
         self._await_reader()
 
@@ -101,22 +102,24 @@ class Writer:
         self.whole(refusal(refused.status, refused.reason), keep=False, head_only=False)
 
     def whole(self, outgoing: Outgoing, *, keep: bool, head_only: bool) -> bool:
-        """Send a response whose body is bytes; tell whether the client must catch up first."""
+        """Send a response whose body is bytes; tell whether the client must catch up first.
+
+        It leaves at the end of this turn of the event loop, with those of other connections: whom
+        the first one wakes finds the rest as well. Whatever is begun after it comes after it.
+        """
         body = cast(bytes, outgoing.body)
         framing = b"" if keep else _CLOSE
         if outgoing.status not in BODILESS:
             framing = b"%bcontent-length: %d\r\n" % (framing, len(body))
         head = response_head(outgoing, framing)
         self.begun = True
-        if self._lost:
-            return False
         if head_only:
-            self._transport.write(head)
+            self._queue(head)
         elif len(body) <= _JOINED:
-            self._transport.write(head + body)
+            self._queue(head + body)
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            self._send(head)
+            self._send(body)
         return self._room is not None
 
     async def stream(self, request: Incoming, outgoing: Outgoing, *, keep: bool) -> bool:
