@@ -60,6 +60,11 @@ def test_plain(sdk: AnthropicSDK) -> None:
     assert ("modelpact-carried" in head) is (sdk.upstream == "openai")
 
 
+def test_counting(sdk: AnthropicSDK) -> None:
+    counted = sdk.call(lambda client: client.messages.count_tokens(model=sdk.model, messages=HI))
+    assert 0 < counted.input_tokens < 20
+
+
 def test_a_system_prompt_and_settings(sdk: AnthropicSDK) -> None:
     sdk.fake.script.add("one § two")
     more = {"temperature": 0.5}  # the SDK has no name for it any more

@@ -157,7 +157,7 @@ class Planner:
             warnings=tuple(warnings),
             window=_limit(resolution, "context-window"),
             longest_output=longest,
-            encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
+            encoding=self._vocabulary(meant),
             profile=self._profile(meant.provider, asked, emulate),
             price=resolution.price,
             policy=policy,
@@ -172,6 +172,9 @@ class Planner:
         if known is None or any(name == "structured-output" for name, _ in emulate):
             return ""
         return PROFILES.get(known.id, "")
+
+    def _vocabulary(self, meant: Meant) -> str:
+        return encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider)
 
     def _api(self, provider: str, asked: Asked) -> Api:
         """Return the API to speak: the client's own where the provider has it."""
@@ -247,6 +250,7 @@ class Planner:
             "no",
             question.name,
             diagnostic=diagnostic,
+            encoding=self._vocabulary(meant),
             policy=question.policy,
             workload=meant.workload,
         )
