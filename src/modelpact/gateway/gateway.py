@@ -180,7 +180,7 @@ class Gateway:
         question = Question(body["model"], workload, asked, policy)
         plan = state.planner.plan(question)
         if plan.profile:
-            plan = await self._linted(state.planner, question, plan, body)
+            plan = await self._linted(state.planner, question, plan, raw, body)
         found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         if found.too_long:
             plan = state.planner.sized(question, found.too_long)
@@ -200,12 +200,30 @@ class Gateway:
         )
 
     async def _linted(
-        self, planner: Planner, question: Question, plan: Plan, body: dict[str, Any]
+        self, planner: Planner, question: Question, plan: Plan, raw: bytes, body: dict[str, Any]
     ) -> Plan:
-        """Return a plan with a warning where the vendor is known not to take the schema."""
+        """Return the fallback's plan where the vendor is known not to take the schema.
+
+        Where there is none, or it would do no better, it is the plan with a warning.
+        """
+        rules = await self._broken(plan, question, body)
+        if not rules:
+            return plan
+        other = planner.instead(question, plan, rules)
+        if other is not None and not await self._broken(other, question, body):
+            found = expected_at_once(other, raw, body) or await expected(other, raw, body)
+            if not found.too_long:
+                return other
+        return planner.warned(question, plan, rules)
+
+    async def _broken(
+        self, plan: Plan, question: Question, body: dict[str, Any]
+    ) -> tuple[str, ...]:
+        """Return the rules of a plan's vendor that the schema of a request breaks."""
+        if not plan.profile:
+            return ()
         schema = wanted_schema(question.asked.api, body, plan.profile)
-        rules = () if schema is None else await self._linter.broken(plan.profile, schema)
-        return planner.warned(question, plan, rules) if rules else plan
+        return () if schema is None else await self._linter.broken(plan.profile, schema)
 
     def foreseen(self, exchange: Exchange) -> Plan:
         """Return what would be done with a request: also, whether the provider can be told it."""
