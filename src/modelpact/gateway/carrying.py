@@ -25,6 +25,7 @@ from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.said import Said
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
+from modelpact.needs.requests import CACHE_MARKER
 from modelpact.needs.sizes import measure
 from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.model_provider import TellsLosses
@@ -254,14 +255,23 @@ def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss
     if not isinstance(port, TellsLosses):
         return ()
     losses = port.losses(request)
+    plan = exchange.plan
     fatal = [
-        one for one in losses if one.fidelity == "unsupported" or not exchange.plan.policy.lossy
+        one
+        for one in losses
+        if one.fidelity == "unsupported" or not (plan.policy.lossy or _is_told(plan, one))
     ]
     if fatal:
         told = "; ".join(f"{one.path}: {one.what}" for one in fatal)
         loosened = all(one.fidelity == "lossy" for one in fatal)
-        raise cannot_carry(exchange.plan, told, ["policy lossy"] if loosened else [])
+        raise cannot_carry(plan, told, ["policy lossy"] if loosened else [])
     return losses
+
+
+def _is_told(plan: Plan, loss: Loss) -> bool:
+    """Tell whether a loss is a cache marker, which the plan leaves out wherever it stands."""
+    _, marker = CACHE_MARKER
+    return marker in plan.drops and loss.path.rpartition(".")[2] == marker
 
 
 def _head(exchange: Exchange, invocation: Call, losses: tuple[Loss, ...]) -> HeaderPairs:

@@ -22,7 +22,7 @@ from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
 from modelpact.gateway.schemas import PROFILES, breaking, schema_warning
 from modelpact.needs.need import Needs, need
-from modelpact.needs.requests import Asked
+from modelpact.needs.requests import CACHE_MARKER, Asked
 from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
@@ -150,6 +150,9 @@ class Planner:
         carried = "" if same or api == "mock" else f"{asked.api} -> {api}"
         longest = _limit(resolution, "max-output")
         left_out = {one.path[0] for one in drops}
+        dropped = [".".join(one.path) for one in drops]
+        if carried and api != "anthropic" and CACHE_MARKER in asked.uses:
+            dropped.append(CACHE_MARKER[1])
         limited = any(name in _LIMITS - left_out for name, _ in asked.params)
         required = api == "anthropic" and not same and not limited
         labelled = warnings or emulate or drops or carried or verdict.answer == "labelled"
@@ -163,7 +166,7 @@ class Planner:
             emulate,
             carried=carried,
             renames=renames if forward else (),
-            drops=tuple(".".join(one.path) for one in drops),
+            drops=tuple(dropped),
             added=(("max_tokens", longest or DEFAULT_MAX_TOKENS),) if required else (),
             warnings=tuple(warnings),
             window=_limit(resolution, "context-window"),
