@@ -104,7 +104,7 @@ class Forwarder:
                 raise await self._refusal(exchange, invocation, answer, upstream)
             if stream and _is_stream(answer):
                 watch = StreamWatch(exchange.api, hide_usage=ask_usage)
-                report = Report(plan, invocation.id)
+                report = Report(plan, invocation.id, asks_usage=ask_usage)
                 body = self._stream(exchange, invocation, answer, watch, report, upstream)
                 if exchange.report:
                     body = report.in_stream(exchange.api, body)
