@@ -20,6 +20,7 @@ from modelpact.gateway.counting import encoding_of
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
+from modelpact.gateway.refusing import misses, would_help
 from modelpact.gateway.schemas import PROFILES, breaking, schema_warning
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, Asked
@@ -225,36 +226,12 @@ class Planner:
         resolution: Resolution,
     ) -> Plan:
         better = self._better(meant, question, verdict, params)
-        missing: list[dict[str, Any]] = [
-            {
-                "capability": one.capability,
-                "requiredBy": list(one.need.required_by),
-                "reason": one.reason,
-                "message": f"{one.capability} {one.sentence()}",
-            }
-            for one in verdict.missing
-        ]
-        missing += [
-            {
-                "capability": one.capability,
-                "requiredBy": [f"request: {'.'.join(one.path)}"],
-                "reason": one.action,
-                "message": one.reason,
-            }
-            for one in params
-        ]
-        helps = []
-        if any(one.label for one in verdict.missing) and not question.policy.emulate:
-            helps.append("emulation would make up for some of it: policy emulate")
-        if params and not question.policy.drop_params:
-            helps.append("parameters that do not apply can be dropped: policy unsupported_params")
+        helps = would_help(question.policy, meant.workload, verdict, params)
         if better and not self.models.can_authenticate(better.partition("/")[0]):
             helps.append(f"{better} can be asked once there is a key for it here")
-        if meant.workload is not None and meant.workload.fallback is None:
-            helps.append(f"workload {meant.workload.name} declares no fallback")
         diagnostic: dict[str, Any] = {
             "target": resolution.target,
-            "missing": missing,
+            "missing": misses(verdict, params),
             "previous": None,
             "suggestion": better,
             "wouldHelp": helps,
