@@ -17,10 +17,9 @@ from tests.cli.conftest import Run
 DAY = 86_400 * 10**9
 
 
-def spend(ledger: Ledger, nano: int, who: Attribution, estimate: bool = False) -> None:
-    record = CostRecord(
-        (CostLine("currency", nano, "USD"), CostLine("tokens.input", 1_500)), who, estimate
-    )
+def spend(ledger: Ledger, nano: int | None, who: Attribution, estimate: bool = False) -> None:
+    money = () if nano is None else (CostLine("currency", nano, "USD"),)
+    record = CostRecord((*money, CostLine("tokens.input", 1_500)), who, estimate)
 
     def work(tx: Transaction) -> None:
         event = tx.append(Draft("run-1", "capability.completed", {"cost": record.to_json()}))
@@ -66,6 +65,36 @@ def test_estimates_without_money_say_what_is_estimated(run: Run, tmp_path: Path)
     _, row, told = run("costs").stdout.splitlines()
     assert row.split() == ["desk", "1", "–", "–", "–", "≈", "14.2", "s", "1"]
     assert told == "≈ 14.2 s, 1 piece of this is estimated and not corrected yet."
+
+
+def test_tokens_without_a_price_say_so(run: Run, filled: str) -> None:
+    """Not so those rows where nothing was taken that has a price, which is told as well."""
+    with Ledger.open(filled) as ledger:
+        spend(ledger, None, Attribution("local", "m"))
+        spend(ledger, None, Attribution("guessed", "m"), estimate=True)
+        nothing = CostRecord((CostLine("time", 100_000_000),), Attribution("failed", "m"))
+        embedded = Draft("run-1", "capability.failed", {"cost": nothing.to_json()})
+        ledger.write(lambda tx: tx.record_cost(tx.append(embedded), nothing))
+    _, *rows, told, again, unpriced, unpaid = run("costs").stdout.splitlines()
+    found = {row.split()[0]: row.split()[2:5] for row in rows}
+    assert found["local"] == ["?", "1,500", "–"]
+    assert found["guessed"] == ["?", "≈", "1,500"]
+    assert found["failed"] == ["–", "–", "–"]
+    assert all("estimated" in one for one in (told, again))
+    assert unpriced == "? No price is known for these tokens."
+    assert unpaid == "– No money is on record: it failed, or counts in time or pieces alone."
+    data = json.loads(run("costs", "--json").stdout)
+    assert [one["provider"] for one in data["rows"] if one["unpriced"]] == ["guessed", "local"]
+    assert {one["currency"]: one["unpriced"] for one in data["totals"]} == {
+        None: True,
+        "USD": False,
+    }
+
+
+def test_a_table_that_has_all_its_prices_needs_no_note(run: Run, filled: str) -> None:
+    told = run("costs", "--store", filled).stdout
+    assert "price" not in told
+    assert "No money" not in told
 
 
 def test_programs_get_whole_numbers(run: Run, filled: str) -> None:

@@ -2,9 +2,14 @@
 
 import hashlib
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +20,9 @@ from tests.cli.terminal import Terminal
 from tests.fakes.minds import obedient
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import Model
-from tests.fakes.replies import Reply, drip
+from tests.fakes.replies import Reply, Step, drip, hang
 from tests.fakes.serving import FakeServer
+from tests.gateway.processes import until
 
 
 @pytest.fixture
@@ -129,6 +135,55 @@ def test_a_probe_that_takes_its_time_shows_how_far_it_has_come(tmp_path: Path) -
             terminal.ended()
     assert re.search(r"\rProbing local/gpt-4o █+░+ +\d+%", terminal.raw.decode())
     assert "░" not in terminal.text, "the bar is taken away at the end"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [(2, "✓  tool-calling"), (0, "local/gpt-4o could not be probed: interrupted")],
+)
+def test_what_was_found_before_an_interrupt_is_told_and_kept(
+    run: Run, tmp_path: Path, answers: int, told: str
+) -> None:
+    left = iter([True] * answers)
+
+    def mind(body: dict[str, Any]) -> Step:
+        return obedient(body) if next(left, False) else Reply(fault=hang(-1))
+
+    with FakeOpenAI(models=[Model("gpt-4o")], mind=mind).in_thread() as fake:
+        configure(tmp_path, fake)
+        asked = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
+        with Terminal(*asked, cwd=tmp_path) as terminal:
+            until(lambda: len(fake.requests) == answers + 1, "the call that is not answered")
+            terminal.type("\x03")
+            assert terminal.ended() == 130
+            terminal.expect(told)
+            if answers:
+                assert "The probe ended early: interrupted" in terminal.text
+                assert f"{answers + 1} calls" in terminal.text
+    assert ("probe on 20" in run("show", "local/gpt-4o").stdout) is bool(answers)
+    assert run("invocations", "list").stdout == "None are open.\n"
+
+
+def test_a_program_gets_what_was_found_before_an_interrupt(tmp_path: Path) -> None:
+    def mind(body: dict[str, Any]) -> Step:
+        return Reply(fault=hang(-1)) if "seed" in body else obedient(body)
+
+    with FakeOpenAI(models=[Model("gpt-4o")], mind=mind).in_thread() as fake:
+        configure(tmp_path, fake)
+        asked = ("probe", "local/gpt-4o", "--yes", "--json", "--capability", "tools")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "modelpact", *asked, "--capability", "seed"],
+            stdout=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**os.environ, "MODELPACT_DATA": str(tmp_path / "data")},
+        )
+        until(lambda: len(fake.requests) == 3, "the call that is not answered")
+        process.send_signal(signal.SIGINT)
+        report = json.loads(process.communicate(timeout=60)[0])
+    assert process.returncode == 130
+    assert report["stopped"] == "interrupted"
+    verdicts = {one["capability"]: one["verdict"] for one in report["results"]}
+    assert verdicts == {"tool-calling": "supported", "seed": "inconclusive"}
 
 
 def test_a_dry_run_prints_the_plan(run: Run, liar: FakeServer) -> None:

@@ -24,3 +24,9 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def gateway(serve: Serve) -> Running:
     """A gateway with the usual configuration."""
     return serve()
+
+
+@pytest.fixture(params=["blocking", "async"])
+def blocking(request: pytest.FixtureRequest) -> bool:
+    """Which of its two ways an SDK is used in."""
+    return bool(request.param == "blocking")

@@ -6,6 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pydantic
+import pytest
+
+from tests.fakes import Call, Fail, Reply, cut
 from tests.gateway.support import Running
 
 # By name: the tests are about what the SDKs do, not about their types.
@@ -41,6 +45,14 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg"
     "=="
 )
+CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
+
+
+class City(pydantic.BaseModel):
+    """A city and its inhabitants."""
+
+    name: str
+    people: int
 
 
 class SDK:
@@ -134,3 +146,28 @@ class AnthropicSDK(SDK):
         made = anthropic.Anthropic if self.blocking else anthropic.AsyncAnthropic
         given = {"api_key": self.gateway.key, "max_retries": 0, **more}
         return made(base_url=self.gateway.url, **given)
+
+
+def check_errors(sdk: SDK, said: Any, ask: Callable[..., Any]) -> None:
+    """Have an upstream fail in every way; `said` is the SDK's module, with a class for each."""
+    sdk.fake.script.add(Fail(429, retry_after=3), Fail(500), Fail(400, "Too odd."), Fail(403))
+    with pytest.raises(said.RateLimitError) as limited:
+        ask(sdk)
+    assert float(limited.value.response.headers["retry-after"]) == 3
+    with pytest.raises(said.InternalServerError):
+        ask(sdk)
+    with pytest.raises(said.BadRequestError, match="Too odd"):
+        ask(sdk)
+    with pytest.raises(said.PermissionDeniedError):
+        ask(sdk)
+    with pytest.raises(said.NotFoundError, match="write PROVIDER/MODEL"):
+        ask(sdk, model="nobodys")
+
+
+def check_errors_in_streams(sdk: SDK, said: Any, read: Callable[..., Any]) -> None:
+    """Have a stream fail before its first event, and in the midst of them."""
+    sdk.fake.script.add(Fail(429), Reply("x" * 200, fault=cut(8)))
+    with pytest.raises(said.RateLimitError):
+        read(sdk)
+    with pytest.raises(said.APIError, match="the upstream failed"):
+        read(sdk)

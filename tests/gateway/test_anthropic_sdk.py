@@ -5,21 +5,25 @@ from typing import Any
 
 import pytest
 
-from tests.fakes import Call, Fail, Reply, cut
+from tests.fakes import Reply
 from tests.gateway.conftest import Serve
-from tests.gateway.sdks import LOSSY, MORE, PIXEL, WEATHER, AnthropicSDK, anthropic
+from tests.gateway.sdks import (
+    CALLS,
+    LOSSY,
+    MORE,
+    PIXEL,
+    WEATHER,
+    AnthropicSDK,
+    anthropic,
+    check_errors,
+    check_errors_in_streams,
+)
 from tests.gateway.support import HI
 
 # The SDK warns of models as they age; the fake's are as good as new.
 pytestmark = pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
 
 TOOLS: Any = [{"name": "weather", "description": "Tells it.", "input_schema": WEATHER}]
-CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
-
-
-@pytest.fixture(params=["blocking", "async"])
-def blocking(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param == "blocking")
 
 
 @pytest.fixture(params=["anthropic", "openai"])
@@ -58,6 +62,11 @@ def test_plain(sdk: AnthropicSDK) -> None:
     assert head["modelpact-verdict"] == ("yes" if sdk.upstream == "anthropic" else "labelled")
     assert float(head["modelpact-cost-usd"]) > 0
     assert ("modelpact-carried" in head) is (sdk.upstream == "openai")
+
+
+def test_counting(sdk: AnthropicSDK) -> None:
+    counted = sdk.call(lambda client: client.messages.count_tokens(model=sdk.model, messages=HI))
+    assert 0 < counted.input_tokens < 20
 
 
 def test_a_system_prompt_and_settings(sdk: AnthropicSDK) -> None:
@@ -181,28 +190,13 @@ def test_prompt_caching(sdk: AnthropicSDK) -> None:
 
 
 def test_errors_have_their_classes(sdk: AnthropicSDK) -> None:
-    sdk.fake.script.add(Fail(429, retry_after=3), Fail(500), Fail(400, "Too odd."), Fail(403))
-    with pytest.raises(anthropic.RateLimitError) as limited:
-        message(sdk)
-    assert float(limited.value.response.headers["retry-after"]) == 3
-    with pytest.raises(anthropic.InternalServerError):
-        message(sdk)
-    with pytest.raises(anthropic.BadRequestError, match="Too odd"):
-        message(sdk)
-    with pytest.raises(anthropic.PermissionDeniedError):
-        message(sdk)
-    with pytest.raises(anthropic.NotFoundError, match="write PROVIDER/MODEL"):
-        message(sdk, model="nobodys")
+    check_errors(sdk, anthropic, message)
     with pytest.raises(anthropic.AuthenticationError, match="modelpact keys create"):
         sdk.call(lambda client: client.messages.create(**given(sdk)), api_key="none")
 
 
 def test_errors_in_streams(sdk: AnthropicSDK) -> None:
-    sdk.fake.script.add(Fail(429), Reply("x" * 200, fault=cut(8)))
-    with pytest.raises(anthropic.RateLimitError):
-        final(sdk)
-    with pytest.raises(anthropic.APIError, match="the upstream failed"):
-        final(sdk)
+    check_errors_in_streams(sdk, anthropic, final)
 
 
 def test_a_model_that_declines(sdk: AnthropicSDK) -> None:

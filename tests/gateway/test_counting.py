@@ -15,8 +15,11 @@ from modelpact.gateway import counting
 from modelpact.gateway.counting import count_prompt, counter, encoding_of
 from modelpact.gateway.fitting import SIZE_HEADER, Expected, expected
 from modelpact.gateway.plan import Plan
+from tests.gateway.conftest import Serve
 from tests.gateway.processes import Upstream, chat_body, started
+from tests.gateway.support import HI, Running
 
+COUNT = "/v1/messages/count_tokens"
 PLAN = Plan(
     "forward", "yes", "openai/gpt-4o", "openai", "gpt-4o", window=1_000, encoding="o200k_base"
 )
@@ -145,3 +148,40 @@ def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
             (missed,) = answer["error"]["modelpact"]["diagnostic"]["missing"]
             assert missed["requiredBy"] == ["request: messages, counted with o200k_base"]
             assert len(one.seen) == 1, "nothing was sent"
+
+
+def test_anthropics_count_is_an_estimate_and_says_so(gateway: Running) -> None:
+    """`client.messages.count_tokens`: nothing is sent, and nothing recorded."""
+    body: Any = {"model": "claude-opus-4-5", "messages": HI, "system": "word " * 400}
+    answer = gateway.ask(COUNT, body)
+    assert (answer.status, list(answer.json)) == (200, ["input_tokens"])
+    assert 500 <= answer.json["input_tokens"] <= 520
+    assert answer.headers[SIZE_HEADER] == f"{answer.json['input_tokens']} estimated"
+    tools = [{"name": "weather", "description": "word " * 400, "input_schema": {}}]
+    longer = gateway.ask(COUNT, {**body, "tools": tools})
+    assert longer.json["input_tokens"] > 1_000
+    assert (gateway.anthropic.requests, gateway.events()) == ([], [])
+
+
+def test_where_the_vocabulary_is_public_it_is_counted(gateway: Running) -> None:
+    """Also what the model has no room for: that is what one wants to know."""
+    for letters in (4_000, 2_400_000):
+        body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a" * letters}]}
+        answer = gateway.ask(COUNT, body)
+        assert answer.json == {"input_tokens": letters // 8 + 1 + 3 * 2}
+        assert answer.headers[SIZE_HEADER].endswith(" counted with o200k_base")
+
+
+def test_a_count_is_refused_in_anthropics_words(serve: Serve) -> None:
+    gateway = serve()
+    limited = gateway.new_key("b", models=("gpt-4o",))
+    asked = {"model": "claude-opus-4-5", "messages": HI}
+    for body, key, status, kind in (
+        ({**asked, "messages": []}, None, 400, "invalid_request_error"),
+        ({**asked, "model": "nobody-has-it"}, None, 404, "not_found_error"),
+        (asked, "wrong", 401, "authentication_error"),
+        (asked, limited, 403, "permission_error"),
+    ):
+        answer = gateway.ask(COUNT, body, key=key)
+        assert (answer.status, answer.json["type"]) == (status, "error")
+        assert answer.json["error"]["type"] == kind

@@ -89,6 +89,11 @@ def test_a_request_is_two_events_and_no_row(gateway: Running, run: Run) -> None:
         ]
     assert [one["id"] for one in listed(run, store, "--state", "all")] == names[::-1]
     assert listed(run, store, "--state", "all", "--provider", "anthropic") == []
+    header, *rows = run(
+        "invocations", "list", "--state", "all", "--store", store
+    ).stdout.splitlines()
+    assert header.split()[:5] == ["invocation", "state", "provider", "model", "asked"]
+    assert [row.split()[2:4] for row in rows] == [["openai", "gpt-4o"]] * 2
     for command in (("invocations", "show"), ("audit", "show", "--why")):
         done = run(*command, names[0], "--store", store)
         assert done.returncode == 0, done.stderr

@@ -4,28 +4,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pydantic
 import pytest
 
-from tests.fakes import Call, Fail, Reply, cut
+from tests.fakes import Reply
 from tests.gateway.conftest import Serve
-from tests.gateway.sdks import MORE, PIXEL, WEATHER, OpenAISDK, openai
+from tests.gateway.sdks import (
+    CALLS,
+    MORE,
+    PIXEL,
+    WEATHER,
+    City,
+    OpenAISDK,
+    check_errors,
+    check_errors_in_streams,
+    openai,
+)
 
 TOOLS: Any = [{"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}]
-CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
 CITIES = [{"city": "Rome"}, {"city": "Oslo"}]
-
-
-class City(pydantic.BaseModel):
-    """A city and its inhabitants."""
-
-    name: str
-    people: int
-
-
-@pytest.fixture(params=["blocking", "async"])
-def blocking(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param == "blocking")
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -117,24 +113,11 @@ def test_reasoning_settings(sdk: OpenAISDK) -> None:
 
 
 def test_errors_have_their_classes(sdk: OpenAISDK) -> None:
-    sdk.fake.script.add(Fail(429, retry_after=3), Fail(500), Fail(400, "Too odd."))
-    with pytest.raises(openai.RateLimitError) as limited:
-        ask(sdk)
-    assert float(limited.value.response.headers["retry-after"]) == 3
-    with pytest.raises(openai.InternalServerError):
-        ask(sdk)
-    with pytest.raises(openai.BadRequestError, match="Too odd"):
-        ask(sdk)
-    with pytest.raises(openai.NotFoundError, match="write PROVIDER/MODEL"):
-        ask(sdk, model="nobodys")
+    check_errors(sdk, openai, ask)
 
 
 def test_errors_in_streams(sdk: OpenAISDK) -> None:
-    sdk.fake.script.add(Fail(429), Reply("x" * 200, fault=cut(8)))
-    with pytest.raises(openai.RateLimitError):
-        final(sdk)
-    with pytest.raises(openai.APIError, match="the upstream failed"):
-        final(sdk)
+    check_errors_in_streams(sdk, openai, final)
 
 
 def test_a_model_that_declines(sdk: OpenAISDK) -> None:

@@ -4,28 +4,24 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pydantic
 import pytest
 
-from tests.fakes import Call, Fail, Reply
+from tests.fakes import Reply
 from tests.gateway.conftest import Serve
-from tests.gateway.sdks import MORE, PIXEL, WEATHER, OpenAISDK, openai
+from tests.gateway.sdks import (
+    CALLS,
+    MORE,
+    PIXEL,
+    WEATHER,
+    City,
+    OpenAISDK,
+    check_errors,
+    check_errors_in_streams,
+    openai,
+)
 from tests.gateway.support import HI
 
 TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}]
-CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
-
-
-class City(pydantic.BaseModel):
-    """A city and its inhabitants."""
-
-    name: str
-    people: int
-
-
-@pytest.fixture(params=["blocking", "async"])
-def blocking(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param == "blocking")
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -176,18 +172,7 @@ def test_embeddings(sdk: OpenAISDK) -> None:
 
 
 def test_errors_have_their_classes(sdk: OpenAISDK) -> None:
-    sdk.fake.script.add(Fail(429, retry_after=3), Fail(500), Fail(400, "Too odd."), Fail(403))
-    with pytest.raises(openai.RateLimitError) as limited:
-        chat(sdk)
-    assert float(limited.value.response.headers["retry-after"]) == 3
-    with pytest.raises(openai.InternalServerError):
-        chat(sdk)
-    with pytest.raises(openai.BadRequestError, match="Too odd"):
-        chat(sdk)
-    with pytest.raises(openai.PermissionDeniedError):
-        chat(sdk)
-    with pytest.raises(openai.NotFoundError, match="write PROVIDER/MODEL"):
-        chat(sdk, model="nobodys")
+    check_errors(sdk, openai, chat)
     with pytest.raises(openai.AuthenticationError, match="modelpact keys create"):
         sdk.call(
             lambda client: client.chat.completions.create(model=sdk.model, messages=HI),
@@ -196,13 +181,7 @@ def test_errors_have_their_classes(sdk: OpenAISDK) -> None:
 
 
 def test_errors_in_streams(sdk: OpenAISDK) -> None:
-    from tests.fakes import cut
-
-    sdk.fake.script.add(Fail(429), Reply("x" * 200, fault=cut(8)))
-    with pytest.raises(openai.RateLimitError):
-        chunks(sdk)
-    with pytest.raises(openai.APIError, match="the upstream failed"):
-        chunks(sdk)
+    check_errors_in_streams(sdk, openai, chunks)
 
 
 def test_a_model_that_declines(sdk: OpenAISDK) -> None:

@@ -115,6 +115,36 @@ def test_the_hosts_settings_are_taken_too(tmp_path: Path) -> None:
         assert offered() == (True, False)
 
 
+def test_what_only_a_restart_applies_is_told(tmp_path: Path) -> None:
+    """Every time, until then; not that the file says what is so already."""
+    file = tmp_path / "modelpact.toml"
+    file.write_text('[store]\nurl = "sqlite:one.db"\n[gateway]\nname = "a"\n')
+    with started(tmp_path) as gateway:
+        file.write_text(
+            '[store]\nurl = "sqlite:two.db"\n[gateway]\nname = "b"\n[host]\nname = "c"\n'
+        )
+        warnings = [
+            "modelpact: warning: [store] url has changed: the ledger stays until a restart\n",
+            'modelpact: warning: [gateway] name: still "a", "b" after a restart\n',
+            'modelpact: warning: [host] name: still "a", "c" after a restart\n',
+        ]
+        for whole in (4, 8):
+            gateway.reload()
+            until(lambda: len(gateway.errors) % 4 == 0, "all is told")
+            assert len(gateway.errors) == whole
+            assert gateway.errors[-3:] == warnings
+        before = len(gateway.errors)
+        file.write_text('[store]\nurl = "sqlite:one.db"\n[gateway]\nname = "a"\n')
+        gateway.reload()
+        gateway.reload()
+        assert "restart" not in "".join(gateway.errors[before:])
+    with started(tmp_path, "--store", f"sqlite:{tmp_path}/three.db") as gateway:
+        file.write_text('[store]\nurl = "sqlite:two.db"\n[gateway]\nname = "a"\n')
+        gateway.reload()
+        gateway.reload()
+        assert "restart" not in "".join(gateway.errors)
+
+
 def test_the_operators_token_can_change(tmp_path: Path) -> None:
     file, secret = tmp_path / "modelpact.toml", tmp_path / "token"
     secret.write_text(TOKEN)

@@ -27,6 +27,10 @@ def agrees(report: dict[str, Any], answer: Answer) -> None:
     assert report["servedModel"] == told["modelpact-served-model"]
     assert report["invocation"] == told["modelpact-invocation"]
     assert (report["carried"] or "") == told.get("modelpact-carried", "")
+    added = [
+        name if value is True else f"{name}={value}" for name, value in report["added"].items()
+    ]
+    assert ", ".join(added) == told.get("modelpact-added", "")
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
@@ -63,6 +67,14 @@ def test_a_stream_has_it_before_its_last_event(gateway: Running, api: str, model
         assert (said["choices"], answer.events[-1][1]) == ([], "[DONE]")
     assert len(answer.events) == len(plain.events) + 1
     assert answer.text == plain.text
+
+
+def test_usage_that_was_asked_for_is_in_it(gateway: Running) -> None:
+    """Only where the gateway asked, and not the client."""
+    options: Any = {"stream_options": {"include_usage": True}}
+    for more, added in (({}, {"stream_options.include_usage": True}), (options, {})):
+        answer = gateway.chat("gpt-4o", BODY, stream=True, **more)
+        assert answer.events[-2][1]["modelpact"]["added"] == added
 
 
 def test_what_was_changed_is_in_it(serve: Serve) -> None:

@@ -16,6 +16,28 @@ WARNING = (
 )
 
 
+OPTIONAL: Any = {**LOOSE, "additionalProperties": False}
+"""Anthropic takes it, OpenAI does not: not every property is required."""
+WORKLOADS = """
+[workloads.extract]
+model = "openai/gpt-4o"
+needs = []
+fallback = "anthropic/claude-opus-4-5"
+[workloads.outages]
+model = "openai/gpt-4o"
+needs = []
+fallback = "anthropic/claude-opus-4-5"
+fallback_on = ["outage"]
+[workloads.small]
+model = "openai/gpt-4o"
+needs = []
+fallback = "local/small"
+[models."local/small"]
+structured_output = true
+context_window = 2000
+"""
+
+
 def held_to(schema: Any, **more: Any) -> Any:
     told = {"name": "answer", "schema": schema, "strict": True, **more}
     return {"type": "json_schema", "json_schema": told}
@@ -45,12 +67,56 @@ def test_a_mere_hint_is_not_looked_at(gateway: Running) -> None:
 
 def test_the_target_decides(gateway: Running) -> None:
     """Anthropic takes optional properties, and no recursion; others have no profile."""
-    optional = {**LOOSE, "additionalProperties": False}
-    asked = {"response_format": held_to(optional), "max_tokens": 50}
+    asked = {"response_format": held_to(OPTIONAL), "max_tokens": 50}
     assert "warnings" in str(gateway.chat("gpt-4o", **asked).headers)
     assert "modelpact-warnings" not in gateway.chat("claude-opus-4-5", **asked).headers
     told = gateway.ask("/v1/negotiate", {"model": "local/llama", "messages": HI, **asked}).json
     assert all("schema breaks" not in one for one in told["warnings"])
+
+
+def test_a_declared_fallback_that_takes_it_answers(serve: Serve) -> None:
+    """DESIGN: on a miss "the declared fallback"; it is negotiated and linted like the first."""
+    gateway = serve(WORKLOADS)
+    for _ in range(2):
+        answer = gateway.chat("workload/extract", response_format=held_to(OPTIONAL))
+        assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "labelled")
+        assert answer.headers["modelpact-served-model"] == "anthropic/claude-opus-4-5"
+        assert answer.headers["modelpact-substituted"] == (
+            "openai/gpt-4o -> anthropic/claude-opus-4-5: "
+            "the schema breaks rules of openai: required-property"
+        )
+        assert "modelpact-warnings" not in answer.headers
+    assert gateway.openai.requests == []
+    assert len(gateway.events("negotiation.decided")) == 1, "one decision for both"
+    plain = gateway.chat("workload/extract", response_format=SCHEMA)
+    assert plain.headers["modelpact-served-model"] == "openai/gpt-4o"
+
+
+@pytest.mark.parametrize(
+    ("workload", "schema", "more"),
+    [
+        ("extract", LOOSE, {}),  # Anthropic wants objects closed as well
+        ("outages", OPTIONAL, {}),
+        ("extract", OPTIONAL, {"store": True}),  # a field that Anthropic's API does not have
+        ("small", OPTIONAL, {"messages": [{"role": "user", "content": "word " * 9_000}]}),
+    ],
+)
+def test_a_fallback_that_is_no_better_is_not_used(
+    serve: Serve, workload: str, schema: Any, more: Any
+) -> None:
+    gateway = serve(WORKLOADS)
+    answer = gateway.chat(f"workload/{workload}", response_format=held_to(schema), **more)
+    assert answer.headers["modelpact-served-model"] == "openai/gpt-4o"
+    assert "the schema breaks rules of openai" in answer.headers["modelpact-warnings"]
+
+
+def test_one_that_no_profile_is_about_is_not_known_to_refuse(serve: Serve) -> None:
+    gateway = serve(WORKLOADS)
+    answer = gateway.chat("workload/small", response_format=held_to(OPTIONAL))
+    assert answer.headers["modelpact-served-model"] == "local/small"
+    strict = {"modelpact-policy": "fallback=off"}
+    answer = gateway.chat("workload/small", strict, response_format=held_to(OPTIONAL))
+    assert answer.headers["modelpact-served-model"] == "openai/gpt-4o"
 
 
 def test_a_schema_is_also_read_off_the_other_apis(gateway: Running) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,26 +17,34 @@ from tests.cli.conftest import Run
 CURL = re.compile(r"""  curl (\S+) -H "([^"]+)" \\\n    -d '(.+)'\n""")
 
 
+@contextlib.contextmanager
+def served(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Serve without a token; give the process and all that it says when it has started."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "modelpact", "serve", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "MODELPACT_DATA": str(folder / "data"), "MODELPACT_TOKEN": ""},
+    )
+    try:
+        assert process.stdout is not None
+        told = ""
+        for line in process.stdout:
+            told += line
+            if line.startswith("Stop"):
+                break
+        yield process, told
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
 @pytest.mark.parametrize("options", [(), ("--key",)])
 def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> None:
     """Without options on an empty store; with `--key` on one that has keys already as well."""
-    environment = {**os.environ, "MODELPACT_DATA": str(tmp_path / "data")}
-    environment.pop("MODELPACT_TOKEN", None)
     for _ in range(2 if options else 1):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "modelpact", "serve", "--port", "0", *options],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-        )
-        try:
-            assert process.stdout is not None
-            told = ""
-            for line in process.stdout:
-                told += line
-                if line.startswith("Stop"):
-                    break
+        with served(tmp_path, *options) as (process, told):
             found = CURL.search(told)
             assert found is not None, told
             url, header, body = found.groups()
@@ -46,9 +55,6 @@ def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> N
                 assert answer.status == 200
             process.terminate()
             assert process.wait(30) == 0
-        finally:
-            process.kill()
-            process.communicate(timeout=30)
 
 
 def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
@@ -66,23 +72,6 @@ def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
 
 def test_a_store_with_keys_says_how_to_make_another(tmp_path: Path, run: Run) -> None:
     assert run("keys", "create", "app").returncode == 0
-    environment = {**os.environ, "MODELPACT_DATA": str(tmp_path / "data"), "MODELPACT_TOKEN": ""}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "modelpact", "serve", "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-    )
-    try:
-        assert process.stdout is not None
-        told = ""
-        for line in process.stdout:
-            told += line
-            if line.startswith("Stop"):
-                break
+    with served(tmp_path) as (_, told):
         assert "`modelpact keys create NAME` makes another" in told
         assert "told this once" not in told
-    finally:
-        process.kill()
-        process.communicate(timeout=30)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
@@ -115,6 +116,25 @@ def test_an_upstreams_own_error_is_seen(api: RequestApi, event: bytes) -> None:
     before = b'data: {"x": "\\"error\\": {"}\n\n'
     assert error_in(api, before) == b""
     assert error_in(api, before + event + b"\n\n" + before) == event
+
+
+@given(cuts, st.permutations(["\n", "\r\n"]))
+def test_ends_of_both_kinds_in_one_stream(where: list[int], kinds: list[str]) -> None:
+    """What is whole goes on at once, however its neighbours end."""
+    whole = b"".join(openai_bytes(end) for end in kinds)
+    passed, watch, _ = watched("openai-chat", whole, where)
+    assert (passed, watch.usage) == (whole, Usage(11, 3))
+    assert StreamWatch("openai-chat").feed(whole) == whole
+
+
+def test_an_event_that_comes_byte_by_byte_is_copied_once() -> None:
+    """A megabyte: copied at each byte, it would be half a terabyte."""
+    event = b"data: " + b"x" * 1_000_000 + b"\r\n\r\n"
+    watch = StreamWatch("openai-chat")
+    started = time.process_time()
+    passed = b"".join(watch.feed(event[at : at + 1]) for at in range(len(event)))
+    assert time.process_time() - started < 10
+    assert passed == event
 
 
 def test_an_event_without_an_end_is_given_up() -> None:

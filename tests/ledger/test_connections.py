@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,17 @@ class Gate:
         self.open, self.reached = threading.Event(), threading.Event()
         self.open.set()
 
-    def shut(self) -> None:
-        """Make whoever comes next wait."""
+    def meanwhile(self, connect: Callable[[], object], then: Callable[[], object]) -> None:
+        """Have one thread connect, and another begin something while the first is at it."""
         self.open.clear()
         self.reached.clear()
+        threads = [threading.Thread(target=one) for one in (connect, then)]
+        threads[0].start()
+        assert self.reached.wait(60)
+        threads[1].start()
+        self.open.set()
+        for one in threads:
+            one.join(60)
 
 
 def test_a_closed_ledger_is_not_read(url: str) -> None:
@@ -82,15 +89,7 @@ def test_a_reader_that_outlives_its_caller_leaves_nothing_open(counted: Counted)
 
 def test_closing_while_a_reader_connects_leaves_nothing_open(counted: Counted, gate: Gate) -> None:
     ledger = Ledger.open(counted.url)
-    gate.shut()
-    reading = threading.Thread(target=_quietly, args=(ledger.envelopes,))
-    reading.start()
-    assert gate.reached.wait(60)
-    closing = threading.Thread(target=ledger.close)
-    closing.start()
-    gate.open.set()
-    for one in (reading, closing):
-        one.join(60)
+    gate.meanwhile(lambda: _quietly(ledger.envelopes), ledger.close)
     counted.assert_none()
 
 
@@ -177,15 +176,7 @@ def test_a_lease_that_is_released_is_not_taken_again(counted: Counted, gate: Gat
     lease: Any = open_store(counted.url).lease("host/a")
     lease._connection._raw.close()
     assert lease.kept(), "the store was away"
-    gate.shut()
-    looking = threading.Thread(target=lease.kept)
-    looking.start()
-    assert gate.reached.wait(60)
-    releasing = threading.Thread(target=lease.release)
-    releasing.start()
-    gate.open.set()
-    for one in (looking, releasing):
-        one.join(60)
+    gate.meanwhile(lease.kept, lease.release)
     assert not lease.kept()
     counted.assert_none()
 

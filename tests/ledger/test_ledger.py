@@ -19,7 +19,7 @@ from modelpact.ledger import (
     LedgerUnavailable,
     Transaction,
 )
-from modelpact.ledger.transaction import Entry, Given, Placed
+from modelpact.ledger.transaction import Entry, Given, NotSo, Placed
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 
@@ -263,12 +263,11 @@ def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
 def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger) -> None:
     told: list[BaseException | None] = []
 
-    def no(tx: Transaction) -> None:
-        raise LedgerError("no")
-
     async def main() -> None:
-        entry = msgspec.structs.replace(ENTRY, given=Given("a fact", 1, no))
-        with pytest.raises(LedgerError, match="no"):
+        entry = msgspec.structs.replace(
+            ENTRY, given=Given(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
+        )
+        with pytest.raises(NotSo, match="a fact"):
             await ledger.note(entry)
         released = hold(ledger)
         future = ledger.note(entry, lambda place, error: told.append(error))

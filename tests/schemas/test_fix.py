@@ -341,7 +341,15 @@ def only_value(schema: Any, root: Any) -> Any:
 
 
 def _few(found: Iterator[Any]) -> Iterator[Any]:
-    return itertools.islice(found, 40)
+    """Yield the first few that differ: the same one again must not take another's place."""
+    seen: set[str] = set()
+    for one in found:
+        written = json.dumps(one, sort_keys=True)
+        if written not in seen:
+            seen.add(written)
+            yield one
+        if len(seen) == 40:
+            return
 
 
 def accepts(schema: Any, value: Any) -> bool:
@@ -387,6 +395,16 @@ def test_what_was_valid_stays_valid_with_null_or_the_literal_for_what_was_left_o
         value = data.draw(instances(schema, schema))
         if accepts(schema, value) and names_only_known_fields(schema, value):
             assert related(schema, after, value, fill=True)
+
+
+def test_what_was_left_out_beside_many_branches_is_looked_for_as_well() -> None:
+    kinds = [{"properties": {"kind": {"const": name}}, "minProperties": 1} for name in ("x", "y")]
+    many = {"a": {"const": "p"}, "b": {"oneOf": kinds}, "c": {"allOf": [{"type": "string"}] * 2}}
+    shut = {"additionalProperties": False}
+    first = {"properties": {"a": {"const": "p"}, "c": {"type": "string"}}, "required": ["a"]}
+    schema = {"type": "object", "properties": {"a": first | shut, "b": {"properties": many} | shut}}
+    after = fix_schema(schema, "tier1").schema
+    assert related(schema, after, {"a": {"a": "p"}, "b": {}}, fill=True)
 
 
 @given(roots(), st.data())

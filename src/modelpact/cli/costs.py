@@ -19,6 +19,7 @@ from modelpact.ledger.totals import BYS, By, CostTotal, cost_totals
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 _BAR: Final = 20
 _NOTHING: Final = "–"
+_UNPRICED: Final = "?"
 _TOKENS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("tokens."))
 
 
@@ -131,6 +132,20 @@ def _print_table(by: By, totals: list[CostTotal], since: int | None) -> None:
         if any(one.estimated.values()):
             what = _estimated(one)
             click.echo(paint(f"≈ {what} of this is estimated and not corrected yet.", "dim"))
+    if any(map(_unpriced, totals)):
+        click.echo(paint(f"{_UNPRICED} No price is known for these tokens.", "dim"))
+    if any(one.currency for one in totals) and any(map(_unpaid, totals)):
+        why = "it failed, or counts in time or pieces alone"
+        click.echo(paint(f"{_NOTHING} No money is on record: {why}.", "dim"))
+
+
+def _unpriced(one: CostTotal) -> bool:
+    """Tell whether there are tokens, and no money for them."""
+    return not one.currency and any(one.amounts[unit] for unit in _TOKENS)
+
+
+def _unpaid(one: CostTotal) -> bool:
+    return not one.currency and not _unpriced(one)
 
 
 def _estimated(one: CostTotal) -> str:
@@ -150,15 +165,17 @@ def _estimated(one: CostTotal) -> str:
 def _cells(one: CostTotal) -> tuple[str, ...]:
     """Write a total; what is estimated is marked at the money, or at the first that there is."""
     amounts = one.amounts
+    nothing = _UNPRICED if _unpriced(one) else _NOTHING
     cells = [
-        exact_money(one.money, one.currency) if one.currency else _NOTHING,
+        exact_money(one.money, one.currency) if one.currency else nothing,
         _count(amounts["tokens.input"]),
         _count(amounts["tokens.output"] + amounts["tokens.reasoning"]),
         _seconds(amounts["time"]) if amounts["time"] else _NOTHING,
         _count(amounts["discrete"]),
     ]
     if any(one.estimated.values()):
-        at = next((place for place, cell in enumerate(cells) if cell != _NOTHING), 0)
+        empty = (_NOTHING, _UNPRICED)
+        at = next((place for place, cell in enumerate(cells) if cell not in empty), 0)
         cells[at] = f"≈ {cells[at]}"
     return (one_line(one.name) or paint("(none)", "dim"), f"{one.records:,}", *cells)
 
@@ -179,6 +196,7 @@ def _as_json(by: str | None, one: CostTotal) -> dict[str, Any]:
         "amount_nano": one.money,
         "estimated_nano": one.estimated["currency"],
         "estimated": any(one.estimated.values()),
+        "unpriced": _unpriced(one),
         "tokens": {unit.removeprefix("tokens."): one.amounts[unit] for unit in _TOKENS},
         "time_ns": one.amounts["time"],
         "pieces": one.amounts["discrete"],

@@ -79,6 +79,7 @@ def list_command(
             one.id,
             paint(one.state, _COLOURS[one.state]),
             one.provider,
+            one_line(one.attribution.model),
             one_line(one.capability),
             "here" if one.provider in desks else "by provider",
             _when(one.created),
@@ -87,8 +88,8 @@ def list_command(
         )
         for one in listed
     ]
-    header = ("invocation", "state", "provider", "asked", "answered", "since", "until", "input")
-    click.echo(table(rows, header))
+    header = ("invocation", "state", "provider", "model", "asked", "answered", "since", "until")
+    click.echo(table(rows, (*header, "input")))
 
 
 @command.command("show")

@@ -30,7 +30,7 @@ from modelpact.dispatch.models import Models
 from modelpact.evidence import forget, record
 from modelpact.ledger.ledger import Ledger
 from modelpact.negotiation.reports import claim_text
-from modelpact.probing import Budget, ProbePlan, ProbeReport, Result, plan_probe, run_probe
+from modelpact.probing import Budget, Probe, ProbePlan, ProbeReport, Result, plan_probe
 from modelpact.providers.adapters.addresses import Address, find_address
 from modelpact.providers.profiles import profile_in_force
 from modelpact.providers.runtime import Runtime
@@ -38,6 +38,7 @@ from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client
 
 _NANO = 1_000_000_000
+_INTERRUPTED = "interrupted"
 _MARKS = {
     "supported": ("✓", "green"),
     "unsupported": ("✗", "red"),
@@ -114,7 +115,8 @@ def command(
     """Probe a model with a few cheap calls per capability, and check its answers.
 
     The plan and an estimate of its cost come first. Exit codes: 0 when nothing that was found
-    contradicts the catalog, 1 when something does, 2 when the model could not be probed.
+    contradicts the catalog, 1 when something does, 2 when the model could not be probed, 130 after
+    Ctrl-C, when what was found by then is told and kept.
     """
     configuration, catalog = configured(config_path)
     found = resolve_target(catalog, target)
@@ -139,13 +141,17 @@ def command(
         if transcript is not None:
             transcript.write_bytes(report.transcript)
         record(ledger, *report.learned)
-    if not report.answered:
-        raise ProbeFailed(f"{report.target} could not be probed: {report.stopped}")
-    if as_json:
+    interrupted = report.stopped == _INTERRUPTED
+    if not (report.answered or (interrupted and as_json)):
+        failed = ProbeFailed(f"{report.target} could not be probed: {report.stopped}")
+        if not interrupted:
+            raise failed
+        click.echo(f"modelpact: {failed}", err=True)
+    elif as_json:
         print_json(report.to_json())
     else:
         _print_report(report, kept=not no_store)
-    raise SystemExit(1 if report.contradictions else 0)
+    raise SystemExit(130 if interrupted else 1 if report.contradictions else 0)
 
 
 def _ask() -> None:
@@ -200,7 +206,11 @@ def _run(
         )
         async with Client() as client:
             models = Models(runtime, configuration=configuration, catalog=catalog, client=client)
-            return await run_probe(models, plan, budget=budget, on_progress=told)
+            probe = Probe(models, plan, budget=budget, on_progress=told)
+            try:
+                return probe.report(await probe.run())
+            except asyncio.CancelledError:
+                return probe.report(_INTERRUPTED)  # by Ctrl-C: there is nobody else to cancel it
 
     try:
         return asyncio.run(run())

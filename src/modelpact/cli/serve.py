@@ -18,6 +18,7 @@ from modelpact.cli.addresses import address_data, address_words, check_not_ourse
 from modelpact.cli.common import config_option, print_json
 from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration, load_configuration
+from modelpact.configuration.config import StoreSettings
 from modelpact.gateway.keys import KeySettings, create_key, list_keys, made_up
 from modelpact.gateway.serving import Serving, serve_gateway
 from modelpact.ledger.ledger import Ledger
@@ -80,7 +81,10 @@ def command(
         key = key and not token
         if key:
             token = made = made_up()
-        listening = Listening(address, port, grace, notice, key, conformance, as_json, config_path)
+        opened = None if store else configuration.store
+        listening = Listening(
+            address, port, grace, notice, key, conformance, as_json, config_path, opened
+        )
         try:
             _run(_serve(ledger, configuration, token, made, listening))
         except OSError as error:
@@ -105,6 +109,8 @@ class Listening(NamedTuple):
     conformance: bool
     as_json: bool
     config_path: Path | None
+    opened: StoreSettings | None
+    """The configuration's ledger as it was at the start; None where the command line names one."""
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
@@ -171,7 +177,7 @@ async def _serve(
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)
         while (told := await signals.get()) == signal.SIGHUP:
-            await _reload(serving, how.config_path, token if how.key else None)
+            await _reload(serving, how, token if how.key else None)
         # Nobody who presses Ctrl-C waits for a load balancer; a second signal ends it at once.
         notice = how.notice if told == signal.SIGTERM else 0.0
         draining = asyncio.create_task(serving.drain(how.grace, notice))
@@ -189,15 +195,20 @@ async def _hurried(signals: asyncio.Queue[int]) -> None:
         continue
 
 
-async def _reload(serving: Serving, config_path: Path | None, token: str | None) -> None:
+async def _reload(serving: Serving, how: Listening, token: str | None) -> None:
     """Take a changed modelpact.toml; one that is wrong is told of, and the old one stays."""
     try:
-        configuration = await asyncio.to_thread(load_configuration, config_path)
+        configuration = await asyncio.to_thread(load_configuration, how.config_path)
         await serving.reload(configuration, _token(configuration) if token is None else token)
     except ModelpactError as error:
         click.echo(f"modelpact: the configuration stays as it was: {error}", err=True)
-    else:
-        click.echo("modelpact: the configuration was read again", err=True)
+        return
+    click.echo("modelpact: the configuration was read again", err=True)
+    warnings = serving.not_taken(configuration)
+    if how.opened not in (None, configuration.store):
+        warnings = ("[store] url has changed: the ledger stays until a restart", *warnings)
+    for one in warnings:
+        click.echo(f"modelpact: warning: {one}", err=True)
 
 
 def _shown(configuration: Configuration, made: str) -> str:

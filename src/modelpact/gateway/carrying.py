@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from modelpact.gateway.reports import Report, dollars, money_of
 from modelpact.gateway.said import Said
 from modelpact.gateway.spelling import READ, StreamSpeller, new_id, write_answer
 from modelpact.ledger.costs import CostLine
+from modelpact.needs.requests import CACHE_MARKER, RequestApi
 from modelpact.needs.sizes import measure
 from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.adapters.model_provider import TellsLosses
@@ -44,16 +46,16 @@ class Carrier:
         self._recorder = recorder
         self._emulator = Emulator()
 
-    def check(self, exchange: Exchange, port: ModelPort) -> None:
+    def check(self, plan: Plan, api: RequestApi, body: dict[str, Any], port: ModelPort) -> None:
         """Raise where a request cannot be said in the provider's API; nothing is sent."""
-        _losses(exchange, port, _request(exchange))
+        _losses(plan, port, _request(plan, api, body))
 
     async def carry(self, exchange: Exchange, port: ModelPort) -> Told:
         """Answer through a port; raise `Failed` where no good answer came, once recorded."""
         plan = exchange.plan
         exchange = msgspec.structs.replace(exchange, plan=_with_room(exchange))
-        request = _request(exchange)
-        losses = _losses(exchange, port, request)
+        request = _request(exchange.plan, exchange.api, exchange.body)
+        losses = _losses(exchange.plan, port, request)
         work = None
         if plan.emulate:
             names = [name for name, _ in plan.emulate]
@@ -224,14 +226,12 @@ async def _complete(port: ModelPort, request: Request, work: Work | None) -> Res
     return (await emulated.complete(port, work)).response
 
 
-def _request(exchange: Exchange) -> Request:
-    plan = exchange.plan
-    read = READ.get(exchange.api)
+def _request(plan: Plan, api: RequestApi, body: dict[str, Any]) -> Request:
+    read = READ.get(api)
     if read is None:
-        raise cannot_carry(plan, f"it does not speak the {exchange.api} API")
-    body = {name: value for name, value in exchange.body.items() if name not in plan.drops}
+        raise cannot_carry(plan, f"it does not speak the {api} API")
     try:
-        request = read(body)
+        request = read({name: value for name, value in body.items() if name not in plan.drops})
     except InputError as error:
         raise GatewayError(400, "invalid_request_error", str(error)) from None
     return msgspec.structs.replace(request, model=plan.model, **dict(plan.added))
@@ -250,19 +250,27 @@ def _with_room(exchange: Exchange) -> Plan:
     return msgspec.structs.replace(plan, added=((name, min(limit, room)),))
 
 
-def _losses(exchange: Exchange, port: ModelPort, request: Request) -> tuple[Loss, ...]:
+def _losses(plan: Plan, port: ModelPort, request: Request) -> tuple[Loss, ...]:
     """Return what the provider's API cannot be told; refuse where policy does not allow that."""
     if not isinstance(port, TellsLosses):
         return ()
     losses = port.losses(request)
     fatal = [
-        one for one in losses if one.fidelity == "unsupported" or not exchange.plan.policy.lossy
+        one
+        for one in losses
+        if one.fidelity == "unsupported" or not (plan.policy.lossy or _is_told(plan, one))
     ]
     if fatal:
         told = "; ".join(f"{one.path}: {one.what}" for one in fatal)
         loosened = all(one.fidelity == "lossy" for one in fatal)
-        raise cannot_carry(exchange.plan, told, ["policy lossy"] if loosened else [])
+        raise cannot_carry(plan, told, ["policy lossy"] if loosened else [])
     return losses
+
+
+def _is_told(plan: Plan, loss: Loss) -> bool:
+    """Tell whether a loss is a cache marker, which the plan leaves out wherever it stands."""
+    _, marker = CACHE_MARKER
+    return marker in plan.drops and loss.path.rpartition(".")[2] == marker
 
 
 def _head(exchange: Exchange, invocation: Call, losses: tuple[Loss, ...]) -> HeaderPairs:

@@ -48,6 +48,14 @@ def _paths() -> dict[str, Any]:
         "/v1/chat/completions": {"post": _chat("OpenAI's chat completions", "ChatRequest")},
         "/v1/responses": {"post": _chat("OpenAI's responses", "ResponsesRequest")},
         "/v1/messages": {"post": _chat("Anthropic's messages", "MessagesRequest")},
+        "/v1/messages/count_tokens": {
+            "post": {
+                "summary": "How many tokens a prompt has, estimated or counted; nothing is sent",
+                "parameters": list(_POLICY),
+                "requestBody": _body(_ref("MessagesRequest")),
+                "responses": {"200": _counted(), **_errors(*_REFUSED)},
+            }
+        },
         "/v1/embeddings": {"post": _chat("OpenAI's embeddings", "EmbeddingsRequest")},
         "/v1/negotiate": {
             "post": {
@@ -139,6 +147,16 @@ def _chat(summary: str, name: str) -> dict[str, Any]:
         "requestBody": _body(_ref(name)),
         "responses": {"200": answer, **_errors(*_REFUSED, *_UPSTREAM)},
     }
+
+
+def _counted() -> dict[str, Any]:
+    found = {
+        "type": "object",
+        "required": ["input_tokens"],
+        "properties": {"input_tokens": _COUNT},
+    }
+    how = {"schema": _TEXT, "description": "the same, and how it was found"}
+    return {**_answer("The tokens", found), "headers": {"modelpact-prompt-tokens": how}}
 
 
 def _open(summary: str, *errors: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from modelpact.needs.need import Needs, need
 from modelpact.needs.sizes import measure
 
 SIZE_HEADER: Final = "modelpact-prompt-tokens"
+_ESTIMATED: Final = "estimated"
 _BYTES_A_TOKEN: Final = 4
 _FEWEST_BYTES_A_TOKEN: Final = 2
 """A prompt with fewer bytes than this for every token of room fits without a closer look."""
@@ -61,17 +62,24 @@ async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> Expected:
     asked = _output(body) or 0
     room = plan.window - asked
     sizes = measure(body)
-    tokens, how = prompt_tokens(sizes), "estimated"
-    if plan.encoding and tokens > room * _NEAR:
-        counted = await asyncio.to_thread(count_prompt, body, plan.encoding)
-        if counted is not None:
-            images = ", media estimated" if sizes.images else ""
-            tokens, how = counted, f"counted with {plan.encoding}{images}"
+    tokens, how = prompt_tokens(sizes), _ESTIMATED
+    if tokens > room * _NEAR:
+        tokens, how = await prompt_size(body, plan.encoding)
     if tokens > room:
         needed = _size("context-window", tokens + asked, f"messages, {how}")
         return Expected(Usage(), too_long=needed)
     usage = msgspec.structs.replace(estimated(sizes, plan), input=tokens)
     return Expected(usage, ((SIZE_HEADER, f"{tokens} {how}"),))
+
+
+async def prompt_size(body: dict[str, Any], encoding: str) -> tuple[int, str]:
+    """Return the tokens of a prompt and how they were found: counted with a vocabulary, or not."""
+    sizes = measure(body)
+    counted = await asyncio.to_thread(count_prompt, body, encoding) if encoding else None
+    if counted is None:
+        return prompt_tokens(sizes), _ESTIMATED
+    images = ", media estimated" if sizes.images else ""
+    return counted, f"counted with {encoding}{images}"
 
 
 def _size(capability: str, least: int, place: str) -> Needs:

@@ -129,7 +129,7 @@ class Forwarder:
     ) -> Told:
         """Answer with a stream that has begun."""
         watch = StreamWatch(exchange.api, hide_usage=ask_usage)
-        report = Report(exchange.plan, invocation.id)
+        report = Report(exchange.plan, invocation.id, asks_usage=ask_usage)
         body = self._stream(exchange, invocation, answer, watch, report, upstream)
         if exchange.report:
             body = report.in_stream(exchange.api, body)

@@ -1,6 +1,7 @@
 """The gateway: a request is read, planned, recorded, served; or refused, and told why."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -190,7 +191,7 @@ class Gateway:
         question = Question(name, workload, asked, policy)
         plan = state.planner.plan(question)
         if plan.profile:
-            plan = await self._linted(state.planner, question, plan, body)
+            plan = await self._linted(state, question, plan, raw, body)
         found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
         if found.too_long:
             plan = state.planner.sized(question, found.too_long)
@@ -210,24 +211,48 @@ class Gateway:
         )
 
     async def _linted(
-        self, planner: Planner, question: Question, plan: Plan, body: dict[str, Any]
+        self, state: State, question: Question, plan: Plan, raw: bytes, body: dict[str, Any]
     ) -> Plan:
-        """Return a plan with a warning where the vendor is known not to take the schema."""
+        """Return the fallback's plan where the vendor is known not to take the schema.
+
+        Where there is none, or it would do no better, it is the plan with a warning.
+        """
+        rules = await self._broken(plan, question, body)
+        if not rules:
+            return plan
+        other = state.planner.instead(question, plan, rules)
+        if other is not None and not await self._broken(other, question, body):
+            found = expected_at_once(other, raw, body) or await expected(other, raw, body)
+            with contextlib.suppress(GatewayError):
+                self._check_told(state, other, question.asked.api, body)
+                if not found.too_long:
+                    return other
+        return state.planner.warned(question, plan, rules)
+
+    async def _broken(
+        self, plan: Plan, question: Question, body: dict[str, Any]
+    ) -> tuple[str, ...]:
+        """Return the rules of a plan's vendor that the schema of a request breaks."""
+        if not plan.profile:
+            return ()
         schema = wanted_schema(question.asked.api, body, plan.profile)
-        rules = () if schema is None else await self._linter.broken(plan.profile, schema)
-        return planner.warned(question, plan, rules) if rules else plan
+        return () if schema is None else await self._linter.broken(plan.profile, schema)
 
     def foreseen(self, exchange: Exchange) -> Plan:
         """Return what would be done with a request: also, whether the provider can be told it."""
         plan = exchange.plan
-        if plan.how == "carry":
-            try:
-                self._carrier.check(exchange, exchange.state.models.port(plan.provider))
-            except GatewayError as error:
-                if error.plan is None:
-                    raise
-                return error.plan
+        try:
+            self._check_told(exchange.state, plan, exchange.api, exchange.body)
+        except GatewayError as error:
+            if error.plan is None:
+                raise
+            return error.plan
         return plan
+
+    def _check_told(self, state: State, plan: Plan, api: RequestApi, body: dict[str, Any]) -> None:
+        """Raise where a request is to be carried, and the provider cannot be told it."""
+        if plan.how == "carry":
+            self._carrier.check(plan, api, body, state.models.port(plan.provider))
 
     def _policy(self, state: State, workload: str) -> RequestPolicy:
         found = state.configuration.workloads.get(workload)

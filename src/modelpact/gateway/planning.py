@@ -4,14 +4,15 @@ Emulate where policy says so, else the declared fallback, else refuse; a refusal
 or a fallback would have helped.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from modelpact.catalog.provider import Api
 from modelpact.catalog.resolution import Resolution
-from modelpact.configuration.config import Configuration
+from modelpact.configuration.config import Configuration, Workload
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from modelpact.dispatch.models import Models
 from modelpact.emulation.emulator import emulator_strategies
@@ -19,9 +20,10 @@ from modelpact.gateway.counting import encoding_of
 from modelpact.gateway.names import Meant, Names
 from modelpact.gateway.plan import Plan, Question
 from modelpact.gateway.policy import RequestPolicy
-from modelpact.gateway.schemas import PROFILES, schema_warning
+from modelpact.gateway.refusing import misses, would_help
+from modelpact.gateway.schemas import PROFILES, breaking, schema_warning
 from modelpact.needs.need import Needs, need
-from modelpact.needs.requests import Asked
+from modelpact.needs.requests import CACHE_MARKER, Asked
 from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
@@ -43,6 +45,10 @@ _WORDS: Final = {
 speech are asked for in chats too, and where nobody says what comes out it is mostly text."""
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 
+_Broken = tuple[Question, tuple[str, ...]]
+"""A question, and the rules that its schema breaks."""
+P = TypeVar("P", Plan, Plan | None)
+
 
 class Planner:
     """Answers questions for one configuration and catalog; when either changes, make a new one."""
@@ -53,7 +59,8 @@ class Planner:
         self.names = Names(configuration, models)
         self._supported = models.supported()
         self._plans: dict[Question, Plan] = {}
-        self._warned: dict[tuple[Question, tuple[str, ...]], Plan] = {}
+        self._warned: dict[_Broken, Plan] = {}
+        self._instead: dict[_Broken, Plan | None] = {}
 
     def plan(self, question: Question) -> Plan:
         """Return the plan for a question."""
@@ -66,14 +73,21 @@ class Planner:
 
     def warned(self, question: Question, plan: Plan, rules: tuple[str, ...]) -> Plan:
         """Return the plan of a question whose schema breaks rules: one for all that break these."""
-        found = self._warned.get((question, rules))
-        if found is None:
-            if len(self._warned) >= MOST_REMEMBERED:
-                self._warned.clear()
+
+        def made() -> Plan:
             told = (*plan.warnings, schema_warning(plan.profile, rules))
-            found = msgspec.structs.replace(plan, answer="labelled", warnings=told).with_head()
-            self._warned[question, rules] = found
-        return found
+            return msgspec.structs.replace(plan, answer="labelled", warnings=told).with_head()
+
+        return _remembered(self._warned, (question, rules), made)
+
+    def instead(self, question: Question, plan: Plan, rules: tuple[str, ...]) -> Plan | None:
+        """Return the plan on the declared fallback for such a schema; None where there is none."""
+        if plan.substituted_for or not _falls_back(question, plan.workload):
+            return None
+        meant = self.names.meant(question.name, question.workload)
+        because = breaking(plan.profile, rules)
+        made = partial(self.fallback, question, meant, because)
+        return _remembered(self._instead, (question, rules), made)
 
     def sized(self, question: Question, sizes: Needs) -> Plan:
         """Return the plan for a request that is longer than its model takes."""
@@ -82,9 +96,7 @@ class Planner:
     def _made(self, question: Question, sizes: Needs = _NONE) -> Plan:
         meant = self.names.meant(question.name, question.workload)
         first = self._on(meant, question, sizes)
-        if first.how != "refuse" or meant.workload is None:
-            return first
-        if not question.policy.fallback or "capability" not in meant.workload.fallback_on:
+        if first.how != "refuse" or not _falls_back(question, meant.workload):
             return first
         because = f"it lacks {', '.join(one['capability'] for one in _missing(first))}"
         return self.fallback(question, meant, because, sizes) or first
@@ -139,6 +151,9 @@ class Planner:
         carried = "" if same or api == "mock" else f"{asked.api} -> {api}"
         longest = _limit(resolution, "max-output")
         left_out = {one.path[0] for one in drops}
+        dropped = [".".join(one.path) for one in drops]
+        if carried and api != "anthropic" and CACHE_MARKER in asked.uses:
+            dropped.append(CACHE_MARKER[1])
         limited = any(name in _LIMITS - left_out for name, _ in asked.params)
         required = api == "anthropic" and not same and not limited
         labelled = warnings or emulate or drops or carried or verdict.answer == "labelled"
@@ -152,12 +167,12 @@ class Planner:
             emulate,
             carried=carried,
             renames=renames if forward else (),
-            drops=tuple(".".join(one.path) for one in drops),
+            drops=tuple(dropped),
             added=(("max_tokens", longest or DEFAULT_MAX_TOKENS),) if required else (),
             warnings=tuple(warnings),
             window=_limit(resolution, "context-window"),
             longest_output=longest,
-            encoding=encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider),
+            encoding=self._vocabulary(meant),
             profile=self._profile(meant.provider, asked, emulate),
             price=resolution.price,
             policy=policy,
@@ -172,6 +187,9 @@ class Planner:
         if known is None or any(name == "structured-output" for name, _ in emulate):
             return ""
         return PROFILES.get(known.id, "")
+
+    def _vocabulary(self, meant: Meant) -> str:
+        return encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider)
 
     def _api(self, provider: str, asked: Asked) -> Api:
         """Return the API to speak: the client's own where the provider has it."""
@@ -208,36 +226,12 @@ class Planner:
         resolution: Resolution,
     ) -> Plan:
         better = self._better(meant, question, verdict, params)
-        missing: list[dict[str, Any]] = [
-            {
-                "capability": one.capability,
-                "requiredBy": list(one.need.required_by),
-                "reason": one.reason,
-                "message": f"{one.capability} {one.sentence()}",
-            }
-            for one in verdict.missing
-        ]
-        missing += [
-            {
-                "capability": one.capability,
-                "requiredBy": [f"request: {'.'.join(one.path)}"],
-                "reason": one.action,
-                "message": one.reason,
-            }
-            for one in params
-        ]
-        helps = []
-        if any(one.label for one in verdict.missing) and not question.policy.emulate:
-            helps.append("emulation would make up for some of it: policy emulate")
-        if params and not question.policy.drop_params:
-            helps.append("parameters that do not apply can be dropped: policy unsupported_params")
+        helps = would_help(question.policy, meant.workload, verdict, params)
         if better and not self.models.can_authenticate(better.partition("/")[0]):
             helps.append(f"{better} can be asked once there is a key for it here")
-        if meant.workload is not None and meant.workload.fallback is None:
-            helps.append(f"workload {meant.workload.name} declares no fallback")
         diagnostic: dict[str, Any] = {
             "target": resolution.target,
-            "missing": missing,
+            "missing": misses(verdict, params),
             "previous": None,
             "suggestion": better,
             "wouldHelp": helps,
@@ -247,6 +241,7 @@ class Planner:
             "no",
             question.name,
             diagnostic=diagnostic,
+            encoding=self._vocabulary(meant),
             policy=question.policy,
             workload=meant.workload,
         )
@@ -264,6 +259,20 @@ class Planner:
         takes = negotiate_parameters(question.asked.settings, found.target, self.models.catalog)
         fits = all(one.action not in (*_WRONG, "invalid") for one in takes)
         return found.target if fits else None
+
+
+def _remembered(memory: dict[_Broken, P], key: _Broken, make: Callable[[], P]) -> P:
+    if key not in memory:
+        if len(memory) >= MOST_REMEMBERED:
+            memory.clear()
+        memory[key] = make()
+    return memory[key]
+
+
+def _falls_back(question: Question, workload: Workload | None) -> bool:
+    """Tell whether another model may be asked where the first cannot do it."""
+    declared = workload is not None and "capability" in workload.fallback_on
+    return declared and question.policy.fallback
 
 
 def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.gateway.bodies import USAGE
 from modelpact.gateway.endings import end_at
 from modelpact.gateway.plan import Plan
 from modelpact.gateway.usage import UNREADABLE
@@ -27,6 +28,8 @@ class Report(msgspec.Struct):
     invocation: str
     lines: tuple[CostLine, ...] = ()
     estimate: bool = False
+    asks_usage: bool = False
+    """Whether the usage of a stream was asked for, and not by the client."""
 
     def data(self) -> dict[str, Any]:
         """Return the object that goes into a body."""
@@ -38,7 +41,10 @@ class Report(msgspec.Struct):
                 "lines": msgspec.to_builtins(self.lines),
                 "estimate": self.estimate,
             }
-        return {**self.plan.data(), "invocation": self.invocation, "cost": cost}
+        told = self.plan.data()
+        if self.asks_usage:
+            told["added"] = {**told["added"], USAGE: True}
+        return {**told, "invocation": self.invocation, "cost": cost}
 
     def in_answer(self, content: bytes) -> bytes:
         """Return a whole answer with the report as a field of its own; what is no object stays."""

@@ -65,11 +65,14 @@ def _inner(body: dict[str, Any], *path: str) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def schema_warning(profile: str, rules: tuple[str, ...]) -> str:
+def breaking(profile: str, rules: tuple[str, ...]) -> str:
     """Say that a schema breaks rules."""
     named = ", ".join(rules[:_MOST_RULES])
     more = f" and {len(rules) - _MOST_RULES} more" if len(rules) > _MOST_RULES else ""
-    return (
-        f"structured-output: the schema breaks rules of {profile}: {named}{more}; "
-        f"`modelpact lint --for {profile}` says where"
-    )
+    return f"the schema breaks rules of {profile}: {named}{more}"
+
+
+def schema_warning(profile: str, rules: tuple[str, ...]) -> str:
+    """Say that a schema breaks rules, and how to find out where."""
+    where = f"`modelpact lint --for {profile}` says where"
+    return f"structured-output: {breaking(profile, rules)}; {where}"

@@ -56,6 +56,19 @@ class Serving:
         self.gateway.operator = token
         await asyncio.to_thread(self.gateway.load_keys)
 
+    def not_taken(self, configuration: Configuration) -> tuple[str, ...]:
+        """Return what a configuration says of names that only a restart applies."""
+        name = self.gateway.runtime.name
+        names = (
+            ("[gateway] name", name, configuration.gateway.name),
+            ("[host] name", self.host.name, configuration.host.name or name),
+        )
+        return tuple(
+            f'{setting}: still "{now}", "{then}" after a restart'
+            for setting, now, then in names
+            if now != then
+        )
+
     async def watched(self, configuration: Configuration | None) -> None:
         """Send telemetry where a configuration wants it, and to nobody else."""
         before, self._telemetry = self._telemetry, None

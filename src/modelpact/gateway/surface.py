@@ -12,6 +12,7 @@ import msgspec
 from modelpact._version import __version__
 from modelpact.gateway.answers import JSON, GatewayError, Told, error_answer
 from modelpact.gateway.callers import caller_of
+from modelpact.gateway.fitting import SIZE_HEADER, prompt_size
 from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.listing import (
     anthropic_list,
@@ -24,7 +25,7 @@ from modelpact.gateway.names import UnknownModel
 from modelpact.ledger.store import LedgerError
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
-from modelpact.openwop.surface import HostSurface
+from modelpact.openwop.surface import HostSurface, is_hosts
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import ClientLeft, Handler, Incoming, Outgoing, Refused
 from modelpact.wire.routes import Routes
@@ -37,6 +38,7 @@ _CHATS: Final[dict[str, RequestApi]] = {
     "/v1/embeddings": "embeddings",
 }
 _MODELS: Final = "/v1/models/"
+_COUNT: Final = "/v1/messages/count_tokens"
 
 
 class GatewaySurface:
@@ -57,6 +59,7 @@ class GatewaySurface:
             ("GET", "/v1/models", self._models),
             ("GET", "/v1/capabilities", self._capabilities),
             ("POST", "/v1/negotiate", self._negotiate),
+            ("POST", _COUNT, self._count),
             *((("POST", path, self._misdirected)) for path in _CHATS),
         )
         self.connections: Callable[[], int] = int
@@ -72,34 +75,39 @@ class GatewaySurface:
 
     async def _asked(self, request: Incoming) -> Outgoing:
         """Answer what does not go to a model."""
+        api = _spoken(request)
         try:
             if request.path.startswith(_MODELS) and request.method == "GET":
                 return await self._model(request)
             try:
                 answering, given = self._routes.find(request.method, request.path)
             except Refused as refused:
-                if refused.status == 404 and self._host is not None:
-                    return await self._host(request)
-                raise
+                if refused.status != 404:
+                    raise
+                return await self._elsewhere(request)
             return await answering(request, *given)
         except Refused as refused:
             code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "refused")
-            return error_answer("openai-chat", GatewayError(refused.status, code, refused.reason))
+            return error_answer(api, GatewayError(refused.status, code, refused.reason))
         except GatewayError as error:
-            return error_answer("openai-chat", error)
+            return error_answer(api, error)
         except UnknownModel as error:
-            told = GatewayError(404, "model_not_found", str(error))
-            return error_answer("openai-chat", told)
+            return error_answer(api, GatewayError(404, "model_not_found", str(error)))
         except InputError as error:
-            told = GatewayError(400, "invalid_request_error", str(error))
-            return error_answer("openai-chat", told)
+            return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
         except LedgerError as error:
-            told = GatewayError(503, "ledger_unavailable", str(error))
-            return error_answer("openai-chat", told)
+            return error_answer(api, GatewayError(503, "ledger_unavailable", str(error)))
         except ClientLeft:
             raise
         except Exception:
-            return _failed(request, "openai-chat")
+            return _failed(request, api)
+
+    async def _elsewhere(self, request: Incoming) -> Outgoing:
+        """Answer on a path that is not the gateway's: the host's, or nobody's."""
+        if self._host is not None and is_hosts(request.path):
+            return await self._host(request)
+        self._gateway.key_of(request)
+        raise Refused(404, f"{request.method} {request.path:.200}: no such path")
 
     async def _chat(self, request: Incoming, api: RequestApi) -> Outgoing:
         started = time.perf_counter()
@@ -185,6 +193,20 @@ class GatewaySurface:
             raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
         exchange = await self._gateway.read(request, api, caller)
         return _json(self._gateway.foreseen(exchange).data())
+
+    async def _count(self, request: Incoming) -> Outgoing:
+        """Answer how long a prompt is, and how that was found; nothing is sent."""
+        caller = caller_of(request.headers, self._gateway.keys)
+        exchange = await self._gateway.read(request, "anthropic", caller)
+        tokens, how = await prompt_size(exchange.body, exchange.plan.encoding)
+        told = (JSON, (SIZE_HEADER, f"{tokens} {how}"))
+        return Outgoing(200, told, msgspec.json.encode({"input_tokens": tokens}))
+
+
+def _spoken(request: Incoming) -> RequestApi:
+    """Return the API whose words a client expects an error in."""
+    anthropic = request.path == "/v1/messages" or request.path.startswith("/v1/messages/")
+    return "anthropic" if anthropic or request.headers.get("anthropic-version") else "openai-chat"
 
 
 def _failed(request: Incoming, api: RequestApi) -> Told:

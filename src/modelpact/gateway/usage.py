@@ -100,6 +100,15 @@ def _as_chat(told: dict[str, Any]) -> dict[str, Any]:
 
 _USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
 _LIMIT: Final = 1024 * 1024
+_ENDS: Final = (b"\n\n", b"\r\n\r\n")
+
+
+def _last_end(data: bytearray, start: int) -> int:
+    """Return where the last whole event ends that does so after `start`, or 0."""
+    if data.endswith(_ENDS):
+        return len(data)
+    bare, full = data.rfind(b"\n\n", start), data.rfind(b"\r\n\r\n", start)
+    return max(bare + 2 if bare >= 0 else 0, full + 4 if full >= 0 else 0)
 
 
 class StreamWatch:
@@ -111,25 +120,28 @@ class StreamWatch:
     def __init__(self, api: RequestApi, *, hide_usage: bool = False) -> None:
         self._api = api
         self._hide = hide_usage
-        self._rest = b""
+        self._rest = bytearray()
         self.usage: Usage | None = None
         self.characters = 0
         self.broken = False
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the whole events that a chunk completes; what is left waits for the rest."""
-        data = self._rest + chunk if self._rest else chunk
-        end = data.rfind(b"\n\n") + 2
-        if end == 1:
-            end = data.rfind(b"\r\n\r\n") + 4
-            if end == 3:
-                if len(data) > _LIMIT:
-                    self.broken = True
-                    return b""
-                self._rest = data
+        if not self._rest and chunk.endswith(_ENDS):
+            events = chunk
+        else:
+            # What waits has no end in it: only its last bytes may be the beginning of one.
+            start = len(self._rest) - 3
+            self._rest += chunk
+            end = _last_end(self._rest, start if start > 0 else 0)
+            if not end:
+                self.broken = len(self._rest) > _LIMIT
                 return b""
-        self._rest = data[end:]
-        events = data[:end] if end < len(data) else data
+            events = bytes(self._rest)
+            self._rest.clear()
+            if end < len(events):
+                self._rest += events[end:]
+                events = events[:end]
         self.characters += len(events)
         if b'"usage"' in events and _USAGE.search(events) is not None:
             events = self._look(events)
@@ -137,7 +149,8 @@ class StreamWatch:
 
     def end(self) -> bytes:
         """Return what came after the last whole event, as one: some servers leave it open."""
-        rest, self._rest = self._rest.strip(), b""
+        rest = bytes(self._rest.strip())
+        self._rest.clear()
         return self._look(rest + b"\n\n") if rest else b""
 
     def _look(self, events: bytes) -> bytes:

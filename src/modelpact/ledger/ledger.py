@@ -94,9 +94,7 @@ class Ledger(Reader):
         From then on `note` is for this loop only.
         """
         if self.store.by_url and sys.platform != "win32":
-            self._scribe = Scribe(
-                self.store, self.clock, self.bus, self._latest, self._count_noted
-            )
+            self._scribe = Scribe(self.store, self.clock, self.bus, self._latest, self._count_noted)
 
     def _count_noted(self, envelope: str, count: int) -> None:
         """Have the envelopes of the scribe signed from time to time."""

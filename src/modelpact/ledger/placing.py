@@ -13,7 +13,14 @@ import msgspec
 from modelpact.ledger.cost_rows import plain_rows
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.rows import Head, Known, Rows
-from modelpact.ledger.store import Conflict, Connection, LedgerError, LedgerUncertain, Refused, Store
+from modelpact.ledger.store import (
+    Conflict,
+    Connection,
+    LedgerError,
+    LedgerUncertain,
+    Refused,
+    Store,
+)
 from modelpact.ledger.transaction import Given, NotSo
 
 _HEAD: Final = (

@@ -263,7 +263,11 @@ class Scribe:
     def _known(self, stand: Stand) -> None:
         """Go on from where the envelopes stand."""
         self._asking = False
-        self._heads = {name: Head(*head) for name, *head in stand.heads if head[0]}
+        self._heads = {
+            name: Head(sequence, digest, when)
+            for name, sequence, digest, when in stand.heads
+            if sequence
+        }
         self._durable = dict(self._heads)
         there = {(name, sequence, digest) for name, sequence, digest in stand.events}
         waiting, self._unplaced = self._unplaced, []

@@ -43,7 +43,7 @@ class Link:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "modelpact.ledger.scribe_process", self._url],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 start_new_session=True,

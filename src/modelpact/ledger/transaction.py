@@ -1,6 +1,6 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec

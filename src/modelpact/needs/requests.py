@@ -37,6 +37,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
         return {name: _THAWED.get(name, value) for name, value in self.params}
 
 
+CACHE_MARKER: Final = ("prompt-caching", "cache_control")
+"""What a request uses that marks what to cache. It costs less, and means the same without."""
 _LEVELS: Final[Mapping[str, Level]] = {"prompt-caching": "preferred"}
 _THAWED: Final[Mapping[str, Any]] = {
     "logit_bias": {"0": 0},

@@ -38,8 +38,14 @@ _CODES: Final = {
 }
 _SEAM_PROVIDERS: Final = ("anthropic", "openai", "gemini")
 _TEST: Final = "/v1/host/sample/test/"
+_OURS: Final = ("/.well-known/", "/v1/runs/", "/v1/host/")
 Authorise = Callable[[Incoming], str | None]
 """Returns who a request is from, or None where it is from nobody."""
+
+
+def is_hosts(path: str) -> bool:
+    """Tell whether a path is among the host's, where it stands beside other surfaces."""
+    return f"{path}/".startswith(_OURS)
 
 
 class HostSurface:

@@ -6,6 +6,6 @@ May import everything but `cli`.
 from modelpact.probing.calls import Budget
 from modelpact.probing.plan import ProbePlan, plan_probe
 from modelpact.probing.report import ProbeReport, Result
-from modelpact.probing.run import run_probe
+from modelpact.probing.run import Probe, run_probe
 
-__all__ = ["Budget", "ProbePlan", "ProbeReport", "Result", "plan_probe", "run_probe"]
+__all__ = ["Budget", "Probe", "ProbePlan", "ProbeReport", "Result", "plan_probe", "run_probe"]

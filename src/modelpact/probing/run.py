@@ -26,28 +26,52 @@ async def run_probe(
     budget: Budget | None = None,
     on_progress: Progress | None = None,
 ) -> ProbeReport:
-    """Carry a plan out. Every call is an invocation in the envelope `probe/<id>`.
+    """Carry a plan out, and report.
 
     Nothing is recorded as evidence: `record(ledger, *report.learned)` does that.
     """
-    envelope = f"probe/{secrets.token_hex(8)}"
-    calls = Calls(models, plan.resolution.provider_id, envelope, budget or Budget())
-    run = _Run(plan, calls, on_progress or (lambda *_: None))
-    stopped = await run.all()
-    transcript, digest = calls.transcript()
-    return ProbeReport(
-        plan.target,
-        plan.resolution.provider_id,
-        plan.resolution.model,
-        envelope,
-        run.results(stopped),
-        calls.made,
-        calls.spent if calls.priced else None,
-        stopped,
-        run.answered,
-        transcript,
-        digest,
-    )
+    probe = Probe(models, plan, budget=budget, on_progress=on_progress)
+    return probe.report(await probe.run())
+
+
+class Probe:
+    """A plan that is carried out. Every call is an invocation in the envelope `probe/<id>`."""
+
+    def __init__(
+        self,
+        models: Models,
+        plan: ProbePlan,
+        *,
+        budget: Budget | None = None,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self._plan = plan
+        self._envelope = f"probe/{secrets.token_hex(8)}"
+        provider = plan.resolution.provider_id
+        self._calls = Calls(models, provider, self._envelope, budget or Budget())
+        self._run = _Run(plan, self._calls, on_progress or (lambda *_: None))
+
+    async def run(self) -> str:
+        """Make every trial; return why that ended early, or an empty text."""
+        return await self._run.all()
+
+    def report(self, stopped: str) -> ProbeReport:
+        """Report what has been found by now; `stopped` says why there is no more, if there is."""
+        plan, calls = self._plan, self._calls
+        transcript, digest = calls.transcript()
+        return ProbeReport(
+            plan.target,
+            plan.resolution.provider_id,
+            plan.resolution.model,
+            self._envelope,
+            self._run.results(stopped),
+            calls.made,
+            calls.spent if calls.priced else None,
+            stopped,
+            self._run.answered,
+            transcript,
+            digest,
+        )
 
 
 class _Run:

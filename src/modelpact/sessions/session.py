@@ -1,30 +1,20 @@
 """Sessions: a model in use, what is required of it, and every change of either negotiated first."""
 
-import asyncio
 import re
 import secrets
-import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.models import Models
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.parameters import (
-    ParamFinding,
-    effective_params,
-    negotiate_parameters,
-    params_affected,
-)
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
 from modelpact.sessions import state as rows
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import SessionBusy, SessionError
 from modelpact.sessions.extensions import (
     ContextProvider,
     Hook,
@@ -37,12 +27,12 @@ from modelpact.sessions.extensions import (
 from modelpact.sessions.loop import await_call, call, follow
 from modelpact.sessions.params import check_params
 from modelpact.sessions.recording import told
-from modelpact.sessions.state import History, Said, Standing, State
-from modelpact.sessions.turn import Asking, Turn
+from modelpact.sessions.state import History, Standing, State
+from modelpact.sessions.talking import Sent, Talk, read_messages
+from modelpact.sessions.turn import Turn
+from modelpact.sessions.view import View
 from modelpact.vocabulary.errors import InputError, brief
 
-Sent = str | Message | Iterable[str | Message]
-T = TypeVar("T")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -55,16 +45,11 @@ class Switched(msgspec.Struct, frozen=True):
     diagnostic: Diagnostic | None = None
 
 
-class Session:
+class Session(View):
     """A session. Make one with `Session.open`, take one up again with `Session.resume`.
 
     Safe to use from many threads; one turn at a time.
     """
-
-    def __init__(self, core: Core, history: History) -> None:
-        self._core = core
-        self._history = history
-        self._talking = threading.Lock()
 
     @classmethod
     def open(
@@ -119,7 +104,7 @@ class Session:
             raise InputError(f"id: 1 to 64 letters, digits, . _ and -, not {brief(id)}")
         core = Core(name, ledger, models, Standing(state, state.required(), "", 1))
         core.start(target, parent)
-        return cls(core, History())
+        return cls(core, Talk(core, History()))
 
     @classmethod
     def resume(cls, id: str, *, ledger: Ledger, models: Models) -> "Session":
@@ -134,102 +119,10 @@ class Session:
             load(StateMachine, state.machine)
         load_all(ContextProvider, state.context_providers)
         load_all(Hook, state.hooks)
-        session = cls(Core(id, ledger, models, standing), rows.load_history(ledger, id))
-        session._core.take_up(len(session.unanswered))
+        core = Core(id, ledger, models, standing)
+        session = cls(core, Talk(core, rows.load_history(ledger, id)))
+        core.take_up(len(session.unanswered))
         return session
-
-    @property
-    def id(self) -> str:
-        """The session's name."""
-        return self._core.id
-
-    @property
-    def envelope(self) -> str:
-        """The envelope of its events: `session/ID`."""
-        return self._core.envelope
-
-    @property
-    def target(self) -> str:
-        """The `provider/model` in use."""
-        return self._core.standing.state.target
-
-    @property
-    def needs(self) -> Needs:
-        """The required set; each need says who requires it."""
-        return self._core.standing.needs
-
-    @property
-    def refusal(self) -> SessionError | None:
-        """Why the model of a resumed session is sent nothing, or None."""
-        return self._core.refusal
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters that hold: `/params` over `launch` over `defaultParams`."""
-        return effective_params(self._core.standing.state.layers)
-
-    @property
-    def layers(self) -> dict[str, dict[str, Any]]:
-        """The parameters by layer."""
-        return {name: dict(held) for name, held in self._core.standing.state.layers.items()}
-
-    @property
-    def params_affected(self) -> tuple[ParamAffected, ...]:
-        """The parameters that do not apply on the model in use."""
-        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
-        return params_affected(self._core.standing.state.layers, resolution)
-
-    @property
-    def params_unknown(self) -> tuple[ParamFinding, ...]:
-        """The parameters that are sent though nobody knows whether they apply on the model."""
-        resolution = self._core.knowledge.catalog().resolve(*self.target.split("/", 1))
-        found = negotiate_parameters(self.params, resolution)
-        return tuple(one for one in found if one.action == "unknown")
-
-    @property
-    def machine(self) -> StateMachine | None:
-        """The attached state machine."""
-        return self._core.standing.state.machine
-
-    @property
-    def context_providers(self) -> tuple[ContextProvider, ...]:
-        """The active context providers."""
-        return self._core.standing.state.context_providers
-
-    @property
-    def hooks(self) -> tuple[Hook, ...]:
-        """The active hooks."""
-        return self._core.standing.state.hooks
-
-    @property
-    def security(self) -> SecurityMode:
-        """The security mode."""
-        return self._core.standing.state.security
-
-    @property
-    def policy(self) -> Policy:
-        """What to do about what is not known or not there."""
-        return self._core.standing.state.policy
-
-    @property
-    def parent(self) -> str:
-        """The session that spawned this one, or nothing."""
-        return self._core.standing.state.parent
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """What was said and answered; this is what a model is sent with the next question."""
-        return self._history.messages
-
-    @property
-    def unanswered(self) -> tuple[Message, ...]:
-        """Messages that got no answer: the call failed, or the process ended. Kept, not sent."""
-        return self._history.unanswered
-
-    @property
-    def transcript(self) -> tuple[Said, ...]:
-        """Everything that was said, in order, unanswered messages in their places."""
-        return rows.load_transcript(self._core.ledger, self.id)
 
     def switch_model(self, target: str) -> Switched:
         """Switch to `provider/model`, or to a model of the provider in use (`/model`)."""
@@ -339,12 +232,6 @@ class Session:
         self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
         return self.params_affected
 
-    def fit(self, target: str, needs: Needs | None = None) -> Verdict:
-        """Say how a model would fit the required set, or other needs; nothing is recorded."""
-        wanted = self._core.knowledge.target(target, self.target.partition("/")[0])
-        required = self.needs if needs is None else needs
-        return self._core.knowledge.judge(required, wanted, self.policy).verdict
-
     def spawn(
         self,
         target: str | None = None,
@@ -382,42 +269,18 @@ class Session:
 
     def send(self, said: Sent) -> Turn:
         """Ask the model and wait for its answer, with or without a running loop in this thread."""
-        return call(self._whole(_messages(said)))
+        return call(self._talk.whole(read_messages(said)))
 
     async def asend(self, said: Sent) -> Turn:
         """Ask the model and await its answer."""
-        return await await_call(self._whole(_messages(said)))
+        return await await_call(self._talk.whole(read_messages(said)))
 
     async def stream(self, said: Sent) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Ask the model and yield its answer as it comes; the last thing is the turn."""
-        async with aclosing(follow(self._turn(_messages(said), streaming=True))) as pieces:
+        asked = self._talk.pieces(read_messages(said), streaming=True)
+        async with aclosing(follow(asked)) as pieces:
             async for piece in pieces:
                 yield piece
-
-    async def _whole(self, messages: tuple[Message, ...]) -> Turn:
-        turn: StreamEvent | Turn | None = None
-        async for piece in self._turn(messages, streaming=False):
-            turn = piece
-        assert isinstance(turn, Turn)
-        return turn
-
-    async def _turn(
-        self, messages: tuple[Message, ...], *, streaming: bool
-    ) -> AsyncGenerator[StreamEvent | Turn, None]:
-        self._core.current()
-        if self._core.refusal is not None:
-            await asyncio.to_thread(self._core.check_fit)
-        if not self._talking.acquire(blocking=False):
-            raise SessionBusy(self.id)
-        asking = Asking(self._core, self._history)
-        try:
-            async with aclosing(asking.run(messages, streaming=streaming)) as pieces:
-                async for piece in pieces:
-                    self._history = asking.history
-                    yield piece
-        finally:
-            self._history = asking.history
-            self._talking.release()
 
     def close(self) -> None:
         """Close the session here; it stays in the store and can be resumed."""
@@ -437,22 +300,3 @@ class Session:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-
-
-def _messages(said: Sent) -> tuple[Message, ...]:
-    """Return messages, checked: the last one is the user's or a tool's."""
-    listed = [said] if isinstance(said, (str, Message)) else said
-    if isinstance(listed, (bytes, Mapping)) or not isinstance(listed, Iterable):
-        raise InputError(f"expected a text, a Message or several, not {brief(said)}")
-    found: list[Message] = []
-    for one in listed:
-        if isinstance(one, str):
-            if not one.strip():
-                raise InputError("there is nothing to send: the text is empty")
-            one = Message("user", (TextBlock(one),))
-        if not isinstance(one, Message):
-            raise InputError(f"a message is a text or a Message, not {brief(one)}")
-        found.append(one)
-    if not found or found[-1].role not in ("user", "tool"):
-        raise InputError("the last message must be the user's or a tool's: a model answers it")
-    return tuple(found)

@@ -1,0 +1,43 @@
+"""Paths that nobody serves: errors in the words of the API that was meant."""
+
+import pytest
+
+from tests.gateway.support import Running
+
+ANTHROPIC = {"anthropic-version": "2023-06-01"}
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/messages/", "/v1/messages/x/y"])
+def test_under_messages_they_are_anthropics(gateway: Running, path: str) -> None:
+    answer = gateway.ask(path, {})
+    assert answer.status == 404
+    assert answer.json == {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": f"POST {path}: no such path"},
+    }
+
+
+def test_so_are_those_of_a_client_that_says_so(gateway: Running) -> None:
+    for path, status in (("/v1/files", 404), ("/v1/models/nobody-has-it", 404)):
+        answer = gateway.ask(path, None, ANTHROPIC, method="GET")
+        assert (answer.status, answer.json["type"]) == (status, "error")
+    wrong = gateway.ask("/v1/messages", None, method="GET")
+    assert (wrong.status, wrong.json["error"]["type"]) == (405, "invalid_request_error")
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/completions", "/v1", "/elsewhere", "/v1/run"])
+def test_others_are_openais(gateway: Running, path: str) -> None:
+    answer = gateway.ask(path, {})
+    assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
+    assert answer.json["error"]["message"] == f"POST {path}: no such path"
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/x/y", "/v1/host/sample/x", "/.well-known/other"])
+def test_the_hosts_are_its_own(gateway: Running, path: str) -> None:
+    answer = gateway.ask(path, None, method="GET")
+    assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/files", "/elsewhere"])
+def test_without_a_key_nothing_is_told_of_them(gateway: Running, path: str) -> None:
+    assert gateway.ask(path, {}, key="wrong").status == 401
