@@ -146,6 +146,7 @@ async def _serve(
 ) -> None:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
+    ledger.start_scribe()
     async with serve_gateway(
         ledger,
         configuration,

@@ -129,10 +129,7 @@ class Envelopes:
         try:
             if envelope in self._unsure:
                 await self._end_unknown(envelope, self._unsure.pop(envelope))
-            if envelope.startswith(f"gateway/{self._process}/"):
-                await self._ledger.note(Entry(envelope, STOPPED, canonical_plain({})))
-            else:
-                await self._ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
+            await self._ledger.write_async(lambda tx: tx.append(Draft(envelope, STOPPED, {})))
         except LedgerError as error:
             _LOG.warning("%s is not finished: %s", envelope, error)
 

@@ -106,7 +106,6 @@ async def serve_gateway(
     Whoever shows the `token` is the operator, beside the clients that have keys.
     """
     _check_telemetry(configuration.gateway)
-    ledger.start_scribe()
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
     host = configured_host(ledger, gateway.state.models, clients=clients_of(gateway))

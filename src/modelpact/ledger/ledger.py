@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
+from modelpact.ledger.committer import Clock, Committer
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
@@ -21,7 +22,7 @@ from modelpact.ledger.scribe import Scribe
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
 from modelpact.ledger.transaction import Entry, Placed, Transaction
 from modelpact.ledger.waiting import Gathering, Item, Noted, Unheard, Waiter, Work
-from modelpact.ledger.writer import Clock, Writer
+from modelpact.ledger.writer import Writer
 
 if TYPE_CHECKING:
     from modelpact.identity import Signer
@@ -57,9 +58,17 @@ class Ledger(Reader):
             migrate(connection)
             latest = connection.execute("SELECT MAX(time) FROM events")[0][0] or 0
             known = Known(uuid.uuid4().hex[:16])
-            self._writer = Writer(
-                store, connection, known, clock, self.bus, signer, checkpoint_every, latest
+            committer = Committer(
+                store,
+                known,
+                clock,
+                self.bus,
+                latest,
+                connection,
+                signer=signer,
+                every=checkpoint_every,
             )
+            self._writer = Writer(committer)
         except BaseException:
             connection.close()
             raise
@@ -96,11 +105,11 @@ class Ledger(Reader):
         if self.store.by_url and sys.platform != "win32":
             self._scribe = Scribe(self.store, self.clock, self.bus, self._latest, self._count_noted)
 
-    def _count_noted(self, envelope: str, count: int) -> None:
+    def _count_noted(self, envelope: str) -> None:
         """Have the envelopes of the scribe signed from time to time."""
         if self.signer is None:
             return
-        unsigned = self._unsigned[envelope] = self._unsigned.get(envelope, 0) + count
+        unsigned = self._unsigned[envelope] = self._unsigned.get(envelope, 0) + 1
         if unsigned >= self._every:
             self._unsigned[envelope] = 0
             self.submit(partial(_sign, self.signer, envelope))

@@ -1,4 +1,4 @@
-"""The link of a scribe to the process that writes for it: it is started, heard and started again."""
+"""The link of a scribe to the process that commits for it, which is started as often as needed."""
 
 import asyncio
 import os
@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from modelpact.ledger.wired import Kept, Lost, Stand, Write, framed, unframed
+from modelpact.ledger.wired import Answer, Sent, framed, unframed
 
 _READ: Final = 64 * 1024
 _END_SECONDS: Final = 30.0
-_SAID: Final = msgspec.msgpack.Decoder(Kept | Lost | Stand)
+_SAID: Final = msgspec.msgpack.Decoder(Answer)
 
 
 class Link:
@@ -24,15 +24,13 @@ class Link:
         self,
         url: str,
         loop: asyncio.AbstractEventLoop,
-        heard: Callable[[Kept | Lost | Stand], None],
-        gone: Callable[[int], None],
+        heard: Callable[[Answer], None],
+        gone: Callable[[], None],
     ) -> None:
-        """`gone` is told how often in a row the process has ended without a word."""
         self._url = url
         self._loop = loop
         self._heard = heard
         self._gone = gone
-        self._deaths = 0
         self._unsent = bytearray()
         self._come = bytearray()
         self._socket: socket.socket | None = None
@@ -55,7 +53,7 @@ class Link:
         self._socket = ours
         return ours
 
-    def send(self, said: Write | Stand) -> None:
+    def send(self, said: Sent) -> None:
         """Send something; if the process is gone, another is started for it."""
         link = self._socket or self._begin()
         data = framed(said)
@@ -92,11 +90,9 @@ class Link:
         except OSError:
             data = b""
         if not data:
-            self._deaths += 1
             self._end()
-            self._gone(self._deaths)
+            self._gone()
             return
-        self._deaths = 0
         self._come += data
         for message in unframed(self._come):
             self._heard(_SAID.decode(message))

@@ -1,98 +1,80 @@
-"""The process that writes what a scribe sends it: all that waits shares one commit.
+"""The process that commits what a scribe sends it: all that waits shares one commit.
 
-It ends when whoever started it closes the other end of their socket, or dies.
+It ends when whoever started it closes the other end of the socket, or dies.
 """
 
+import contextlib
 import signal
 import socket
 import sys
-from typing import Any, Final
+import time
+from typing import Final
+from uuid import uuid4
 
 import msgspec
 
-from modelpact.ledger.placing import Line, Placing
-from modelpact.ledger.store import Conflict, LedgerError, LedgerUncertain, open_store
-from modelpact.ledger.transaction import Given, NotSo
-from modelpact.ledger.wired import Kept, Lost, Stand, Write, framed, unframed
+from modelpact.ledger.bus import Bus
+from modelpact.ledger.committer import Committer
+from modelpact.ledger.event import Event
+from modelpact.ledger.rows import Known
+from modelpact.ledger.store import open_store
+from modelpact.ledger.waiting import Noting
+from modelpact.ledger.wired import Answer, Failure, Sent, framed, unframed
 
 _READ: Final = 256 * 1024
-_SENT: Final = msgspec.msgpack.Decoder(Write | Stand)
+_SENT: Final = msgspec.msgpack.Decoder(Sent)
 
 
-class _Server:
-    def __init__(self, link: socket.socket, placing: Placing) -> None:
-        self._link = link
-        self._placing = placing
-        self._failed = False
-        """Whether what is sent is in vain until it was asked where the envelopes stand."""
-
-    def serve(self) -> None:
-        come = bytearray()
-        while data := self._link.recv(_READ):
+def serve(link: socket.socket, url: str) -> None:
+    """Commit what comes by a socket to the store that a URL names, until it ends."""
+    bus = Bus()
+    committer = Committer(open_store(url), Known(uuid4().hex[:16]), time.time_ns, bus, 0)
+    come = bytearray()
+    try:
+        while data := link.recv(_READ):
             come += data
-            waiting: list[Write] = []
-            for frame in unframed(come):
-                sent = _SENT.decode(frame)
-                if isinstance(sent, Write):
-                    waiting.append(sent)
-                    continue
-                self._write(waiting)
-                waiting = []
-                self._stand(sent)
-            self._write(waiting)
+            sent = Sent([])
+            for message in unframed(come):
+                more = _SENT.decode(message)
+                sent.heard += [len(sent.entries) + place for place in more.heard]
+                sent.entries += more.entries
+            if sent.entries:
+                link.sendall(framed(_committed(committer, bus, sent)))
+    finally:
+        committer.close()
 
-    def _write(self, waiting: list[Write]) -> None:
-        if self._failed or not waiting:
-            return
-        lines: list[Line] = []
-        givens: dict[tuple[str, ...], Given] = {}
-        for one in waiting:
-            lines += one.lines
-            givens.update({given.fact: given for given in one.givens})
-        self._answer(self._tried(len(waiting), lines, list(givens.values())))
 
-    def _tried(self, count: int, lines: list[Line], givens: list[Given]) -> Kept | Lost:
-        try:
-            self._placing.put(lines, givens)
-        except NotSo as error:
-            lost = Lost("not so", str(error), error.fact)
-        except Conflict as error:
-            lost = Lost("conflict", str(error))
-        except LedgerUncertain as error:
-            lost = Lost("uncertain", str(error))
-        except LedgerError as error:
-            lost = Lost("unavailable", str(error))
+def _committed(committer: Committer, bus: Bus, sent: Sent) -> Answer:
+    """Commit entries, and return what became of them."""
+    items = [Noting(entry) for entry in sent.entries]
+    events: dict[str, Event] = {}
+    stop = bus.subscribe(lambda event: events.update({event.id: event})) if sent.heard else None
+    committer.commit(items)
+    if stop is not None:
+        stop()
+    answer = Answer([], {}, {})
+    for item in items:
+        if item.place is None:
+            assert item.error is not None
+            answer.failures[len(answer.places)] = Failure.of(item.error)
+            answer.places.append((0, 0))
         else:
-            return Kept(count)
-        self._failed = True
-        return lost
-
-    def _stand(self, asked: Stand) -> None:
-        try:
-            heads = [(name, *self._placing.head(name)[:3]) for name, *_ in asked.heads]
-            there = [place for place in asked.events if self._placing.has(*place)]
-        except LedgerError as error:
-            self._answer(Lost("unavailable", str(error)))
-            return
-        self._failed = False
-        self._answer(Stand(heads, there))
-
-    def _answer(self, told: Any) -> None:
-        self._link.sendall(framed(told))
+            number = int(item.place.event.rpartition(":")[2])
+            answer.places.append((number, item.place.time))
+    for place in sent.heard:
+        found = items[place].place
+        if found is not None:
+            event = events[found.event]
+            answer.heard[place] = (event.previous, event.hash)
+    return answer
 
 
 def main() -> None:
-    """Serve the socket that is standard input."""
-    for one in (signal.SIGINT, signal.SIGTERM):
+    """Serve the socket that is the standard input."""
+    for one in (signal.SIGINT, signal.SIGTERM):  # who started this one is told, and closes
         signal.signal(one, signal.SIG_IGN)
-    link = socket.socket(fileno=0)
-    placing = Placing(open_store(sys.argv[1]))
-    try:
-        _Server(link, placing).serve()
-    except (ConnectionError, BrokenPipeError):
-        pass  # whoever asked is gone
-    finally:
-        placing.close()
+    with contextlib.suppress(ConnectionError), socket.socket(fileno=0) as link:
+        serve(link, sys.argv[1])
 
 
 if __name__ == "__main__":

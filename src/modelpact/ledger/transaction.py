@@ -58,7 +58,7 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     """What the statement must return: one row of one column."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True):
     """An event that whoever appends it has made ready, so that the writer has little to do.
 
     They vouch for the type, and for the payload: an object in canonical JSON.

@@ -70,6 +70,32 @@ Unheard = Callable[[Placed | None, BaseException | None], None]
 """Hears, in the loop, what became of an entry if who waited for it was cancelled."""
 
 
+class Noting(msgspec.Struct):
+    """An entry that is to be appended; it keeps its place, or why it has none."""
+
+    entry: Entry
+    place: Placed | None = None
+    error: BaseException | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def future(self) -> "Noting":
+        """Whoever is told what became of it."""
+        return self
+
+    def claim(self) -> bool:
+        """Tell whether it is still wanted: always."""
+        return True
+
+    def set_result(self, place: Placed) -> None:
+        """Take its place."""
+        self.place = place
+
+    def set_exception(self, error: BaseException) -> None:
+        """Take why it has none."""
+        self.error = error
+
+
 class Noted(msgspec.Struct):
     """An entry, and the future of a loop that waits for its place."""
 
@@ -83,8 +109,8 @@ class Noted(msgspec.Struct):
         return True
 
 
-Handed = Item | Noted
-"""What the writer is handed."""
+Handed = Item | Noted | Noting
+"""What a committer is handed."""
 
 
 class Gathering:
@@ -130,6 +156,7 @@ def settle(done: Iterable[Done]) -> None:
 
 def _tell(done: list[Done]) -> None:
     for item, result, error in done:
+        assert not isinstance(item, Noting)  # it has no loop
         if item.future.done():
             if type(item) is Noted and item.unheard is not None:
                 item.unheard(result, error)

@@ -1,45 +1,54 @@
-"""What a scribe and the process that writes for it say to each other."""
+"""What a scribe and the process that commits for it say to each other."""
 
 import struct
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.placing import Line
-from modelpact.ledger.transaction import Given
+from modelpact.ledger.store import Contended, LedgerError, LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.transaction import Entry, EnvelopeClosed, NotSo
 
 _LENGTH: Final = struct.Struct("<I")
+_KINDS: Final[dict[str, type[LedgerError]]] = {
+    kind.__name__: kind
+    for kind in (Contended, EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain)
+}
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Write(msgspec.Struct, array_like=True, tag="write"):
-    """Lines to put in, for which all that is given must be so."""
+class Failure(msgspec.Struct, array_like=True):
+    """Why there is no event of an entry."""
 
-    lines: list[Line]
-    givens: list[Given]
-
-
-class Kept(msgspec.Struct, array_like=True, tag="kept"):
-    """So many of the writes that were sent are durable."""
-
-    count: int
-
-
-class Lost(msgspec.Struct, array_like=True, tag="lost"):
-    """The oldest write that waits was not kept, nor what was sent after it."""
-
-    why: Literal["not so", "conflict", "unavailable", "uncertain"]
+    kind: str
     told: str
     fact: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """Return an error as it is sent."""
+        return cls(type(error).__name__, str(error), error.fact if isinstance(error, NotSo) else ())
 
-class Stand(msgspec.Struct, array_like=True, tag="stand"):
-    """Where envelopes stand, and which of some events are there; asked and answered alike."""
+    def error(self) -> LedgerError:
+        """Return the error."""
+        return NotSo(self.fact) if self.fact else _KINDS.get(self.kind, LedgerError)(self.told)
 
-    heads: list[tuple[str, int, str, int]]
-    """Names with the numbers, hashes and times of their last events, which the answer fills in."""
-    events: list[tuple[str, int, str]]
-    """Envelopes, numbers and hashes; the answer leaves out those that are not there."""
+
+class Sent(msgspec.Struct, array_like=True):
+    """Entries, and which of them somebody may want to hear of."""
+
+    entries: list[Entry]
+    heard: list[int] = []
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """What became of entries, in the order in which they were sent."""
+
+    places: list[tuple[int, int]]
+    """The number and the time of each event."""
+    failures: dict[int, Failure] = {}
+    """Those that have none, by their places in the order."""
+    heard: dict[int, tuple[str, str]] = {}
+    """The hashes before and of those that somebody may want to hear of."""
 
 
 def framed(said: Any) -> bytes:

@@ -1,0 +1,282 @@
+"""The scribe: entries of an event loop, committed by a process of its own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from modelpact.identity import Keyring
+from modelpact.ledger import Ledger
+from modelpact.ledger.audit import verify_tables
+from modelpact.ledger.canonical import canonical
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord
+from modelpact.ledger.event import Draft, Event
+from modelpact.ledger.reader import Reader
+from modelpact.ledger.store import LedgerUncertain
+from modelpact.ledger.totals import cost_totals
+from modelpact.ledger.transaction import Entry, EnvelopeClosed, Given, NotSo, Placed
+from tests.fakes.loops import on_loop
+from tests.ledger.support import verified
+
+WHO = Attribution("local", "m", "chat", "somebody")
+ENTRY = Entry("calls", "capability.invoked", b'{"n":1}', opens=("gateway", "here"))
+NEVER = Given(("the weather", "fine"), "SELECT 'rain' WHERE ? = ''", ("",), "sunshine")
+
+
+def numbered(number: int) -> Entry:
+    return msgspec.structs.replace(ENTRY, payload=canonical({"n": number}))
+
+
+def children() -> set[int]:
+    """Return the processes that commit for this one."""
+    listed = subprocess.run(
+        ["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return {int(line.split()[0]) for line in listed.splitlines() if "scribe_process" in line}
+
+
+@asynccontextmanager
+async def scribing(place: Path, **more: object) -> AsyncIterator[Ledger]:
+    with Ledger.open(f"sqlite:{place / 'ledger.db'}", **more) as ledger:  # type: ignore[arg-type]
+        ledger.start_scribe()
+        yield ledger
+
+
+async def until(so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not so():
+            await asyncio.sleep(0.005)
+
+
+def check_chain(ledger: Reader, events: int) -> None:
+    found = ledger.events("calls", limit=10_000)
+    assert [event.sequence for event in found] == list(range(1, events + 1))
+    report = verified(ledger, "calls")
+    assert report.events == events
+    assert all(one.ok for one in verify_tables(ledger, {"calls": report}, whole=True))
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@on_loop
+async def test_what_is_noted_is_durable_and_in_order(tmp_path: Path, alone: bool) -> None:
+    async with scribing(tmp_path) as ledger:
+        if alone:
+            placed = [await ledger.note(numbered(n), alone=True) for n in range(50)]
+        else:
+            placed = await asyncio.gather(*(ledger.note(numbered(n)) for n in range(500)))
+        with Reader.open_to_read(ledger.store.url) as other:
+            check_chain(other, len(placed))
+            found = other.events("calls", limit=1_000)
+        assert [(event.id, event.time) for event in found] == placed
+        assert [event.payload["n"] for event in found] == list(range(len(placed)))
+        envelope = ledger.envelope("calls")
+        assert envelope is not None
+        assert (envelope.kind, envelope.subject) == ("gateway", "here")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@on_loop
+async def test_costs_count(tmp_path: Path, alone: bool) -> None:
+    record = CostRecord((CostLine("tokens.input", 7),), WHO)
+    payload = canonical({"cost": msgspec.to_builtins(record)})
+    entry = Entry("calls", "capability.completed", payload, None, record, opens=("gateway", ""))
+    async with scribing(tmp_path) as ledger:
+        for _ in range(3):
+            await ledger.note(entry, alone=alone)
+        (total,) = cost_totals(ledger, "provider")
+        assert total.tokens_input == 21
+        check_chain(ledger, 3)
+
+
+@on_loop
+async def test_others_may_write_to_the_same_envelope(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        for _ in range(5):
+            await ledger.note(ENTRY)
+            await ledger.note(ENTRY, alone=True)
+            await ledger.write_async(lambda tx: tx.append(Draft("calls", "gateway.stopped", {})))
+        check_chain(ledger, 15)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@on_loop
+async def test_what_must_be_so_is_looked_up_when_others_wrote(tmp_path: Path, alone: bool) -> None:
+    given = Given(("provider", "p"), "SELECT value FROM meta WHERE key = ?", ("p",), "1")
+    entry = msgspec.structs.replace(ENTRY, given=given)
+    put = "INSERT INTO meta VALUES ('p', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    async with scribing(tmp_path) as ledger:
+        for value in "121":
+            await ledger.write_async(lambda tx, value=value: tx.execute(put, (value,)))  # type: ignore[misc]
+            if value == "1":
+                await ledger.note(entry, alone=alone)
+                continue
+            kept = asyncio.gather(ledger.note(ENTRY), ledger.note(ENTRY))
+            with pytest.raises(NotSo, match="provider p") as caught:
+                await ledger.note(entry, alone=alone)
+            assert caught.value.fact == ("provider", "p")
+            await kept
+        check_chain(ledger, 4)
+
+
+@on_loop
+async def test_an_archived_envelope_takes_nothing(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        await ledger.note(ENTRY)
+        await ledger.write_async(lambda tx: tx.append(Draft("calls", "envelope.archived", {})))
+        for alone in (False, True):
+            with pytest.raises(EnvelopeClosed, match="calls is archived"):
+                await ledger.note(ENTRY, alone=alone)
+
+
+@on_loop
+async def test_listeners_hear_of_entries_once_they_are_durable(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        heard: list[Event] = []
+        ledger.bus.subscribe(heard.append, "capability.")
+        other = msgspec.structs.replace(ENTRY, type="negotiation.decided")
+        await asyncio.gather(ledger.note(other), ledger.note(ENTRY), ledger.note(numbered(2)))
+        await ledger.note(numbered(3), alone=True)
+        assert heard == ledger.events("calls")[1:]
+
+
+@on_loop
+async def test_a_cancelled_entry_is_told_to_another(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        told: list[tuple[Placed | None, BaseException | None]] = []
+        refused = msgspec.structs.replace(ENTRY, given=NEVER)
+        for entry in (ENTRY, refused):
+            future = ledger.note(entry, lambda place, error: told.append((place, error)))
+            future.cancel()
+        await ledger.note(ENTRY)
+        assert told[0][0] is not None
+        assert told[0][0].event == "calls:1"
+        assert isinstance(told[1][1], NotSo)
+
+
+@on_loop
+async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    """Whether what it had was kept is not known, and told so; nothing is lost of what was told."""
+    async with scribing(tmp_path) as ledger:
+        told = 0
+        for _ in range(3):
+            await ledger.note(ENTRY)
+            told += 1
+            (child,) = children()
+            futures = [ledger.note(ENTRY) for _ in range(64)]
+            await asyncio.sleep(0)
+            os.kill(child, signal.SIGKILL)
+            results = await asyncio.gather(*futures, return_exceptions=True)
+            assert all(isinstance(one, Placed | LedgerUncertain) for one in results)
+            told += sum(isinstance(one, Placed) for one in results)
+            await until(lambda child=child: child not in children())  # type: ignore[misc]
+        assert (await ledger.note(ENTRY)).event.startswith("calls:")
+        events = len(ledger.events("calls", limit=10_000))
+        assert events > told
+        check_chain(ledger, events)
+
+
+@on_loop
+async def test_who_is_alone_needs_no_other_process(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        (child,) = children()
+        os.kill(child, signal.SIGSTOP)
+        try:
+            for _ in range(10):
+                async with asyncio.timeout(10):
+                    await ledger.note(ENTRY, alone=True)
+        finally:
+            os.kill(child, signal.SIGCONT)
+        check_chain(ledger, 10)
+
+
+@on_loop
+async def test_the_loop_does_not_wait_while_another_writes(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        await ledger.note(ENTRY, alone=True)
+        with contextlib.closing(
+            sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+        ) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = [ledger.note(ENTRY, alone=True) for _ in range(3)]
+            for _ in range(20):  # the loop is free all the while
+                await asyncio.sleep(0.001)
+            assert not any(future.done() for future in waiting)
+            other.execute("ROLLBACK")
+        await asyncio.gather(*waiting)
+        check_chain(ledger, 4)
+
+
+@on_loop
+async def test_long_entries_pass_whole(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        texts = [chr(97 + number) * 3_000_000 for number in range(5)]
+        entries = [
+            msgspec.structs.replace(ENTRY, payload=canonical({"text": text})) for text in texts
+        ]
+        await asyncio.gather(*(ledger.note(entry) for entry in entries))
+        assert [event.payload["text"] for event in ledger.events("calls")] == texts
+
+
+@on_loop
+async def test_checkpoints_are_signed(tmp_path: Path, keyring: Keyring) -> None:
+    async with scribing(tmp_path, signer=keyring, checkpoint_every=10) as ledger:
+        await asyncio.gather(*(ledger.note(ENTRY) for _ in range(25)))
+        await until(lambda: bool(ledger.checkpoints("calls")))
+    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+        assert reader.checkpoints("calls")[-1].sequence == 25
+
+
+@on_loop
+async def test_it_ends_with_the_ledger_and_not_by_signals(tmp_path: Path) -> None:
+    async with scribing(tmp_path) as ledger:
+        await ledger.note(ENTRY)
+        (child,) = children()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            os.kill(child, one)
+        await ledger.note(ENTRY)
+        assert children() == {child}
+    assert not children()
+
+
+def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    """Also when that one is killed; what it had been sent by then is committed."""
+    program = f"""
+import asyncio, os, signal
+from modelpact.ledger import Ledger
+from modelpact.ledger.transaction import Entry
+
+async def main():
+    ledger = Ledger.open("sqlite:{tmp_path / "ledger.db"}")
+    ledger.start_scribe()
+    await ledger.note(Entry("calls", "capability.invoked", b"{{}}", opens=("gateway", "")))
+    ledger.note(Entry("calls", "capability.invoked", b"{{}}"))
+    await asyncio.sleep(0)
+    print(ledger._scribe._link._process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    child = Path(f"/proc/{int(done.stdout)}")
+
+    async def gone() -> None:
+        await until(lambda: not child.exists())
+
+    asyncio.run(gone())
+    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+        check_chain(reader, 2)
