@@ -96,7 +96,7 @@ async def test_costs_count(tmp_path: Path, alone: bool) -> None:
         for _ in range(3):
             await ledger.note(entry, alone=alone)
         (total,) = cost_totals(ledger, "provider")
-        assert total.tokens_input == 21
+        assert total.amounts["tokens.input"] == 21
         check_chain(ledger, 3)
 
 
