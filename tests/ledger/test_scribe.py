@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from modelpact.identity import Keyring
-from modelpact.ledger import Ledger
+from modelpact.ledger import Ledger, scribe
 from modelpact.ledger.audit import verify_tables
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
@@ -188,7 +188,10 @@ async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_who_is_alone_needs_no_other_process(tmp_path: Path) -> None:
+async def test_who_is_alone_needs_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scribe, "_QUICK_SECONDS", 60.0)  # however slow the disk is just now
     async with scribing(tmp_path) as ledger:
         (child,) = children()
         os.kill(child, signal.SIGSTOP)
@@ -199,6 +202,40 @@ async def test_who_is_alone_needs_no_other_process(tmp_path: Path) -> None:
         finally:
             os.kill(child, signal.SIGCONT)
         check_chain(ledger, 10)
+
+
+@on_loop
+async def test_without_a_process_the_ledger_writes_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    async with scribing(tmp_path) as ledger:
+        for _ in range(5):
+            with contextlib.suppress(LedgerUncertain):
+                await ledger.note(ENTRY)
+        await ledger.note(ENTRY)
+        check_chain(ledger, len(ledger.events("calls")))
+
+
+@on_loop
+async def test_modules_beside_it_are_not_taken_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    async with scribing(tmp_path) as ledger:
+        await ledger.note(ENTRY)
+
+
+@on_loop
+async def test_the_log_is_worked_into_the_file(tmp_path: Path) -> None:
+    """Also where every commit is made by the loop."""
+    entry = msgspec.structs.replace(ENTRY, payload=canonical({"text": "x" * 50_000}))
+    async with scribing(tmp_path) as ledger:
+        for _ in range(1_200):
+            await ledger.note(entry, alone=True)
+        log = (tmp_path / "ledger.db-wal").stat().st_size
+        assert log < 50_000_000
 
 
 @on_loop

@@ -163,7 +163,7 @@ class Ledger(Reader):
         `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
         future is cancelled, `unheard` hears of it.
         """
-        if self._scribe is not None:
+        if self._scribe is not None and self._scribe.works:
             return self._scribe.note(entry, unheard, alone=alone)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Placed] = loop.create_future()

@@ -5,6 +5,7 @@ wake: the loop itself commits then.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -23,10 +24,14 @@ from modelpact.ledger.transaction import Entry, Placed
 from modelpact.ledger.waiting import Noting, Unheard
 from modelpact.ledger.wired import Answer, Sent
 
+_LOG: Final = logging.getLogger("modelpact.ledger")
 _QUICK_SECONDS: Final = 0.001
 """What a commit may take for the loop to make it itself."""
 _SLOW_SECONDS: Final = 0.004
 _FORGOTTEN: Final = 0.99
+_IN_A_ROW: Final = 200
+"""Commits in the loop before one by the process, which also works SQLite's log into the file."""
+_DEATHS: Final = 3
 
 Counted = Callable[[str], None]
 _Waiting = tuple[Entry, asyncio.Future[Placed], Unheard | None]
@@ -45,6 +50,7 @@ class Scribe:
         known = Known(uuid4().hex[:16])
         self._here = Committer(store, known, clock, bus, latest, patient=False)
         self._took = 0.0
+        self._in_a_row = 0
         self._next: list[_Waiting] = []
         self._sent: deque[_Waiting] = deque()
         self._closed = False
@@ -61,12 +67,22 @@ class Scribe:
         if self._closed:
             raise LedgerError("the ledger is closed")
         future: asyncio.Future[Placed] = self._loop.create_future()
-        idle = alone and not (self._next or self._sent)
-        if not (idle and self._took < _QUICK_SECONDS and self._commit_here(entry, future)):
+        if not (alone and self._may_commit_here() and self._commit_here(entry, future)):
             if not self._next:
                 self._loop.call_soon(self._hand_in)
             self._next.append((entry, future, unheard))
         return future
+
+    @property
+    def works(self) -> bool:
+        """Whether there is a process that commits, as far as is known."""
+        return self._link.deaths < _DEATHS
+
+    def _may_commit_here(self) -> bool:
+        """Tell whether nothing is under way, the disk is quick and the process has had its turn."""
+        if self._next or self._sent or self._took >= _QUICK_SECONDS:
+            return False
+        return self._in_a_row < _IN_A_ROW
 
     def _commit_here(self, entry: Entry, future: asyncio.Future[Placed]) -> bool:
         """Commit in the loop itself: only who waits for this is kept waiting."""
@@ -75,6 +91,7 @@ class Scribe:
         self._here.commit((item,))
         took = min(time.perf_counter() - began, _SLOW_SECONDS)
         self._took += (took - self._took) / 8
+        self._in_a_row += 1
         error = item.error
         if isinstance(error, LedgerUnavailable) and not isinstance(error, LedgerUncertain):
             return False  # nothing is kept: another writes just now, for whom the process waits
@@ -88,12 +105,15 @@ class Scribe:
 
     def _hand_in(self) -> None:
         """Send what a turn of the loop has brought."""
+        if self._closed:
+            return
         hears = self._bus.hears
         entries = [entry for entry, _, _ in self._next]
         heard = [place for place, entry in enumerate(entries) if hears(entry.type)]
         self._sent += self._next
         self._next = []
         self._took *= _FORGOTTEN
+        self._in_a_row = 0
         self._link.send(Sent(entries, heard))
 
     def _heard(self, answer: Answer) -> None:
@@ -113,14 +133,20 @@ class Scribe:
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""
         lost, self._sent = self._sent, deque()
+        if not self.works:
+            _LOG.warning("the process that writes the ledger does not start: this one writes")
         for _, future, unheard in lost:
             told = "the process that writes the ledger ended: whether this was kept is not known"
             _tell(future, unheard, None, LedgerUncertain(told))
 
     def close(self) -> None:
-        """End. Who still waits is not told."""
+        """End; who still waits is told that it is not known what became of their entries."""
         self._closed = True
         self._link.close()
+        if not self._loop.is_closed():
+            self._sent += self._next
+            self._next = []
+            self._gone()
         self._here.close()
 
 

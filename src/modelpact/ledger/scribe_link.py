@@ -27,6 +27,7 @@ class Link:
         heard: Callable[[Answer], None],
         gone: Callable[[], None],
     ) -> None:
+        """`heard` and `gone` are called on the loop."""
         self._url = url
         self._loop = loop
         self._heard = heard
@@ -34,13 +35,16 @@ class Link:
         self._unsent = bytearray()
         self._come = bytearray()
         self._socket: socket.socket | None = None
+        self.deaths = 0
+        """How often in a row the process ended without an answer."""
         self._begin()
 
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "modelpact.ledger.scribe_process", self._url],
+                # Like this process, it must not take modules from wherever it is started.
+                [sys.executable, "-P", "-m", "modelpact.ledger.scribe_process", self._url],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -90,9 +94,11 @@ class Link:
         except OSError:
             data = b""
         if not data:
+            self.deaths += 1
             self._end()
             self._gone()
             return
+        self.deaths = 0
         self._come += data
         for message in unframed(self._come):
             self._heard(_SAID.decode(message))

@@ -55,7 +55,7 @@ class SqliteStore:
     def connect(self, *, writer: bool, patient: bool = True) -> "SqliteConnection":
         """Open a connection; only a writer makes the file."""
         try:
-            raw = self._writer() if writer else self._reader()
+            raw = self._writer(_LOG_PAGES if patient else 0) if writer else self._reader()
             return SqliteConnection(raw, _WAIT_S if patient else 0)
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None
@@ -65,14 +65,14 @@ class SqliteStore:
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
         return SqliteLease(f"{self.path}-{digest}.lease", name)
 
-    def _writer(self) -> sqlite3.Connection:
+    def _writer(self, log_pages: int) -> sqlite3.Connection:
         Path(self.path).parent.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
         self._make()
         raw = _connect(self.path, timeout=0)
         try:
             _turn_log_on(raw)
             raw.execute("PRAGMA synchronous=FULL")
-            raw.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+            raw.execute(f"PRAGMA wal_autocheckpoint={log_pages}")
             raw.execute(f"PRAGMA cache_size={-_CACHE_KIB}")
         except BaseException:
             raw.close()
