@@ -168,13 +168,13 @@ def test_what_has_ended_counts_while_its_record_is_on_its_way(
     secret = gateway.new_key(budget=1, period="day")
     real, ending, release = gateway.ledger.note, threading.Event(), threading.Event()
 
-    def note(entry: Entry, unheard: Any = None) -> "asyncio.Future[Placed]":
+    def note(entry: Entry, unheard: Any = None, **how: Any) -> "asyncio.Future[Placed]":
         async def later() -> Placed:
             await asyncio.to_thread(release.wait, 30)
-            return await real(entry, unheard)
+            return await real(entry, unheard, **how)
 
         if entry.type != "capability.completed":
-            return real(entry, unheard)
+            return real(entry, unheard, **how)
         ending.set()
         return asyncio.ensure_future(later())
 

@@ -103,9 +103,9 @@ def test_an_opening_of_which_nobody_knows_is_ended(
     with gateway_running(tmp_path) as gateway:
         real = gateway.ledger.note
 
-        def note(entry: Entry, unheard: Any = None) -> "asyncio.Future[Placed]":
+        def note(entry: Entry, unheard: Any = None, **how: Any) -> "asyncio.Future[Placed]":
             if entry.type != INVOKED or not unsure.is_set():
-                return real(entry, unheard)
+                return real(entry, unheard, **how)
             told: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
             lost = LedgerUncertain("it is not known whether it was kept")
             real(entry).add_done_callback(lambda _: told.set_exception(lost))

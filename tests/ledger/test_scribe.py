@@ -21,7 +21,7 @@ from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader
-from modelpact.ledger.store import LedgerUncertain
+from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals import cost_totals
 from modelpact.ledger.transaction import Entry, EnvelopeClosed, Given, NotSo, Placed
 from tests.fakes.loops import on_loop
@@ -211,7 +211,7 @@ async def test_without_a_process_the_ledger_writes_itself(
     monkeypatch.setattr(sys, "executable", "/bin/false")
     async with scribing(tmp_path) as ledger:
         for _ in range(5):
-            with contextlib.suppress(LedgerUncertain):
+            with contextlib.suppress(LedgerUnavailable):
                 await ledger.note(ENTRY)
         await ledger.note(ENTRY)
         check_chain(ledger, len(ledger.events("calls")))

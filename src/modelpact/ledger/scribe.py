@@ -105,16 +105,19 @@ class Scribe:
 
     def _hand_in(self) -> None:
         """Send what a turn of the loop has brought."""
-        if self._closed:
-            return
+        waiting, self._next = self._next, []
         hears = self._bus.hears
-        entries = [entry for entry, _, _ in self._next]
+        entries = [entry for entry, _, _ in waiting]
         heard = [place for place, entry in enumerate(entries) if hears(entry.type)]
-        self._sent += self._next
-        self._next = []
         self._took *= _FORGOTTEN
         self._in_a_row = 0
-        self._link.send(Sent(entries, heard))
+        while not self._closed and self.works:
+            if self._link.send(Sent(entries, heard)):
+                self._sent += waiting
+                return
+        for _, future, unheard in waiting:
+            told = "nothing was kept: no process writes the ledger"
+            _tell(future, unheard, None, LedgerUnavailable(told))
 
     def _heard(self, answer: Answer) -> None:
         """Tell those who wait what became of their entries."""
@@ -144,9 +147,8 @@ class Scribe:
         self._closed = True
         self._link.close()
         if not self._loop.is_closed():
-            self._sent += self._next
-            self._next = []
             self._gone()
+            self._hand_in()
         self._here.close()
 
 

@@ -57,8 +57,11 @@ class Link:
         self._socket = ours
         return ours
 
-    def send(self, said: Sent) -> None:
-        """Send something; if the process is gone, another is started for it."""
+    def send(self, said: Sent) -> bool:
+        """Send something; False if the process is gone and has nothing of it.
+
+        If it is known to be gone, another is started first.
+        """
         link = self._socket or self._begin()
         data = framed(said)
         if not self._unsent:
@@ -67,12 +70,14 @@ class Link:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                return  # that it is gone is heard in a moment
+                self._died()
+                return False
             if sent == len(data):
-                return
+                return True
             data = data[sent:]
             self._loop.add_writer(link, self._writable)
         self._unsent += data
+        return True
 
     def _writable(self) -> None:
         assert self._socket is not None
@@ -94,14 +99,17 @@ class Link:
         except OSError:
             data = b""
         if not data:
-            self.deaths += 1
-            self._end()
-            self._gone()
+            self._died()
             return
         self.deaths = 0
         self._come += data
         for message in unframed(self._come):
             self._heard(_SAID.decode(message))
+
+    def _died(self) -> None:
+        self.deaths += 1
+        self._end()
+        self._gone()
 
     def _end(self) -> None:
         link, self._socket = self._socket, None
