@@ -25,9 +25,13 @@ class Started:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def processor_seconds(self) -> float:
-        """Return what the process has used so far, in the kernel as well."""
-        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
-        return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
+        """Return what the process and those that it started have used so far, in the kernel too."""
+        used, ids = 0, [self._process.pid]
+        for one in ids:
+            for task in Path(f"/proc/{one}/task").iterdir():
+                used += int((task / "schedstat").read_text().split()[0])
+                ids += map(int, (task / "children").read_text().split())
+        return used / 1e9
 
 
 def pinned(command: Sequence[str], core: int | None) -> list[str]:

@@ -31,6 +31,8 @@ _SLOW_SECONDS: Final = 0.004
 _FORGOTTEN: Final = 0.99
 _IN_A_ROW: Final = 200
 """Commits in the loop before one by the process, which also works SQLite's log into the file."""
+_FEW: Final = 8
+"""Entries that wait for the answer to others, as what shares a commit costs less."""
 _DEATHS: Final = 3
 
 Counted = Callable[[str], None]
@@ -68,9 +70,9 @@ class Scribe:
             raise LedgerError("the ledger is closed")
         future: asyncio.Future[Placed] = self._loop.create_future()
         if not (alone and self._may_commit_here() and self._commit_here(entry, future)):
-            if not self._next:
-                self._loop.call_soon(self._hand_in)
             self._next.append((entry, future, unheard))
+            if len(self._next) in (1, _FEW):
+                self._loop.call_soon(self._hand_in)
         return future
 
     @property
@@ -104,7 +106,9 @@ class Scribe:
         return True
 
     def _hand_in(self) -> None:
-        """Send what a turn of the loop has brought."""
+        """Send what waits, unless it is little and other entries are under way."""
+        if not self._next or (len(self._next) < _FEW and self._sent):
+            return
         waiting, self._next = self._next, []
         hears = self._bus.hears
         entries = [entry for entry, _, _ in waiting]
@@ -122,8 +126,10 @@ class Scribe:
     def _heard(self, answer: Answer) -> None:
         """Tell those who wait what became of their entries."""
         failures, heard = answer.failures, answer.heard
+        answered = [self._sent.popleft() for _ in answer.places]
+        self._hand_in()
         for place, (sequence, when) in enumerate(answer.places):
-            entry, future, unheard = self._sent.popleft()
+            entry, future, unheard = answered[place]
             if place in failures:
                 _tell(future, unheard, None, failures[place].error())
                 continue
@@ -141,6 +147,8 @@ class Scribe:
         for _, future, unheard in lost:
             told = "the process that writes the ledger ended: whether this was kept is not known"
             _tell(future, unheard, None, LedgerUncertain(told))
+        if self._next:
+            self._loop.call_soon(self._hand_in)
 
     def close(self) -> None:
         """End; who still waits is told that it is not known what became of their entries."""
