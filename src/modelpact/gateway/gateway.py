@@ -1,7 +1,6 @@
 """The gateway: a request is read, planned, recorded, served; or refused, and told why."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -19,25 +18,23 @@ from modelpact.gateway.exchange import Exchange
 from modelpact.gateway.fitting import expected, expected_at_once
 from modelpact.gateway.forwarding import Failed, Forwarder
 from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, digest
-from modelpact.gateway.names import WORKLOAD, Meant, UnknownModel
-from modelpact.gateway.plan import Plan, Question
+from modelpact.gateway.names import UnknownModel
+from modelpact.gateway.plan import Plan
 from modelpact.gateway.planning import Planner
-from modelpact.gateway.policy import RequestPolicy, base_policy, with_header
+from modelpact.gateway.policy import base_policy
+from modelpact.gateway.reading import Reading
 from modelpact.gateway.recording import Recorder, Unrecorded, cost_of
-from modelpact.gateway.schemas import Linter, wanted_schema
 from modelpact.gateway.spelling import READ
 from modelpact.gateway.state import State
 from modelpact.gateway.upstreams import Upstreams
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
-from modelpact.needs.requests import RequestApi, read_asked
+from modelpact.needs.requests import RequestApi
 from modelpact.providers.runtime import Runtime
-from modelpact.vocabulary.errors import InputError, ModelpactError, brief
-from modelpact.vocabulary.strict_json import parse_json
+from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, Incoming, Refused
 
 OPERATOR: Final = "operator"
-_LONGEST_NAME: Final = 500
 
 
 class Gateway:
@@ -71,7 +68,7 @@ class Gateway:
         )
         self._forwarder = Forwarder(self.recorder)
         self._carrier = Carrier(self.recorder)
-        self._linter = Linter()
+        self._reading = Reading(self._carrier)
         self._changing = asyncio.Lock()
         self._registering = asyncio.Lock()
         self.keys = Keys({})
@@ -171,114 +168,15 @@ class Gateway:
             told = f"the record could not be written, so nothing was sent: {error}"
             return error_answer(api, GatewayError(503, "ledger_unavailable", told))
 
-    async def read(self, request: Incoming, api: RequestApi, caller: Caller) -> Exchange:
+    def read(
+        self, request: Incoming, api: RequestApi, caller: Caller
+    ) -> Coroutine[Any, Any, Exchange]:
         """Read a request and make its plan; nothing is sent and nothing recorded."""
-        raw = await request.body()
-        body = parse_json(raw, "the body")
-        asked = read_asked(api, body)
-        name: str = body["model"]
-        if len(name) > _LONGEST_NAME or not name.isprintable():
-            # Not every store keeps such a text, and one that is sent must be recorded.
-            raise UnknownModel(f"{brief(name)}: no model has such a name")
-        state, workload, key = self.state, caller.workload, caller.key
-        policy = state.policy
-        if workload or name.startswith(WORKLOAD):
-            policy = self._policy(state, workload or name.removeprefix(WORKLOAD))
-        if caller.policy:
-            policy = with_header(policy, caller.policy, key.settings.loosen)
-        if key.settings.models and not self._check_allowed(key, name, workload):
-            policy = msgspec.structs.replace(policy, fallback=False)
-        question = Question(name, workload, asked, policy)
-        plan = state.planner.plan(question)
-        if plan.profile:
-            plan = await self._linted(state, question, plan, raw, body)
-        found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
-        if found.too_long:
-            plan = state.planner.sized(question, found.too_long)
-            found = expected_at_once(plan, raw, body) or await expected(plan, raw, body)
-        return Exchange(
-            state,
-            request,
-            api,
-            caller,
-            raw,
-            body,
-            question,
-            plan,
-            found.usage,
-            cost_of(plan.price, found.usage),
-            found.told,
-        )
-
-    async def _linted(
-        self, state: State, question: Question, plan: Plan, raw: bytes, body: dict[str, Any]
-    ) -> Plan:
-        """Return the fallback's plan where the vendor is known not to take the schema.
-
-        Where there is none, or it would do no better, it is the plan with a warning.
-        """
-        rules = await self._broken(plan, question, body)
-        if not rules:
-            return plan
-        other = state.planner.instead(question, plan, rules)
-        if other is not None and not await self._broken(other, question, body):
-            found = expected_at_once(other, raw, body) or await expected(other, raw, body)
-            with contextlib.suppress(GatewayError):
-                self._check_told(state, other, question.asked.api, body)
-                if not found.too_long:
-                    return other
-        return state.planner.warned(question, plan, rules)
-
-    async def _broken(
-        self, plan: Plan, question: Question, body: dict[str, Any]
-    ) -> tuple[str, ...]:
-        """Return the rules of a plan's vendor that the schema of a request breaks."""
-        if not plan.profile:
-            return ()
-        schema = wanted_schema(question.asked.api, body, plan.profile)
-        return () if schema is None else await self._linter.broken(plan.profile, schema)
+        return self._reading.read(self.state, request, api, caller)
 
     def foreseen(self, exchange: Exchange) -> Plan:
         """Return what would be done with a request: also, whether the provider can be told it."""
-        plan = exchange.plan
-        try:
-            self._check_told(exchange.state, plan, exchange.api, exchange.body)
-        except GatewayError as error:
-            if error.plan is None:
-                raise
-            return error.plan
-        return plan
-
-    def _check_told(self, state: State, plan: Plan, api: RequestApi, body: dict[str, Any]) -> None:
-        """Raise where a request is to be carried, and the provider cannot be told it."""
-        if plan.how == "carry":
-            self._carrier.check(plan, api, body, state.models.port(plan.provider))
-
-    def _policy(self, state: State, workload: str) -> RequestPolicy:
-        found = state.configuration.workloads.get(workload)
-        if found is None or found.policy is None:
-            return state.policy
-        return base_policy(found.policy, state.configuration.gateway.lossy)
-
-    def _check_allowed(self, key: ClientKey, model: str, workload: str) -> bool:
-        """Refuse what a key is not for; tell whether it is for the fallback as well.
-
-        Who may use a workload by its name may have all of it, others only models that are theirs.
-        """
-        fallback = True
-        for name in (model, f"workload/{workload}") if workload else (model,):
-            if key.allows(name):
-                continue
-            meant = self.state.planner.names.meant(name)
-            if not key.allows(meant.target):
-                allowed = ", ".join(key.settings.models)
-                told = f"the key {key.name} is not for {name}; it is for {allowed}"
-                raise GatewayError(403, "model_not_allowed", told)
-            other = None if meant.workload is None else meant.workload.fallback
-            if other is not None:
-                target = Meant(*self.state.models.catalog.split(other)).target
-                fallback = fallback and key.allows(target)
-        return fallback
+        return self._reading.foreseen(exchange)
 
     async def _instead(self, exchange: Exchange, failed: Failed) -> Told:
         """Serve by the fallback's plan where there is one for this failure, else answer with it."""
