@@ -10,8 +10,8 @@ import pytest
 
 from modelpact.gateway import budgets
 from modelpact.gateway.keys import KeySettings, create_key
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.transaction import Entry, Placed
 from tests.fakes import Fail, Reply, cut
 from tests.gateway.support import HI, Answer, Running, gateway_running
 from tests.gateway.test_failures import left, opened

@@ -16,11 +16,11 @@ from modelpact.gateway.plan import Plan
 from modelpact.gateway.recording import Recorder
 from modelpact.gateway.said import Said
 from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.event import Draft
 from modelpact.ledger.export import export_lines
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import LedgerUncertain
-from modelpact.ledger.transaction import Entry, Placed
 from modelpact.ledger.transfer import import_export
 from modelpact.providers.contract import ContractError
 from modelpact.providers.runtime import Runtime

@@ -19,7 +19,7 @@ from modelpact.ledger import (
     LedgerUnavailable,
     Transaction,
 )
-from modelpact.ledger.transaction import Entry, Given, NotSo, Placed
+from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 

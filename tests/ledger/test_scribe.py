@@ -19,11 +19,12 @@ from modelpact.ledger import Ledger, scribe
 from modelpact.ledger.audit import verify_tables
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
+from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals import cost_totals
-from modelpact.ledger.transaction import Entry, EnvelopeClosed, Given, NotSo, Placed
+from modelpact.ledger.transaction import EnvelopeClosed
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified
 

@@ -17,10 +17,10 @@ import msgspec
 from modelpact.gateway.calls import STOPPED, Ended, Open, left_open, listed, unfinished
 from modelpact.ledger.canonical import canonical_plain
 from modelpact.ledger.costs import CostLine, CostRecord
+from modelpact.ledger.entry import Entry
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.transaction import Entry
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _SECOND: Final = 1_000_000_000

@@ -18,9 +18,9 @@ from modelpact.gateway.said import Said
 from modelpact.gateway.watching import Watch
 from modelpact.ledger.canonical import LARGEST, canonical, canonical_plain
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
+from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Entry, Given, NotSo, Placed
 from modelpact.ledger.waiting import Unheard
 from modelpact.providers.adapters.values import CHAT
 from modelpact.providers.contract import Semantics

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
 from modelpact.ledger.committer import Clock, Committer
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader, read_event
 from modelpact.ledger.rows import Known
 from modelpact.ledger.scribe import Scribe
 from modelpact.ledger.store import LedgerError, Store, migrate, open_store
-from modelpact.ledger.transaction import Entry, Placed, Transaction
+from modelpact.ledger.transaction import Transaction
 from modelpact.ledger.waiting import Gathering, Item, Noted, Unheard, Waiter, Work
 from modelpact.ledger.writer import Writer
 

@@ -16,11 +16,11 @@ import msgspec
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.committer import Committer
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.event import Event
 from modelpact.ledger.rows import Known
 from modelpact.ledger.scribe_link import Link
 from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain, Store
-from modelpact.ledger.transaction import Entry, Placed
 from modelpact.ledger.waiting import Noting, Unheard
 from modelpact.ledger.wired import Answer, Sent
 

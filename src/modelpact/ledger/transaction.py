@@ -1,7 +1,7 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
 from collections.abc import Hashable
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -9,6 +9,7 @@ from modelpact.ledger.canonical import canonical, canonical_plain
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.cost_rows import checked_rows, plain_rows
 from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.rows import Head, Known, Rows
 from modelpact.ledger.store import (
@@ -38,48 +39,6 @@ _HEAD: Final = (
     "SELECT sequence, hash, time, (SELECT archived FROM envelopes WHERE id = events.envelope) "
     "FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1"
 )
-
-
-class NotSo(LedgerError):
-    """Something that must be so for an entry is not: the entry is not appended."""
-
-    def __init__(self, fact: tuple[str, ...]) -> None:
-        self.fact = fact
-        super().__init__(f"{' '.join(fact)}: it is not as it must be")
-
-
-class Given(msgspec.Struct, frozen=True, array_like=True):
-    """What must be so for an entry: a fact that is remembered, or else is looked up."""
-
-    fact: tuple[str, ...]
-    sql: str
-    params: tuple[str, ...]
-    value: str
-    """What the statement must return: one row of one column."""
-
-
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """An event that whoever appends it has made ready, so that the writer has little to do.
-
-    They vouch for the type, and for the payload: an object in canonical JSON.
-    """
-
-    envelope: str
-    type: str
-    payload: bytes
-    cause: str | None = None
-    cost: CostRecord | None = None
-    """The record that the payload embeds, known to be in order; never a correction."""
-    given: Given | None = None
-    opens: tuple[str, str] | None = None
-    """The kind and the subject of its envelope, which is opened if it is not open yet."""
-
-
-class Placed(NamedTuple):
-    """Where an entry has come to stand."""
-
-    event: str
-    time: int
 
 
 class Batch:

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Entry, Placed, Transaction
+from modelpact.ledger.transaction import Transaction
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]

@@ -6,10 +6,10 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from modelpact.ledger.entry import Given
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import Reader
-from modelpact.ledger.transaction import Given
 from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, Registration
 from modelpact.providers.registrations import check_registration
 from modelpact.providers.upstreams import plain_upstream
