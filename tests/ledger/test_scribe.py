@@ -4,27 +4,30 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from modelpact.identity import Keyring
-from modelpact.ledger import Ledger, scribe
+from modelpact.ledger import Ledger, scribe, scribe_link, scribe_process
 from modelpact.ledger.audit import verify_tables
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader
-from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals import cost_totals
 from modelpact.ledger.transaction import EnvelopeClosed
+from modelpact.ledger.wired import Answer, Sent, framed, unframed
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified
 
@@ -40,7 +43,7 @@ def numbered(number: int) -> Entry:
 def children() -> set[int]:
     """Return the processes that commit for this one."""
     listed = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="],
+        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="],
         capture_output=True,
         text=True,
         check=True,
@@ -281,15 +284,141 @@ async def test_it_ends_with_the_ledger_and_not_by_signals(tmp_path: Path) -> Non
     async with scribing(tmp_path) as ledger:
         await ledger.note(ENTRY)
         (child,) = children()
-        for one in (signal.SIGINT, signal.SIGTERM):
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(child, one)
         await ledger.note(ENTRY)
         assert children() == {child}
     assert not children()
 
 
+@on_loop
+async def test_an_answer_is_never_for_what_was_sent_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two answers that came together, and a process that is gone when the first is heard."""
+
+    class Gone:
+        """A link whose process dies at the third message."""
+
+        ready = True
+
+        def __init__(self, *given: Any) -> None:
+            self.heard, self.gone, self.sent = given[2], given[3], 0
+
+        def send(self, data: bytes) -> bool:
+            self.sent += 1
+            if self.sent == 3:
+                self.gone()
+            return self.sent != 3
+
+        def close(self) -> None:
+            """There is nothing to close."""
+
+    monkeypatch.setattr(scribe, "Link", Gone)
+    async with scribing(tmp_path) as ledger:
+        link: Any = ledger._scribe._link  # type: ignore[union-attr]
+        first = ledger.note(ENTRY)
+        await asyncio.sleep(0)
+        second = [ledger.note(ENTRY) for _ in range(8)]
+        await asyncio.sleep(0)
+        third = ledger.note(ENTRY)
+        await asyncio.sleep(0)
+        link.heard([Answer([(1, 1)]), Answer([(number, 1) for number in range(2, 10)])])
+        assert (await first).event == "calls:1"
+        assert [(await one).event for one in second] == [f"calls:{n}" for n in range(2, 10)]
+        assert link.sent == 4
+        assert not third.done()
+        assert not link.heard([Answer([(10, 1), (11, 1)])])  # nobody asked for so much
+        third.cancel()
+
+
+async def _committed_for(starter: int, url: str) -> Answer:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        serving = asyncio.create_task(asyncio.to_thread(scribe_process.serve, theirs, url, starter))
+        ours.sendall(framed(Sent([ENTRY])))
+        come = bytearray()
+        while not (found := unframed(come)):
+            come += await asyncio.to_thread(ours.recv, 65_536)
+        ours.shutdown(socket.SHUT_WR)
+        await serving
+    return msgspec.msgpack.decode(found[0], type=Answer)
+
+
+@on_loop
+async def test_nothing_is_committed_for_who_is_gone(tmp_path: Path) -> None:
+    """Who comes after may have settled what was left open."""
+    with Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger:
+        refused = await _committed_for(os.getppid() + 1, ledger.store.url)
+        assert type(refused.failures[0].error()) is LedgerUnavailable
+        assert not ledger.events("calls")
+        assert not (await _committed_for(os.getppid(), ledger.store.url)).failures
+        check_chain(ledger, 1)
+
+
+@on_loop
+async def test_a_process_that_cannot_be_started_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no(*_: object, **__: object) -> None:
+        raise OSError(24, "too many open files")
+
+    async with scribing(tmp_path) as ledger:
+        (child,) = children()
+        os.kill(child, signal.SIGKILL)
+        await until(lambda: not children())
+        monkeypatch.setattr(subprocess, "Popen", no)
+        await asyncio.gather(*(ledger.note(ENTRY) for _ in range(20)))
+        monkeypatch.undo()
+        check_chain(ledger, 20)
+
+
+@on_loop
+async def test_only_an_entry_that_cannot_be_sent_fails(tmp_path: Path) -> None:
+    broken = msgspec.structs.replace(ENTRY, cause="e:\ud800")
+    async with scribing(tmp_path) as ledger:
+        futures = [ledger.note(one) for one in (ENTRY, broken, ENTRY)]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        assert isinstance(results[1], LedgerError)
+        check_chain(ledger, 2)
+
+
+@on_loop
+async def test_a_process_that_makes_no_sense_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        scribe_link,
+        "_PROGRAM",
+        "import socket; it = socket.socket(fileno=0); it.recv(9); it.send(b'\\3\\0\\0\\0abc')",
+    )
+    async with scribing(tmp_path) as ledger:
+        for _ in range(5):
+            with contextlib.suppress(LedgerUncertain):
+                await asyncio.gather(ledger.note(ENTRY), ledger.note(ENTRY))
+        await ledger.note(ENTRY)
+        check_chain(ledger, len(ledger.events("calls")))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@on_loop
+async def test_closing_finishes_what_waits(tmp_path: Path, apart: bool) -> None:
+    async with scribing(tmp_path) as ledger:
+        sent = [ledger.note(ENTRY) for _ in range(20)]
+        await asyncio.sleep(0)
+        waiting = [ledger.note(ENTRY) for _ in range(3)]
+        if apart:
+            await asyncio.to_thread(ledger.close)
+        else:
+            ledger.close()
+        placed = await asyncio.gather(*sent, *waiting)
+    assert [one.event for one in placed] == [f"calls:{number}" for number in range(1, 24)]
+    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+        check_chain(reader, 23)
+
+
 def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
-    """Also when that one is killed; what it had been sent by then is committed."""
+    """Also when that one is killed; what it had not committed by then is not committed."""
     program = f"""
 import asyncio, os, signal
 from modelpact.ledger import Ledger
@@ -317,4 +446,4 @@ asyncio.run(main())
 
     asyncio.run(gone())
     with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
-        check_chain(reader, 2)
+        check_chain(reader, len(reader.events("calls")))

@@ -160,7 +160,12 @@ class Envelopes:
         """Do work that nobody waits for, before all is closed."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.warning("%s; it is settled when that can be", error)
 
 
 def _ending(one: Open, kind: str, lines: tuple[CostLine, ...], **why: str) -> Entry:

@@ -14,7 +14,7 @@ from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.leases import leased
 from modelpact.gateway.state import State
 from modelpact.gateway.surface import GatewaySurface
-from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.store import LedgerError
 from modelpact.openwop.host import Host, configured_host, running_host
 from modelpact.openwop.surface import HostSurface
@@ -121,6 +121,8 @@ async def serve_gateway(
             # First the names, then the port, and only then what an earlier process left: a process
             # that cannot start must not end the work of one that is alive.
             await stack.enter_async_context(leased(ledger.store, names))
+            # What an earlier process of this name had begun to write is written, or never will be.
+            await ledger.write_async(_nothing)
             left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
             calls = await asyncio.to_thread(gateway.recorder.envelopes.left_open)
             server = await stack.enter_async_context(await serve(surface, address, port))
@@ -144,6 +146,10 @@ async def serve_gateway(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await gateway.aclose()
+
+
+def _nothing(_: Transaction) -> None:
+    """Do nothing, when nobody else writes."""
 
 
 def _check_telemetry(settings: GatewaySettings) -> None:

@@ -43,12 +43,15 @@ class Committer:
         signer: "Signer | None" = None,
         every: int = 0,
         patient: bool = True,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """With a `signer`, a checkpoint is signed for `every` so many events of an envelope.
 
-        One that is not `patient` gives work up if another writes just now.
+        One that is not `patient` gives work up if another writes just now. `wanted` is asked once
+        nobody else can write: if work is no longer wanted, none is done.
         """
         self._patient = patient
+        self._wanted = wanted
         self._store = store
         self._connection = connection
         self._known = known
@@ -79,6 +82,8 @@ class Committer:
                 self._known.forget()
             elif not batch.connection.sees_others:
                 self._known.facts.clear()
+            if not self._wanted():
+                raise LedgerUnavailable("whoever wanted it is gone")
             for item in items:
                 done.append((item, *self._one(batch, item)))
             signed = self._sign_due(batch)

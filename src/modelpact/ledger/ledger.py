@@ -104,7 +104,14 @@ class Ledger(Reader):
         From then on `note` is for this loop only.
         """
         if self.store.by_url and sys.platform != "win32":
-            self._scribe = Scribe(self.store, self.clock, self.bus, self._latest, self._count_noted)
+            self._scribe = Scribe(
+                self.store,
+                self.clock,
+                self.bus,
+                self._latest,
+                self._count_noted,
+                self._note_here,
+            )
 
     def _count_noted(self, envelope: str) -> None:
         """Have the envelopes of the scribe signed from time to time."""
@@ -164,12 +171,17 @@ class Ledger(Reader):
         `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
         future is cancelled, `unheard` hears of it.
         """
-        if self._scribe is not None and self._scribe.works:
+        if self._scribe is not None:
             return self._scribe.note(entry, unheard, alone=alone)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Placed] = loop.create_future()
-        self._gathering.add(Noted(entry, future, loop, unheard), loop)
+        future: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+        self._note_here(entry, future, unheard)
         return future
+
+    def _note_here(
+        self, entry: Entry, future: asyncio.Future[Placed], unheard: Unheard | None
+    ) -> None:
+        loop = future.get_loop()
+        self._gathering.add(Noted(entry, future, loop, unheard), loop)
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""

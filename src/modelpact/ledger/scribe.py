@@ -5,7 +5,7 @@ wake: the loop itself commits then.
 """
 
 import asyncio
-import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,9 +22,8 @@ from modelpact.ledger.rows import Known
 from modelpact.ledger.scribe_link import Link
 from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain, Store
 from modelpact.ledger.waiting import Noting, Unheard
-from modelpact.ledger.wired import Answer, Sent
+from modelpact.ledger.wired import Answer, Sent, framed
 
-_LOG: Final = logging.getLogger("modelpact.ledger")
 _QUICK_SECONDS: Final = 0.001
 """What a commit may take for the loop to make it itself."""
 _SLOW_SECONDS: Final = 0.004
@@ -33,9 +32,10 @@ _IN_A_ROW: Final = 200
 """Commits in the loop before one by the process, which also works SQLite's log into the file."""
 _FEW: Final = 8
 """Entries that wait for the answer to others, as what shares a commit costs less."""
-_DEATHS: Final = 3
+_CLOSE_SECONDS: Final = 30.0
 
 Counted = Callable[[str], None]
+Otherwise = Callable[[Entry, asyncio.Future[Placed], Unheard | None], None]
 _Waiting = tuple[Entry, asyncio.Future[Placed], Unheard | None]
 
 
@@ -43,9 +43,19 @@ class Scribe:
     """Appends entries. It is used on one event loop."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], int], bus: Bus, latest: int, counted: Counted
+        self,
+        store: Store,
+        clock: Callable[[], int],
+        bus: Bus,
+        latest: int,
+        counted: Counted,
+        otherwise: Otherwise,
     ) -> None:
-        """`counted` hears of every envelope that has got an event."""
+        """`counted` hears of every envelope that has got an event.
+
+        `otherwise` takes what is to be appended where there is no process that could.
+        """
+        self._otherwise = otherwise
         self._bus = bus
         self._counted = counted
         self._loop = asyncio.get_running_loop()
@@ -74,11 +84,6 @@ class Scribe:
             if len(self._next) in (1, _FEW):
                 self._loop.call_soon(self._hand_in)
         return future
-
-    @property
-    def works(self) -> bool:
-        """Whether there is a process that commits, as far as is known."""
-        return self._link.deaths < _DEATHS
 
     def _may_commit_here(self) -> bool:
         """Tell whether nothing is under way, the disk is quick and the process has had its turn."""
@@ -110,29 +115,47 @@ class Scribe:
         if not self._next or (len(self._next) < _FEW and self._sent):
             return
         waiting, self._next = self._next, []
+        self._took *= _FORGOTTEN
+        self._in_a_row = 0
+        data = self._message(waiting)
+        while waiting and self._link.ready:
+            if self._link.send(data):
+                self._sent += waiting
+                return
+        for entry, future, unheard in waiting:
+            self._otherwise(entry, future, unheard)
+
+    def _message(self, waiting: list[_Waiting]) -> bytes:
+        """Return the message for what waits; who cannot be sent is told, and waits no longer."""
         hears = self._bus.hears
         entries = [entry for entry, _, _ in waiting]
         heard = [place for place, entry in enumerate(entries) if hears(entry.type)]
-        self._took *= _FORGOTTEN
-        self._in_a_row = 0
-        while not self._closed and self.works:
-            if self._link.send(Sent(entries, heard)):
-                self._sent += waiting
-                return
-        for _, future, unheard in waiting:
-            told = "nothing was kept: no process writes the ledger"
-            _tell(future, unheard, None, LedgerUnavailable(told))
+        try:
+            return framed(Sent(entries, heard))
+        except (ValueError, OverflowError, TypeError):
+            fit = [one for one in waiting if _fits(one)]
+            if len(fit) == len(waiting):
+                raise
+            waiting[:] = fit
+            return self._message(waiting)
 
-    def _heard(self, answer: Answer) -> None:
-        """Tell those who wait what became of their entries."""
+    def _heard(self, answers: list[Answer]) -> bool:
+        """Tell those who wait what became of their entries; False if nobody asked for so many."""
+        if sum(len(answer.places) for answer in answers) > len(self._sent):
+            return False
+        told = [(one, [self._sent.popleft() for _ in one.places]) for one in answers]
+        self._hand_in()  # now, so that the process need not wait; it may turn out to be gone
+        for answer, answered in told:
+            self._tell(answer, answered)
+        return True
+
+    def _tell(self, answer: Answer, answered: list[_Waiting]) -> None:
         failures, heard = answer.failures, answer.heard
-        answered = [self._sent.popleft() for _ in answer.places]
-        self._hand_in()
-        for place, (sequence, when) in enumerate(answer.places):
-            entry, future, unheard = answered[place]
+        for place, (entry, future, unheard) in enumerate(answered):
             if place in failures:
                 _tell(future, unheard, None, failures[place].error())
                 continue
+            sequence, when = answer.places[place]
             envelope = entry.envelope
             self._counted(envelope)
             if place in heard:
@@ -142,8 +165,6 @@ class Scribe:
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""
         lost, self._sent = self._sent, deque()
-        if not self.works:
-            _LOG.warning("the process that writes the ledger does not start: this one writes")
         for _, future, unheard in lost:
             told = "the process that writes the ledger ended: whether this was kept is not known"
             _tell(future, unheard, None, LedgerUncertain(told))
@@ -151,13 +172,49 @@ class Scribe:
             self._loop.call_soon(self._hand_in)
 
     def close(self) -> None:
-        """End; who still waits is told that it is not known what became of their entries."""
+        """Have what waits committed, and end. It may be called from any thread."""
+        if self._closed:
+            return
         self._closed = True
+        if self._loop.is_running() and _running_loop() is not self._loop:
+            ended = threading.Event()
+            self._loop.call_soon_threadsafe(self._end, ended)
+            ended.wait(_CLOSE_SECONDS)
+        else:
+            self._end()
+
+    def _end(self, ended: threading.Event | None = None) -> None:
+        waiting, self._next = self._next, []
+        data = self._message(waiting)
+        if waiting and self._link.send(data):
+            self._sent += waiting
+            waiting = []
         self._link.close()
-        if not self._loop.is_closed():
-            self._gone()
-            self._hand_in()
         self._here.close()
+        if not self._loop.is_closed():  # else nobody waits
+            for _, future, unheard in waiting:
+                _tell(future, unheard, None, LedgerUnavailable("the ledger is closed"))
+            self._gone()
+        if ended is not None:
+            ended.set()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _fits(waiting: _Waiting) -> bool:
+    """Tell whether an entry can be sent; if not, who waits for it is told."""
+    entry, future, unheard = waiting
+    try:
+        framed(Sent([entry]))
+    except (ValueError, OverflowError, TypeError) as error:
+        _tell(future, unheard, None, LedgerError(f"{entry.type}: it cannot be written: {error}"))
+        return False
+    return True
 
 
 def _tell(

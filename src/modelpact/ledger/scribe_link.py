@@ -1,6 +1,7 @@
 """The link of a scribe to the process that commits for it, which is started as often as needed."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,11 +11,19 @@ from typing import Final
 
 import msgspec
 
-from modelpact.ledger.wired import Answer, Sent, framed, unframed
+from modelpact.ledger.wired import Answer, unframed
 
 _READ: Final = 64 * 1024
-_END_SECONDS: Final = 30.0
+_END_SECONDS: Final = 10.0
+_DEATHS: Final = 3
+_AGAIN_SECONDS: Final = 5.0
 _SAID: Final = msgspec.msgpack.Decoder(Answer)
+_PROGRAM: Final = (
+    "from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, signal; "
+    "[signal(one, SIG_IGN) for one in (SIGHUP, SIGINT, SIGTERM)]; "
+    "from modelpact.ledger.scribe_process import main; main()"
+)
+"""Who starts it hears of signals, and closes the link when it is to end."""
 
 
 class Link:
@@ -24,10 +33,10 @@ class Link:
         self,
         url: str,
         loop: asyncio.AbstractEventLoop,
-        heard: Callable[[Answer], None],
+        heard: Callable[[list[Answer]], bool],
         gone: Callable[[], None],
     ) -> None:
-        """`heard` and `gone` are called on the loop."""
+        """`heard` and `gone` are called on the loop; what makes no sense to `heard` ends it."""
         self._url = url
         self._loop = loop
         self._heard = heard
@@ -35,35 +44,54 @@ class Link:
         self._unsent = bytearray()
         self._come = bytearray()
         self._socket: socket.socket | None = None
-        self.deaths = 0
-        """How often in a row the process ended without an answer."""
-        self._begin()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answered = False
+        self._deaths = 0
+        """How often in a row a process ended, or did not start, that never answered."""
+        self._again = 0.0
+        with contextlib.suppress(OSError):
+            self._begin()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a process, or it is worth a try to start one."""
+        if self._socket is not None or self._deaths < _DEATHS:
+            return True
+        return self._loop.time() >= self._again
 
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                # Like this process, it must not take modules from wherever it is started.
-                [sys.executable, "-P", "-m", "modelpact.ledger.scribe_process", self._url],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    # Like this process, it must not take modules from wherever it is started.
+                    [sys.executable, "-P", "-c", _PROGRAM, self._url, str(os.getpid())],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            raise
         ours.setblocking(False)
         self._unsent.clear()
         self._come.clear()
+        self._answered = False
         self._loop.add_reader(ours, self._readable)
         self._socket = ours
         return ours
 
-    def send(self, said: Sent) -> bool:
-        """Send something; False if the process is gone and has nothing of it.
+    def send(self, data: bytes) -> bool:
+        """Send something; False if there is no process, and it has nothing of it.
 
-        If it is known to be gone, another is started first.
+        If the last one is known to be gone, another is started first.
         """
-        link = self._socket or self._begin()
-        data = framed(said)
+        try:
+            link = self._socket or self._begin()
+        except OSError:
+            self._count_death()
+            return False
         if not self._unsent:
             try:
                 sent = link.send(data)
@@ -91,25 +119,49 @@ class Link:
             self._loop.remove_writer(self._socket)
 
     def _readable(self) -> None:
+        if not self._read():
+            self._died()
+        elif not self._hear():
+            self._died(sane=False)
+
+    def _read(self) -> bool:
+        """Take in what has come; False if that was all."""
         assert self._socket is not None
         try:
             data = self._socket.recv(_READ)
         except BlockingIOError:
-            return
+            return True
         except OSError:
-            data = b""
-        if not data:
-            self._died()
-            return
-        self.deaths = 0
+            return False
         self._come += data
-        for message in unframed(self._come):
-            self._heard(_SAID.decode(message))
+        return bool(data)
 
-    def _died(self) -> None:
-        self.deaths += 1
+    def _hear(self) -> bool:
+        """Pass on the answers that are there; False if they make no sense."""
+        try:
+            answers = [_SAID.decode(message) for message in unframed(self._come)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        if not answers:
+            return True
+        self._answered, self._deaths = True, 0
+        return self._heard(answers)
+
+    def _died(self, *, sane: bool = True) -> None:
+        """Hear what a process had said before it ended, if that made sense; it is gone."""
+        if self._process is not None:
+            self._process.kill()
+        if self._socket is not None and sane:
+            while self._read():
+                pass
+            self._hear()
+        self._count_death()
         self._end()
         self._gone()
+
+    def _count_death(self) -> None:
+        self._deaths = 0 if self._answered else self._deaths + 1
+        self._again = self._loop.time() + _AGAIN_SECONDS
 
     def _end(self) -> None:
         link, self._socket = self._socket, None
@@ -118,13 +170,21 @@ class Link:
                 self._loop.remove_reader(link)
                 self._loop.remove_writer(link)
             link.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            try:
+                self._process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def close(self) -> None:
-        """Have the process end."""
+        """Have the process finish what it was sent, and end."""
         if self._socket is not None:
-            self._end()
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(_END_SECONDS)
+                self._socket.sendall(self._unsent)
+                self._socket.shutdown(socket.SHUT_WR)
+            while self._read():
+                pass
+            self._hear()
+        self._end()

@@ -4,7 +4,7 @@ It ends when whoever started it closes the other end of the socket, or dies.
 """
 
 import contextlib
-import signal
+import os
 import socket
 import sys
 import time
@@ -25,10 +25,20 @@ _READ: Final = 256 * 1024
 _SENT: Final = msgspec.msgpack.Decoder(Sent)
 
 
-def serve(link: socket.socket, url: str) -> None:
-    """Commit what comes by a socket to the store that a URL names, until it ends."""
+def serve(link: socket.socket, url: str, starter: int) -> None:
+    """Commit what comes by a socket to the store that a URL names, until it ends.
+
+    Nothing is committed once the `starter` is gone: another may settle by then what it left.
+    """
     bus = Bus()
-    committer = Committer(open_store(url), Known(uuid4().hex[:16]), time.time_ns, bus, 0)
+    committer = Committer(
+        open_store(url),
+        Known(uuid4().hex[:16]),
+        time.time_ns,
+        bus,
+        0,
+        wanted=lambda: os.getppid() == starter,
+    )
     come = bytearray()
     try:
         while data := link.recv(_READ):
@@ -71,11 +81,6 @@ def _committed(committer: Committer, bus: Bus, sent: Sent) -> Answer:
 
 def main() -> None:
     """Serve the socket that is the standard input."""
-    for one in (signal.SIGINT, signal.SIGTERM):  # who started this one is told, and closes
-        signal.signal(one, signal.SIG_IGN)
+    url, starter = sys.argv[1:]
     with contextlib.suppress(ConnectionError), socket.socket(fileno=0) as link:
-        serve(link, sys.argv[1])
-
-
-if __name__ == "__main__":
-    main()
+        serve(link, url, int(starter))
