@@ -161,6 +161,7 @@ class Link:
 
     def _count_death(self) -> None:
         self._deaths = 0 if self._answered else self._deaths + 1
+        self._answered = False
         self._again = self._loop.time() + _AGAIN_SECONDS
 
     def _end(self) -> None:
