@@ -33,7 +33,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def test_no_request_breaks_the_gateway(case: Any, gateway: Process) -> None:
     if isinstance(case.body, dict) and "model" in case.body and len(case.body) % 2:
         case.body["model"] = "mock/demo"
-    case.call_and_validate(
+    check(case, gateway)
+
+
+def check(case: Any, gateway: Process) -> Any:
+    return case.call_and_validate(
         base_url=gateway.url,
         headers={"authorization": f"Bearer {TOKEN}"},
         checks=[
@@ -43,6 +47,17 @@ def test_no_request_breaks_the_gateway(case: Any, gateway: Process) -> None:
             response_schema_conformance,
         ],
     )
+
+
+@pytest.mark.parametrize("path", CHATS[:3])
+def test_streams_are_as_documented(path: str, gateway: Process) -> None:
+    said = [{"role": "user", "content": "Hi"}]
+    asked = {"input": "Hi"} if path == "/v1/responses" else {"messages": said, "max_tokens": 9}
+    body = {"model": "mock/demo", "stream": True, **asked}
+    case = schema[path]["POST"].Case(body=body, media_type="application/json")
+    answer = check(case, gateway)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"][0].startswith("text/event-stream")
 
 
 VALUES = st.recursive(

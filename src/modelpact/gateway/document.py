@@ -138,7 +138,7 @@ def _chat(summary: str, name: str) -> dict[str, Any]:
         "headers": headers,
         "content": {
             "application/json": {"schema": _OBJECT},
-            "text/event-stream": {"schema": _TEXT},
+            "text/event-stream": {},
         },
     }
     return {

@@ -56,7 +56,7 @@ def openapi(*, conformance: bool) -> dict[str, Any]:
                         "description": "The events",
                         "content": {
                             "application/json": {"schema": _ref("Events")},
-                            "text/event-stream": {"schema": _TEXT},
+                            "text/event-stream": {},
                         },
                     },
                     **_errors(400, 401, 404, 406, 503),
