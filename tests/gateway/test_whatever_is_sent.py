@@ -52,8 +52,10 @@ def check(case: Any, gateway: Process) -> Any:
 @pytest.mark.parametrize("path", CHATS[:3])
 def test_streams_are_as_documented(path: str, gateway: Process) -> None:
     said = [{"role": "user", "content": "Hi"}]
-    asked = {"input": "Hi"} if path == "/v1/responses" else {"messages": said, "max_tokens": 9}
-    body = {"model": "mock/demo", "stream": True, **asked}
+    asked: dict[str, Any] = (
+        {"input": "Hi"} if path == "/v1/responses" else {"messages": said, "max_tokens": 9}
+    )
+    body: Any = {"model": "mock/demo", "stream": True, **asked}
     case = schema[path]["POST"].Case(body=body, media_type="application/json")
     answer = check(case, gateway)
     assert answer.status_code == 200
