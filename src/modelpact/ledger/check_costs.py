@@ -10,8 +10,10 @@ from modelpact.ledger.cost_rows import (
     AMOUNTS,
     COLUMNS,
     HOUR,
+    ROW_AMOUNTS,
+    ROW_CURRENCY,
+    ROW_KEY,
     SUMS,
-    CostRow,
     Standing,
     add_amounts,
     attribution_id,
@@ -129,29 +131,30 @@ class _Expected:
                 if first > 1:
                     yield sequence, None  # what it corrects may be in the archive
                 continue
-            made = record_rows((self.envelope, sequence), time, record, standing)
+            number = self.number(record.attribution)
+            made = record_rows((self.envelope, sequence), time, record, number, standing)
             if standing is not None:
                 self.roots[name] = standing.root
             root = self.roots.get(name, name)
             if root in self.standing:
                 before = self.standing.get(root) or Standing(root, time, {})
                 for row in made:
-                    add_amounts(before.parts, (row.currency, row.estimate), row.amounts)
+                    currency, estimate = row[ROW_CURRENCY : ROW_CURRENCY + 2]
+                    add_amounts(before.parts, (currency, estimate), row[ROW_AMOUNTS:])
                 self.standing[root] = before
             if made:
-                yield sequence, [self.row(one) for one in made]
+                yield sequence, [row[ROW_KEY:] for row in made]
 
     def corrected(self, event: str) -> Standing | None:
         """Return what stands for an event that is corrected, if its beginning is here."""
         return self.standing.get(self.roots.get(event, event))
 
-    def row(self, one: CostRow) -> Row:
-        """Return a row as the table has it, without its key."""
-        number = self.numbers.get(one.attribution)
+    def number(self, who: Attribution) -> int:
+        """Return the number of an attribution."""
+        number = self.numbers.get(who)
         if number is None:
-            number = self.numbers[one.attribution] = attribution_id(one.attribution)
-        amounts = (one.currency, one.estimate, one.records, *one.amounts)
-        return (one.corrects, one.time, number, *amounts)
+            number = self.numbers[who] = attribution_id(who)
+        return number
 
 
 def check_sums(reader: Reader) -> TableReport:

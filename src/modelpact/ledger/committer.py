@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
+from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.rows import Known
 from modelpact.ledger.store import (
     Connection,
@@ -106,8 +107,12 @@ class Committer:
     def _one(self, batch: Batch, item: Handed) -> tuple[Any, BaseException | None]:
         """Do one piece of work: kept whole, or not at all."""
         self._latest = max(self._latest + 1, self._clock())
-        if not isinstance(item, Item):
-            return self._note(batch, item)
+        if type(item) is Noting:
+            now, self._latest = self._latest, self._latest + len(item.entries)
+            return batch.note(item.entries, now, self._bus.hears), None
+        if type(item) is Noted:
+            return self._note(batch, item.entry)
+        assert isinstance(item, Item)
         tx = Transaction(batch, self._latest)
         try:
             result = item.work(tx)
@@ -121,17 +126,12 @@ class Committer:
             return None, error
         return result, None
 
-    def _note(self, batch: Batch, item: Noted | Noting) -> tuple[Any, BaseException | None]:
-        """Append an entry; one that cannot be appended has changed nothing yet."""
-        try:
-            entry = item.entry
-            return batch.note(entry, self._latest, heard=self._bus.hears(entry.type)), None
-        except LedgerUnavailable:
-            raise
-        except BaseException as error:
-            if batch.stale is not None:
-                raise Stale(str(batch.stale)) from None
-            return None, error
+    def _note(self, batch: Batch, entry: Entry) -> tuple[Placed | None, BaseException | None]:
+        """Append an entry, and return its place, or why it has none."""
+        (told,) = batch.note((entry,), self._latest, self._bus.hears)
+        if isinstance(told, BaseException):
+            return None, told
+        return Placed.at(entry.envelope, told), None
 
     def _again(self, items: Sequence[Handed], error: Stale, alone: bool) -> None:
         """Try again with nobody else writing; then one by one, so that only the guilty fail."""
@@ -146,6 +146,11 @@ class Committer:
         elif len(items) > 1:
             for item in items:
                 self.commit([item], alone=True)
+        elif isinstance(items[0], Noting) and len(items[0].entries) > 1:
+            apart = [Noting([entry]) for entry in items[0].entries]
+            for one in apart:
+                self.commit([one], alone=True)
+            settle([(items[0], [told for one in apart for told in one.told], None)])
         else:
             settle([(items[0], None, LedgerError(str(error)))])
 

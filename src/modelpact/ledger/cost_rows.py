@@ -6,8 +6,7 @@ sum counts the work once, as it stands now.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from operator import add
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -39,19 +38,15 @@ Parts = dict[tuple[str, int], Amounts]
 """Amounts by currency (none: an empty text) and whether they are estimates."""
 
 
-class CostRow(NamedTuple):
-    """Part of a record: its amounts in one currency."""
-
-    envelope: str
-    sequence: int
-    part: int
-    corrects: str | None
-    time: int
-    attribution: Attribution
-    currency: str
-    estimate: int
-    records: int
-    amounts: tuple[int, ...]
+CostRow = tuple[Any, ...]
+"""Part of a record, its amounts in one currency, as the table has it: `envelope`, `sequence`,
+`part`, `corrects`, `time`, `attribution`, `currency`, `estimate`, and those of `AMOUNTS`."""
+ROW_KEY: Final = 3
+"""What of it is its key; the others are places in it."""
+_TIME: Final = 4
+ROW_CURRENCY: Final = 6
+_ROW_RECORDS: Final = 8
+ROW_AMOUNTS: Final = 9
 
 
 def attribution_id(who: Attribution) -> int:
@@ -123,32 +118,26 @@ def add_amounts(parts: Parts, key: tuple[str, int], amounts: Iterable[int]) -> N
     parts[key] = [one + more for one, more in zip(before, amounts, strict=True)]
 
 
-def plain_rows(envelope: str, sequence: int, time: int, record: CostRecord) -> Sequence[CostRow]:
+def plain_rows(
+    place: tuple[str, int], time: int, record: CostRecord, attribution: int
+) -> Sequence[CostRow]:
     """Return the rows of a record that is no correction: one, unless its currencies are several."""
     amounts, home = [0] * len(_PLACES), ""
     for line in record.lines:
         if line.currency and line.currency != home:
             if home:
-                return record_rows((envelope, sequence), time, record, None)
+                return record_rows(place, time, record, attribution, None)
             home = line.currency
         amounts[_PLACES[line.unit]] += line.amount
-    row = CostRow(
-        envelope,
-        sequence,
-        0,
-        None,
-        time,
-        record.attribution,
-        home,
-        int(record.estimate),
-        1,
-        tuple(amounts),
-    )
-    return (row,)
+    return ((*place, 0, None, time, attribution, home, int(record.estimate), 1, *amounts),)
 
 
 def record_rows(
-    place: tuple[str, int], time: int, record: CostRecord, standing: Standing | None
+    place: tuple[str, int],
+    time: int,
+    record: CostRecord,
+    attribution: int,
+    standing: Standing | None,
 ) -> list[CostRow]:
     """Return the rows of a record; for a correction, less what stands for the event so far."""
     parts: Parts = {}
@@ -156,74 +145,69 @@ def record_rows(
     for key, amounts in standing.parts.items() if standing else ():
         add_amounts(parts, key, [-amount for amount in amounts])
     return [
-        CostRow(
+        (
             *place,
             part,
             standing.root if standing else None,
             standing.time if standing else time,
-            record.attribution,
+            attribution,
             currency,
             estimate,
             int(part == 0 and not standing),
-            tuple(amounts),
+            *amounts,
         )
         for part, ((currency, estimate), amounts) in enumerate(parts.items())
     ]
 
 
 def checked_rows(
-    connection: Connection, place: tuple[str, int], time: int, record: CostRecord
+    connection: Connection,
+    place: tuple[str, int],
+    time: int,
+    record: CostRecord,
+    attribution: int,
 ) -> list[CostRow]:
     """Check a record and return its rows."""
     check_record(record, place[0])
     standing = standing_cost(connection, record.corrects) if record.corrects else None
-    return record_rows(place, time, record, standing)
+    return record_rows(place, time, record, attribution, standing)
 
 
-def write_costs(
-    connection: Connection, rows: list[CostRow], writer: str, known: dict[Attribution, int]
-) -> None:
-    """Write rows, and add them to the sums of their hours; each writer has sums of its own.
-
-    `known` are the numbers of the attributions that are in the store.
-    """
-    unknown = {row.attribution for row in rows if row.attribution not in known}
-    ids = {who: attribution_id(who) for who in unknown}
-    if ids:
-        fresh = [(number, *msgspec.structs.astuple(who)) for who, number in ids.items()]
-        marks = ", ".join("?" * (1 + len(_NAMES)))
-        sql = f"INSERT INTO attributions VALUES ({marks}) ON CONFLICT DO NOTHING"
-        connection.many(sql, sorted(fresh))
-        known.update(ids)
-    written: list[Row] = []
-    hours: dict[Row, tuple[int, ...]] = {}
-    for envelope, sequence, part, corrects, time, who, currency, estimate, count, amounts in rows:
-        number = known[who]
-        written.append(
-            (
-                envelope,
-                sequence,
-                part,
-                corrects,
-                time,
-                number,
-                currency,
-                estimate,
-                count,
-                *amounts,
-            )
-        )
-        whose = writer
-        if max(amounts) >= _ALONE or min(amounts) <= -_ALONE:
-            whose = f"{writer}/{envelope}:{sequence}"
-        key = (time // HOUR * HOUR, number, currency, estimate, whose)
-        sums = hours.get(key)
-        added = (count, *amounts)
-        hours[key] = added if sums is None else tuple(map(add, sums, added))
-    connection.many(_INSERT, written)
-    connection.many(_ADD, [(*key, *hours[key]) for key in sorted(hours)])
+def write_attributions(connection: Connection, numbered: dict[Attribution, int]) -> None:
+    """Write attributions by their numbers, those that are not there yet."""
+    rows = [(number, *msgspec.structs.astuple(who)) for who, number in numbered.items()]
+    connection.many(_ATTRIBUTION, sorted(rows))
 
 
+def write_costs(connection: Connection, rows: list[CostRow], writer: str) -> None:
+    """Write rows, and add them to the sums of their hours; each writer has sums of its own."""
+    hours: dict[Row, list[CostRow]] = {}
+    for row in rows:
+        key = (row[_TIME] // HOUR * HOUR, *row[_TIME + 1 : _ROW_RECORDS])
+        hours.setdefault(key, []).append(row)
+    sums: list[Row] = []
+    for key, those in hours.items():
+        added = [row[_ROW_RECORDS:] for row in those]
+        if max(map(max, added)) >= _ALONE or min(map(min, added)) <= -_ALONE:
+            added = [row[_ROW_RECORDS:] for row in those if not _is_alone(row)]
+            sums += [
+                (*key, f"{writer}/{row[0]}:{row[1]}", *row[_ROW_RECORDS:])
+                for row in those
+                if _is_alone(row)
+            ]
+        if added:
+            sums.append((*key, writer, *map(sum, zip(*added, strict=True))))
+    connection.many(_INSERT, rows)
+    connection.many(_ADD, sorted(sums))
+
+
+def _is_alone(row: CostRow) -> bool:
+    return any(not -_ALONE < amount < _ALONE for amount in row[ROW_AMOUNTS:])
+
+
+_ATTRIBUTION: Final = (
+    f"INSERT INTO attributions VALUES ({', '.join('?' * (1 + len(_NAMES)))}) ON CONFLICT DO NOTHING"
+)
 _INSERT: Final = f"INSERT INTO costs VALUES ({', '.join('?' * 17)})"
 _ADD: Final = (
     f"INSERT INTO cost_hours VALUES ({', '.join('?' * 14)}) "

@@ -48,3 +48,8 @@ class Placed(NamedTuple):
 
     event: str
     time: int
+
+    @classmethod
+    def at(cls, envelope: str, place: tuple[int, int]) -> "Placed":
+        """Return where the event of this number and time in an envelope stands."""
+        return cls(f"{envelope}:{place[0]}", place[1])

@@ -1,9 +1,16 @@
 """Rows that wait to be written together, and what a writer remembers between writes."""
 
 from collections.abc import Hashable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from modelpact.ledger.cost_rows import CostRow, write_costs
+import msgspec
+
+from modelpact.ledger.cost_rows import (
+    CostRow,
+    attribution_id,
+    write_attributions,
+    write_costs,
+)
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.event import GENESIS
 from modelpact.ledger.store import Conflict, Connection, Row
@@ -11,7 +18,7 @@ from modelpact.ledger.store import Conflict, Connection, Row
 _MOST_KNOWN: Final = 10_000
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The last event of an envelope."""
 
     sequence: int = 0
@@ -50,9 +57,19 @@ class Known:
 class Rows:
     """Rows that wait to be written together."""
 
-    __slots__ = ("changes", "checkpoints", "costs", "envelopes", "events", "inserts", "signers")
+    __slots__ = (
+        "attributions",
+        "changes",
+        "checkpoints",
+        "costs",
+        "envelopes",
+        "events",
+        "inserts",
+        "signers",
+    )
 
     def __init__(self) -> None:
+        self.attributions: dict[Attribution, int] = {}
         self.envelopes: list[Row] = []
         self.events: list[Row] = []
         self.costs: list[CostRow] = []
@@ -68,6 +85,7 @@ class Rows:
             self.envelopes += more.envelopes
         if more.costs:
             self.costs += more.costs
+            self.attributions.update(more.attributions)
         if more.checkpoints:
             self.checkpoints += more.checkpoints
         if more.signers:
@@ -76,6 +94,15 @@ class Rows:
             self.inserts.setdefault(sql, []).extend(rows)
         for sql, changed in more.changes.items():
             self.changes.setdefault(sql, {}).update(changed)
+
+    def number(self, who: Attribution, known: Known) -> int:
+        """Return the number of an attribution, which is written before the costs that have it."""
+        found = known.attributions.get(who)
+        if found is None:
+            found = self.attributions.get(who)
+            if found is None:
+                found = self.attributions[who] = attribution_id(who)
+        return found
 
     def changing(self, key: Any) -> bool:
         """Tell whether a row of this key waits to be changed."""
@@ -89,8 +116,12 @@ class Rows:
         if self.events:
             connection.many(_EVENT, self.events)
             self.events = []
+        if self.attributions:
+            write_attributions(connection, self.attributions)
+            known.attributions.update(self.attributions)
+            self.attributions = {}
         if self.costs:
-            write_costs(connection, self.costs, known.writer, known.attributions)
+            write_costs(connection, self.costs, known.writer)
             self.costs = []
         if self.signers:
             connection.many(_SIGNER, list(dict(self.signers).items()))

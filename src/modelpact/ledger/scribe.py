@@ -93,21 +93,20 @@ class Scribe:
 
     def _commit_here(self, entry: Entry, future: asyncio.Future[Placed]) -> bool:
         """Commit in the loop itself: only who waits for this is kept waiting."""
-        item = Noting(entry)
+        item = Noting([entry])
         began = time.perf_counter()
         self._here.commit((item,))
         took = min(time.perf_counter() - began, _SLOW_SECONDS)
         self._took += (took - self._took) / 8
         self._in_a_row += 1
-        error = item.error
-        if isinstance(error, LedgerUnavailable) and not isinstance(error, LedgerUncertain):
+        (told,) = item.told
+        if isinstance(told, LedgerUnavailable) and not isinstance(told, LedgerUncertain):
             return False  # nothing is kept: another writes just now, for whom the process waits
-        if error is not None:
-            future.set_exception(error)
+        if isinstance(told, BaseException):
+            future.set_exception(told)
         else:
-            assert item.place is not None
             self._counted(entry.envelope)
-            future.set_result(item.place)
+            future.set_result(Placed.at(entry.envelope, told))
         return True
 
     def _hand_in(self) -> None:
@@ -155,12 +154,11 @@ class Scribe:
             if place in failures:
                 _tell(future, unheard, None, failures[place].error())
                 continue
-            sequence, when = answer.places[place]
-            envelope = entry.envelope
-            self._counted(envelope)
+            at = answer.places[place]
+            self._counted(entry.envelope)
             if place in heard:
-                self._bus.publish((_event(entry, sequence, when, *heard[place]),))
-            _tell(future, unheard, Placed(f"{envelope}:{sequence}", when), None)
+                self._bus.publish((_event(entry, *at, *heard[place]),))
+            _tell(future, unheard, Placed.at(entry.envelope, at), None)
 
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""

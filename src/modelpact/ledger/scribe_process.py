@@ -39,10 +39,10 @@ def serve(link: socket.socket, url: str, starter: int) -> None:
         0,
         wanted=lambda: os.getppid() == starter,
     )
-    come = bytearray()
+    come, read = bytearray(), memoryview(bytearray(_READ))
     try:
-        while data := link.recv(_READ):
-            come += data
+        while size := link.recv_into(read):
+            come += read[:size]
             sent = Sent([])
             for message in unframed(come):
                 more = _SENT.decode(message)
@@ -56,25 +56,22 @@ def serve(link: socket.socket, url: str, starter: int) -> None:
 
 def _committed(committer: Committer, bus: Bus, sent: Sent) -> Answer:
     """Commit entries, and return what became of them."""
-    items = [Noting(entry) for entry in sent.entries]
+    noting = Noting(sent.entries)
     events: dict[str, Event] = {}
     stop = bus.subscribe(lambda event: events.update({event.id: event})) if sent.heard else None
-    committer.commit(items)
+    committer.commit((noting,))
     if stop is not None:
         stop()
-    answer = Answer([], {}, {})
-    for item in items:
-        if item.place is None:
-            assert item.error is not None
-            answer.failures[len(answer.places)] = Failure.of(item.error)
+    answer = Answer([])
+    for place, told in enumerate(noting.told):
+        if isinstance(told, BaseException):
+            answer.failures[place] = Failure.of(told)
             answer.places.append((0, 0))
         else:
-            number = int(item.place.event.rpartition(":")[2])
-            answer.places.append((number, item.place.time))
+            answer.places.append(told)
     for place in sent.heard:
-        found = items[place].place
-        if found is not None:
-            event = events[found.event]
+        if place not in answer.failures:
+            event = events[f"{sent.entries[place].envelope}:{answer.places[place][0]}"]
             answer.heard[place] = (event.previous, event.hash)
     return answer
 

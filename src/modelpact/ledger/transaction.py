@@ -1,6 +1,6 @@
 """Transactions: what work may do, and the batches in which work shares a commit."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -9,7 +9,7 @@ from modelpact.ledger.canonical import canonical, canonical_plain
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.cost_rows import checked_rows, plain_rows
 from modelpact.ledger.costs import CostRecord
-from modelpact.ledger.entry import Entry, Given, NotSo, Placed
+from modelpact.ledger.entry import Entry, Given, NotSo
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.rows import Head, Known, Rows
 from modelpact.ledger.store import (
@@ -17,6 +17,7 @@ from modelpact.ledger.store import (
     Connection,
     Contended,
     LedgerError,
+    LedgerUnavailable,
     Params,
     Refused,
     Row,
@@ -24,6 +25,9 @@ from modelpact.ledger.store import (
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"
+
+Told = tuple[int, int] | BaseException
+"""What became of an entry: the number and the time of its event, or why there is none."""
 
 
 class EnvelopeClosed(LedgerError):
@@ -74,31 +78,51 @@ class Batch:
         said = "another writer was first: " if isinstance(error, Conflict) else ""
         return Stale(f"{said}{error}")
 
-    def note(self, entry: Entry, now: int, *, heard: bool) -> Placed:
-        """Append an entry; `heard` if somebody may want to hear of it."""
-        envelope, kind, cause = entry.envelope, entry.type, entry.cause
-        given = entry.given
-        if given is not None and self.known.facts.get(given.fact) != given.value:
+    def note(self, entries: Iterable[Entry], now: int, hears: Callable[[str], bool]) -> list[Told]:
+        """Append entries and return what became of each.
+
+        One that cannot be appended has changed nothing. `hears` tells whether somebody may want to
+        hear of a type.
+        """
+        told: list[Told] = []
+        for entry in entries:
+            try:
+                told.append(self._note(entry, now, hears))
+            except LedgerUnavailable:
+                raise
+            except BaseException as error:
+                if self.stale is not None:
+                    raise Stale(str(self.stale)) from None
+                told.append(error)
+            now += 1
+        return told
+
+    def _note(self, entry: Entry, now: int, hears: Callable[[str], bool]) -> tuple[int, int]:
+        envelope, kind, cause, payload = entry.envelope, entry.type, entry.cause, entry.payload
+        given, known, rows = entry.given, self.known, self.rows
+        if given is not None and known.facts.get(given.fact) != given.value:
             self._look(given)
-        head = self.known.heads.get(envelope) or self.head(envelope)
+        head = known.heads.get(envelope) or self.head(envelope)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
-        sequence, previous = head.sequence + 1, head.hash
-        when = max(now, head.time)
-        if entry.opens is not None and not head.sequence:
-            self.rows.envelopes.append((envelope, *entry.opens, when))
-        digest = event_hash(envelope, sequence, kind, when, cause, entry.payload, previous)
-        row = (envelope, sequence, kind, when, cause, entry.payload.decode(), previous, digest)
-        self.rows.events.append(row)
+        sequence, previous, when = head.sequence + 1, head.hash, head.time
+        if now > when:
+            when = now
+        text = payload.decode()
+        digest = event_hash(envelope, sequence, kind, when, cause, payload, previous)
         if entry.cost is not None:
-            self.rows.costs += plain_rows(envelope, sequence, when, entry.cost)
-        self.known.heads[envelope] = Head(sequence, digest, when)
+            number = rows.number(entry.cost.attribution, known)
+            rows.costs += plain_rows((envelope, sequence), when, entry.cost, number)
+        if entry.opens is not None and sequence == 1:
+            rows.envelopes.append((envelope, *entry.opens, when))
+        rows.events.append((envelope, sequence, kind, when, cause, text, previous, digest))
+        known.heads[envelope] = Head(sequence, digest, when)
         self.counts[envelope] = self.counts.get(envelope, 0) + 1
         self.last = (envelope, sequence, digest)
-        if heard:
-            told = msgspec.json.decode(entry.payload)
-            self.events.append(Event(envelope, sequence, kind, when, cause, told, previous, digest))
-        return Placed(f"{envelope}:{sequence}", when)
+        if hears(kind):
+            said = msgspec.json.decode(payload)
+            self.events.append(Event(envelope, sequence, kind, when, cause, said, previous, digest))
+        return sequence, when
 
     def _look(self, given: Given) -> None:
         try:
@@ -270,7 +294,9 @@ class Transaction:
             raise InputError(f"{event.id} has its cost record already")
         if record.corrects:
             self._touch()
-        self._rows.costs += checked_rows(self.batch.connection, place, event.time, record)
+        number = self._rows.number(record.attribution, self.batch.known)
+        connection = self.batch.connection
+        self._rows.costs += checked_rows(connection, place, event.time, record, number)
         self._costed.add(place)
 
     def add_checkpoint(self, checkpoint: Checkpoint, keys: tuple[str, str] | None) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Transaction
+from modelpact.ledger.transaction import Told, Transaction
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]
@@ -72,29 +72,28 @@ Unheard = Callable[[Placed | None, BaseException | None], None]
 
 
 class Noting(msgspec.Struct):
-    """An entry that is to be appended; it keeps its place, or why it has none."""
+    """Entries that are to be appended; it keeps what became of each."""
 
-    entry: Entry
-    place: Placed | None = None
-    error: BaseException | None = None
+    entries: list[Entry]
+    told: list[Told] = []
     loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def future(self) -> "Noting":
-        """Whoever is told what became of it."""
+        """Whoever is told what became of them."""
         return self
 
     def claim(self) -> bool:
-        """Tell whether it is still wanted: always."""
+        """Tell whether they are still wanted: always."""
         return True
 
-    def set_result(self, place: Placed) -> None:
-        """Take its place."""
-        self.place = place
+    def set_result(self, told: list[Told]) -> None:
+        """Take what became of them."""
+        self.told = told
 
     def set_exception(self, error: BaseException) -> None:
-        """Take why it has none."""
-        self.error = error
+        """Take why none has become an event."""
+        self.told = [error] * len(self.entries)
 
 
 class Noted(msgspec.Struct):
