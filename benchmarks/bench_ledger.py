@@ -13,10 +13,11 @@ from pathlib import Path
 
 import environment
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, export_lines
+from modelpact.ledger.batch import Batch
 from modelpact.ledger.export import read_export, write_export
 from modelpact.ledger.rows import Known
 from modelpact.ledger.totals import cost_totals
-from modelpact.ledger.transaction import Batch, Transaction
+from modelpact.ledger.transaction import Transaction
 from modelpact.ledger.verify import verify_export
 from rows import Row, emit
 from timing import per_round

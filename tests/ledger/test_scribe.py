@@ -19,6 +19,7 @@ import pytest
 from modelpact.identity import Keyring
 from modelpact.ledger import Ledger, scribe, scribe_link, scribe_process
 from modelpact.ledger.audit import verify_tables
+from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.entry import Entry, Given, NotSo, Placed
@@ -26,7 +27,6 @@ from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.reader import Reader
 from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals import cost_totals
-from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.ledger.wired import Answer, Sent, framed, unframed
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified
@@ -83,7 +83,7 @@ async def test_what_is_noted_is_durable_and_in_order(tmp_path: Path, alone: bool
         with Reader.open_to_read(ledger.store.url) as other:
             check_chain(other, len(placed))
             found = other.events("calls", limit=1_000)
-        assert [(event.id, event.time) for event in found] == placed
+        assert [Placed(event.id, event.time) for event in found] == placed
         assert [event.payload["n"] for event in found] == list(range(len(placed)))
         envelope = ledger.envelope("calls")
         assert envelope is not None
@@ -423,7 +423,7 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os, signal
 from modelpact.ledger import Ledger
-from modelpact.ledger.transaction import Entry
+from modelpact.ledger.entry import Entry
 
 async def main():
     ledger = Ledger.open("sqlite:{tmp_path / "ledger.db"}")

@@ -5,6 +5,7 @@ beneath it, and nothing that calls models.
 """
 
 from modelpact.ledger.archive import archive
+from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.canonical import NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
@@ -15,7 +16,6 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import Envelope, Reader
 from modelpact.ledger.report import Broken, ExpectedHead, VerifyReport
 from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain, NewerSchema
-from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.ledger.transfer import NotVerified, import_export
 from modelpact.ledger.verify import verify_export
 

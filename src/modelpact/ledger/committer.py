@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
+from modelpact.ledger.batch import Batch, Stale
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
 from modelpact.ledger.entry import Entry, Placed
@@ -19,7 +20,7 @@ from modelpact.ledger.store import (
     LedgerUncertain,
     Store,
 )
-from modelpact.ledger.transaction import Batch, Stale, Transaction
+from modelpact.ledger.transaction import Transaction
 from modelpact.ledger.waiting import Done, Handed, Item, Noted, Noting, settle
 
 if TYPE_CHECKING:

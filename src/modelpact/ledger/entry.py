@@ -1,7 +1,5 @@
 """Entries: events that whoever appends them has made ready, so that there is little left to do."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from modelpact.ledger.costs import CostRecord
@@ -43,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The kind and the subject of its envelope, which is opened if it is not open yet."""
 
 
-class Placed(NamedTuple):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Where an entry has come to stand."""
 
     event: str

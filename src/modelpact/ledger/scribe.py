@@ -149,16 +149,21 @@ class Scribe:
         return True
 
     def _tell(self, answer: Answer, answered: list[_Waiting]) -> None:
-        failures, heard = answer.failures, answer.heard
+        failures, heard, counted = answer.failures, answer.heard, self._counted
         for place, (entry, future, unheard) in enumerate(answered):
-            if place in failures:
+            if failures and place in failures:
                 _tell(future, unheard, None, failures[place].error())
                 continue
-            at = answer.places[place]
-            self._counted(entry.envelope)
-            if place in heard:
-                self._bus.publish((_event(entry, *at, *heard[place]),))
-            _tell(future, unheard, Placed.at(entry.envelope, at), None)
+            sequence, when = answer.places[place]
+            envelope = entry.envelope
+            counted(envelope)
+            if heard and place in heard:
+                self._bus.publish((_event(entry, sequence, when, *heard[place]),))
+            placed = Placed(f"{envelope}:{sequence}", when)
+            if future.done():
+                _tell(future, unheard, placed, None)
+            else:
+                future.set_result(placed)
 
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from modelpact.ledger.batch import Told
 from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import Told, Transaction
+from modelpact.ledger.transaction import Transaction
 
 T = TypeVar("T")
 Work = Callable[[Transaction], T]

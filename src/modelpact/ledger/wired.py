@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.entry import Entry, NotSo
 from modelpact.ledger.store import Contended, LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.transaction import EnvelopeClosed
 
 _LENGTH: Final = struct.Struct("<I")
 _KINDS: Final[dict[str, type[LedgerError]]] = {

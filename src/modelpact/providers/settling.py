@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
-from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import ContractError, Invocation, Policy, Profile, State
 from modelpact.providers.corrections import correct

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 import msgspec
 
 from modelpact.identity import HEADER, PeerCertificate, read_certificate
+from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.store import LedgerError
-from modelpact.ledger.transaction import EnvelopeClosed
 from modelpact.providers.binding.answers import read_answer, read_partial
 from modelpact.providers.binding.carrier import LARGEST_ANSWER
 from modelpact.providers.binding.messages import (
