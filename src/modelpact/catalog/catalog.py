@@ -171,7 +171,7 @@ class Catalog:
             raise InputError(f"api is a string or None, not {type(api).__name__}")
         known = self.find_provider(provider)
         rules_id = provider if known is None else known.id
-        shown_id = self._shown_id(provider)
+        shown_id = provider if provider in self.configured else rules_id
         if api is None and known is not None:
             api = known.apis[0]
         said = self.overlay.get((shown_id, ascii_lower(model))) if self.overlay else None

@@ -114,11 +114,13 @@ class RuleBook:
 
     def matching(self, provider: str, api: str | None, first: str, second: str) -> Matched:
         """Return what holds for a model that is known under two names, in file order."""
+        lowered = ascii_lower(first)
+        longest = self._prefixes.longest(lowered)
         key = (
             provider if provider in self._providers else "",
             api if api in self._apis else None,
-            self._prefixes.longest(ascii_lower(first)),
-            self._prefixes.longest(ascii_lower(second)),
+            longest,
+            longest if second == lowered else self._prefixes.longest(ascii_lower(second)),
             self._exact.get(first, ()),
             self._exact.get(second, ()),
         )
