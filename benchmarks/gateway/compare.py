@@ -130,6 +130,7 @@ def main() -> None:
 
 CASES = {
     "requests": (chat(300), 32),
+    "128 clients": (chat(300), 128),
     "one by one": (chat(300), 1),
     "20 KB": (chat(20_000), 32),
     "streams": (chat(300, stream=True), 32),
