@@ -45,6 +45,26 @@ def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
     assert check_sums(ledger).ok
 
 
+def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
+    """Those that have sums of their own, and those that share one."""
+    amounts = (LARGEST, 1, 2**36, 2, LARGEST, 2**36 - 1, 0)
+
+    def work(tx: Transaction) -> None:
+        tx.open_envelope("run", "run", "")
+        for amount in amounts:
+            record = CostRecord((CostLine("discrete", amount), CostLine("tokens.input", 3)))
+            payload = {"cost": record.to_json()}
+            tx.record_cost(tx.append(Draft("run", "capability.completed", payload)), record)
+
+    ledger.write(work)
+    (total,) = cost_totals(ledger, "provider")
+    assert total.records == len(amounts)
+    assert total.amounts["discrete"] == sum(amounts)
+    assert total.amounts["tokens.input"] == 3 * len(amounts)
+    assert check_sums(ledger).ok
+
+
+
 class Charging:
     """A provider that answers with a cost of its own."""
 

@@ -385,6 +385,22 @@ async def test_only_an_entry_that_cannot_be_sent_fails(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_only_an_entry_whose_condition_is_no_statement_fails(tmp_path: Path) -> None:
+    """What shares its commit is kept, in order."""
+    wrong = Given(("nothing",), "SELECT nothing FROM nowhere WHERE ? = ''", ("",), "")
+    guilty = msgspec.structs.replace(ENTRY, given=wrong)
+    async with scribing(tmp_path) as ledger:
+        entries = [guilty if n in (0, 7, 30) else numbered(n) for n in range(31)]
+        futures = [ledger.note(one) for one in entries]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        failed = [n for n, one in enumerate(results) if isinstance(one, LedgerError)]
+        assert failed == [0, 7, 30]
+        check_chain(ledger, 28)
+        found = [event.payload["n"] for event in ledger.events("calls", limit=100)]
+        assert found == [n for n in range(31) if n not in failed]
+
+
+@on_loop
 async def test_a_process_that_makes_no_sense_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
