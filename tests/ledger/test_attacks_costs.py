@@ -64,7 +64,6 @@ def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
     assert check_sums(ledger).ok
 
 
-
 class Charging:
     """A provider that answers with a cost of its own."""
 
