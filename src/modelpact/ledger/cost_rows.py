@@ -42,8 +42,8 @@ CostRow = tuple[Any, ...]
 """Part of a record, its amounts in one currency, as the table has it: `envelope`, `sequence`,
 `part`, `corrects`, `time`, `attribution`, `currency`, `estimate`, and those of `AMOUNTS`."""
 ROW_KEY: Final = 3
-"""What of it is its key; the others are places in it."""
-_TIME: Final = 4
+"""How many values its key has; those that follow are places in it."""
+_ROW_TIME: Final = 4
 ROW_CURRENCY: Final = 6
 _ROW_RECORDS: Final = 8
 ROW_AMOUNTS: Final = 9
@@ -183,18 +183,15 @@ def write_costs(connection: Connection, rows: list[CostRow], writer: str) -> Non
     """Write rows, and add them to the sums of their hours; each writer has sums of its own."""
     hours: dict[Row, list[CostRow]] = {}
     for row in rows:
-        key = (row[_TIME] // HOUR * HOUR, *row[_TIME + 1 : _ROW_RECORDS])
+        key = (row[_ROW_TIME] // HOUR * HOUR, *row[_ROW_TIME + 1 : _ROW_RECORDS])
         hours.setdefault(key, []).append(row)
     sums: list[Row] = []
     for key, those in hours.items():
         added = [row[_ROW_RECORDS:] for row in those]
         if max(map(max, added)) >= _ALONE or min(map(min, added)) <= -_ALONE:
+            great = [row for row in those if _is_alone(row)]
+            sums += [(*key, f"{writer}/{row[0]}:{row[1]}", *row[_ROW_RECORDS:]) for row in great]
             added = [row[_ROW_RECORDS:] for row in those if not _is_alone(row)]
-            sums += [
-                (*key, f"{writer}/{row[0]}:{row[1]}", *row[_ROW_RECORDS:])
-                for row in those
-                if _is_alone(row)
-            ]
         if added:
             sums.append((*key, writer, *map(sum, zip(*added, strict=True))))
     connection.many(_INSERT, rows)

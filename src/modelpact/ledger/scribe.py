@@ -151,19 +151,14 @@ class Scribe:
     def _tell(self, answer: Answer, answered: list[_Waiting]) -> None:
         failures, heard, counted = answer.failures, answer.heard, self._counted
         for place, (entry, future, unheard) in enumerate(answered):
-            if failures and place in failures:
+            if place in failures:
                 _tell(future, unheard, None, failures[place].error())
                 continue
-            sequence, when = answer.places[place]
-            envelope = entry.envelope
-            counted(envelope)
-            if heard and place in heard:
-                self._bus.publish((_event(entry, sequence, when, *heard[place]),))
-            placed = Placed(f"{envelope}:{sequence}", when)
-            if future.done():
-                _tell(future, unheard, placed, None)
-            else:
-                future.set_result(placed)
+            at = answer.places[place]
+            counted(entry.envelope)
+            if place in heard:
+                self._bus.publish((_event(entry, *at, *heard[place]),))
+            _tell(future, unheard, Placed.at(entry.envelope, at), None)
 
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""
