@@ -28,9 +28,10 @@ _WAIT_S: Final = 10
 _PAUSE_S: Final = 0.005
 _GLANCE_S: Final = 0.0005
 _LOG_PAGES: Final = 2_000
-"""How far the log grows before it is worked into the file, with often-written pages merged. A longer
-one was no faster under load, held up whoever wrote then for longer, and is slower to write to as
-long as it grows than one that is written over."""
+"""How far the log grows before it is worked into the file, with often-written pages merged.
+
+A longer one was no faster under load, held up whoever wrote then for longer, and is slower to write
+to, as long as it grows, than one that is written over."""
 _CACHE_KIB: Final = 32 * 1024
 _NO_LOG: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _THEIR_FAULT: Final = frozenset(
