@@ -11,7 +11,7 @@ run: $(STAMP)
 
 # What modelpact does, shown with real commands.
 tour: $(STAMP)
-	@$(BIN)/python -m modelpact.cli.tour
+	@$(BIN)/python -m modelpact.cli.commands.tour
 
 test: $(STAMP)
 	$(BIN)/pytest -n auto -m "not slow"

@@ -10,9 +10,9 @@ from typing import Any
 
 import environment
 from modelpact.ledger import CostLine, Draft, Ledger
-from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Partial
 from rows import Row, emit
 from timing import per_round, settle
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import environment
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, export_lines
-from modelpact.ledger.batch import Batch
-from modelpact.ledger.export import read_export, write_export
-from modelpact.ledger.rows import Known
-from modelpact.ledger.totals import cost_totals
-from modelpact.ledger.transaction import Transaction
-from modelpact.ledger.verify import verify_export
+from modelpact.ledger.totals.totals import cost_totals
+from modelpact.ledger.verify.export import read_export, write_export
+from modelpact.ledger.verify.verifier import verify_export
+from modelpact.ledger.write.batch import Batch, WriterCache
+from modelpact.ledger.write.transaction import Transaction
 from rows import Row, emit
 from timing import per_round
 
@@ -38,7 +37,7 @@ PAYLOAD = {
 
 def alone(ledger: Ledger) -> Callable[[], float]:
     """Commit every append alone: the same rows on a connection of its own, no thread between."""
-    connection, known = ledger.store.connect(writer=True), Known("alone")
+    connection, known = ledger.store.connect(writer=True), WriterCache("alone")
 
     def one_round() -> float:
         start = time.perf_counter()

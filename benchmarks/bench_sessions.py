@@ -8,10 +8,10 @@ from pathlib import Path
 
 import environment
 from modelpact import CAPABILITIES, default_catalog
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger import Draft, Ledger
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import ContextProvider, Session, StateMachine, SwitchRejected
 from rows import Row, emit
 from timing import per_round
@@ -36,7 +36,7 @@ def thirty_needs() -> list[ContextProvider]:
 
 def opened(url: str) -> tuple[Ledger, Session]:
     ledger = Ledger.open(url)
-    models = Models(Runtime(ledger), ports={"openai": MockProvider()})
+    models = ModelCaller(Runtime(ledger), ports={"openai": MockProvider()})
     machine = StateMachine("bench", needs=("reasoning:probed",))
     providers = thirty_needs()
     session = Session.open(

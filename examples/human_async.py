@@ -4,7 +4,7 @@ import asyncio
 import sys
 from typing import Any
 
-from modelpact.providers.kit import Call, Provider
+from modelpact.providers.sdk import CapabilityCall, Provider
 
 provider = Provider("desk", "human", units=("time",))
 turn = asyncio.Lock()
@@ -20,7 +20,7 @@ turn = asyncio.Lock()
     output={"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
     semantics="async",
 )
-async def ask(asked: dict[str, Any], call: Call) -> dict[str, Any]:  # noqa: ARG001
+async def ask(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:  # noqa: ARG001
     async with turn:
         print(asked["question"], flush=True)
         answer = await asyncio.to_thread(sys.stdin.readline)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelpact.providers.kit import Call, Provider
+from modelpact.providers.sdk import CapabilityCall, Provider
 
 provider = Provider("library", "knowledge", units=("discrete",))
 
@@ -26,7 +26,7 @@ PASSAGES = (
         "required": ["passages"],
     },
 )
-def search(asked: dict[str, Any], call: Call) -> dict[str, Any]:
+def search(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
     words = set(asked["query"].lower().split())
     scored = [(len(words & set(one.lower().strip(".").split())), one) for one in PASSAGES]
     found = [one for score, one in sorted(scored, reverse=True) if score]

@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from modelpact.providers.kit import Call, Final, Provider
+from modelpact.providers.sdk import CapabilityCall, FinalOutput, Provider
 
 provider = Provider(
     "babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD"
@@ -23,7 +23,7 @@ WORDS = ("every", "pact", "holds", "while", "models", "say", "what", "they", "ca
     semantics=("streaming", "sync"),
     rates={"tokens.input": 150_000, "tokens.output": 600_000},  # 0.15 and 0.60 USD a million
 )
-async def babble(asked: dict[str, Any], call: Call) -> AsyncIterator[object]:
+async def babble(asked: dict[str, Any], call: CapabilityCall) -> AsyncIterator[object]:
     call.spend("tokens.input", len(asked["prompt"].split()))
     chance = random.Random(asked["prompt"])
     said = []
@@ -31,7 +31,7 @@ async def babble(asked: dict[str, Any], call: Call) -> AsyncIterator[object]:
         said.append(chance.choice(WORDS))
         call.spend("tokens.output", 1)
         yield {"delta": said[-1]}
-    yield Final({"text": " ".join(said)})
+    yield FinalOutput({"text": " ".join(said)})
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from modelpact.identity import Authority, Identity, Trust
 from modelpact.ledger import Ledger
-from modelpact.providers.binding import HttpCarrier, serve_runtime
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.http import HttpTransport, serve_runtime
+from modelpact.providers.runtime.runtime import Runtime
 
 
 async def main(folder: str, provider: str, capability: str, asked: str) -> None:
     authority = Authority.open(Path(folder) / "authority")
     me = Identity(authority.identity_file("worker-1"))
     trust = Trust(authority.certificate, crl=authority.crl)
-    carrier, port = HttpCarrier(me, trust), int(os.environ.get("PORT", "8643"))
+    carrier, port = HttpTransport(me, trust), int(os.environ.get("PORT", "8643"))
     with Ledger.open("sqlite:modelpact.db") as ledger:
         runtime = Runtime(ledger, name="worker-1", default_carrier=carrier)
         async with serve_runtime(runtime, me, trust, port=port) as host:

@@ -3,11 +3,11 @@
 import sys
 
 import modelpact as mp
-from modelpact.dispatch.models import Models
-from modelpact.providers.runtime import Runtime
+from modelpact.dispatch.models import ModelCaller
+from modelpact.providers.runtime.runtime import Runtime
 
 with mp.Ledger.open(f"sqlite:{sys.argv[1]}") as ledger:
-    models = Models(Runtime(ledger))
+    models = ModelCaller(Runtime(ledger))
     with mp.Session.open("mock/demo", ledger=ledger, models=models) as session:
         session.attach({"name": "review", "needs": ["streaming:preferred"]})
         print(session.send("Hello").text)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from modelpact.providers.kit import Provider
+from modelpact.providers.sdk import Provider
 
 provider = Provider("heart", "signal-source", units=("discrete",), max_latency_ms=2_000)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from modelpact.ledger import CostLine
-from modelpact.providers.kit import Call, Provider
+from modelpact.providers.sdk import CapabilityCall, Provider
 
 provider = Provider("reports", "tool", units=("time", "discrete"))
 
@@ -15,7 +15,7 @@ provider = Provider("reports", "tool", units=("time", "discrete"))
     output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     semantics="async",
 )
-async def report(asked: dict[str, Any], call: Call) -> dict[str, Any]:
+async def report(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
     await asyncio.sleep(0.05)
     call.spend("discrete", asked["lines"])
     call.estimate()

@@ -3,7 +3,7 @@
 from math import acos, cos, radians, sin
 from typing import Any
 
-from modelpact.providers.kit import Call, Provider
+from modelpact.providers.sdk import CapabilityCall, Provider
 
 provider = Provider("distances", "tool", units=("discrete", "currency"), currency="EUR")
 
@@ -24,7 +24,7 @@ PLACE = {
     output={"type": "object", "properties": {"km": {"type": "integer"}}, "required": ["km"]},
     rates={"discrete": 2_000_000_000},  # 0.002 EUR a call
 )
-def distance(asked: dict[str, Any], call: Call) -> dict[str, Any]:
+def distance(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
     call.spend("discrete", 1)
     a, b = asked["start"], asked["end"]
     one, two, apart = map(radians, (a["lat"], b["lat"], b["lon"] - a["lon"]))

@@ -15,7 +15,7 @@ from modelpact.catalog.build import Fact, LineageFacts, build
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import Claim, Claims, Constraint
 from modelpact.catalog.facts import Lineage
-from modelpact.catalog.names import Names
+from modelpact.catalog.names import NameTables
 from modelpact.catalog.provider import Provider
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
@@ -72,7 +72,7 @@ PROVIDERS = (
 )
 """Eight providers of every kind, enough for any question of semantics."""
 
-NAMES = Names(
+NAMES = NameTables(
     vendors={"anthropic": "anthropic", "openai": "openai", "google": "gemini"},
     families={"claude-": "anthropic", "gpt-": "openai", "o3": "openai", "gemini-": "gemini"},
     regions=("eu", "global", "us"),

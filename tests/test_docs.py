@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.vocabulary.codes import codes_markdown
+from modelpact.vocabulary.error_codes import codes_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

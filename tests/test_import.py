@@ -20,7 +20,9 @@ def test_heavy_modules_are_imported_by_those_who_use_them() -> None:
 
 
 def test_a_chat_without_a_terminal_needs_no_line_editor() -> None:
-    assert run("import sys, modelpact.cli.chat; print('prompt_toolkit' in sys.modules)") == "False"
+    assert (
+        run("import sys, modelpact.cli.chat.app; print('prompt_toolkit' in sys.modules)") == "False"
+    )
 
 
 def test_no_file_but_code_is_opened_at_import() -> None:

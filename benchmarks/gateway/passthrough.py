@@ -7,7 +7,7 @@ import argparse
 import asyncio
 
 from gateway.loops import run
-from modelpact.wire import Client, Handler, Incoming, Outgoing, PoolLimits, serve
+from modelpact.wire import Client, Handler, HttpRequest, HttpResponse, PoolLimits, serve
 
 _LIMITS = PoolLimits(connections=1_024)
 
@@ -15,13 +15,13 @@ _LIMITS = PoolLimits(connections=1_024)
 def pass_through(client: Client, url: str) -> Handler:
     """Send on what comes with its headers, and what is answered with its; streams as they come."""
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         body = await request.body()
         answer = await client.request(request.method, url, request.headers.passed_on(), body)
         headers = answer.headers.passed_on()
         if answer.complete:
-            return Outgoing(answer.status, headers, await answer.read())
-        return Outgoing(answer.status, headers, answer)
+            return HttpResponse(answer.status, headers, await answer.read())
+        return HttpResponse(answer.status, headers, answer)
 
     return handler
 

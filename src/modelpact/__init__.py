@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from modelpact.dispatch.gate import Gate
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
-    from modelpact.schemas.finding import LintReport, SchemaFinding
     from modelpact.schemas.fix import FixedSchema, fix_schema
     from modelpact.schemas.lint import lint_schema
+    from modelpact.schemas.report import LintReport, SchemaFinding
     from modelpact.sessions.session import Session
 
 _LATER = {
@@ -58,8 +58,8 @@ _LATER = {
     "emulator_strategies": "modelpact.emulation.emulator",
     "Gate": "modelpact.dispatch.gate",
     "Ledger": "modelpact.ledger.ledger",
-    "LintReport": "modelpact.schemas.finding",
-    "SchemaFinding": "modelpact.schemas.finding",
+    "LintReport": "modelpact.schemas.report",
+    "SchemaFinding": "modelpact.schemas.report",
     "FixedSchema": "modelpact.schemas.fix",
     "fix_schema": "modelpact.schemas.fix",
     "lint_schema": "modelpact.schemas.lint",

@@ -1,5 +1,5 @@
 """`python -m modelpact` is the command `modelpact`."""
 
-from modelpact.cli.root import main
+from modelpact.cli.main import main
 
 main()

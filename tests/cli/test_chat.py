@@ -8,9 +8,9 @@ import pytest
 
 import modelpact as mp
 from modelpact.configuration import Configuration
-from modelpact.ledger.reader import Reader
-from modelpact.sessions.machines import find_machine
+from modelpact.ledger.reader import LedgerReader
 from modelpact.sessions.required import required_set
+from modelpact.sessions.state_machines import find_machine
 from tests.cli.terminal import Terminal
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
@@ -30,7 +30,7 @@ def configure(folder: Path, more: str = "", **fakes: FakeServer) -> None:
 
 
 def events(folder: Path) -> list[str]:
-    with Reader.open_to_read(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
+    with LedgerReader.open_to_read(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
         return [one.type for one in reader.latest(1_000)]
 
 
@@ -199,7 +199,7 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     last = fake.bodies[-1]
     assert [one["content"] for one in last["messages"]] == ["One", "First.", "Three"]
     assert last["temperature"] == 0.5
-    with Reader.open_to_read(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
+    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
         errors = [one.payload.get("error", "") for one in reader.latest(1_000)]
     assert any(str(one).startswith("interrupted") for one in errors)
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.cli.chat_holding import Hold, OpenElsewhere
+from modelpact.cli.chat.holding import OpenElsewhere, SessionHold
 from modelpact.ledger import Ledger, LedgerUnavailable
-from modelpact.ledger.postgres import PostgresConnection
-from modelpact.ledger.reader import Reader
+from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.stores.postgres import PostgresConnection
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
 from tests.cli.test_chat import configure
@@ -18,13 +18,13 @@ from tests.stores import Counted
 
 def test_one_holds_a_session_until_it_is_released(url: str) -> None:
     with Ledger.open(url) as ledger:
-        first = Hold(ledger, "a")
-        Hold(ledger, "b").release()
+        first = SessionHold(ledger, "a")
+        SessionHold(ledger, "b").release()
         with pytest.raises(OpenElsewhere, match=r"session a is open in another process"):
-            Hold(ledger, "a")
+            SessionHold(ledger, "a")
         first.release()
         first.release()
-        Hold(ledger, "a").release()
+        SessionHold(ledger, "a").release()
 
 
 def test_a_lock_that_cannot_be_had_leaves_no_connection_open(
@@ -34,20 +34,20 @@ def test_a_lock_that_cannot_be_had_leaves_no_connection_open(
         raise LedgerUnavailable("the server is shutting down")
 
     with Ledger.open(counted.url) as ledger:
-        first = Hold(ledger, "a")
+        first = SessionHold(ledger, "a")
         with pytest.raises(OpenElsewhere):
-            Hold(ledger, "a")
+            SessionHold(ledger, "a")
         with monkeypatch.context() as patched:
             patched.setattr(PostgresConnection, "execute", refuse)
             with pytest.raises(LedgerUnavailable):
-                Hold(ledger, "b")
+                SessionHold(ledger, "b")
         first.release()
     counted.assert_none()
 
 
 def test_a_lock_leaves_no_file_behind(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:{tmp_path / 'a.db'}") as ledger:
-        hold = Hold(ledger, "a")
+        hold = SessionHold(ledger, "a")
         assert (tmp_path / "a.db.session-a.lock").stat().st_mode & 0o777 == 0o600
         hold.release()
     assert list(tmp_path.glob("*.lock")) == []
@@ -62,7 +62,9 @@ def test_resuming_kills_no_call_of_a_process_that_lives(tmp_path: Path, run: Run
             done = run("chat", "--resume", stdin="Two\n")
             assert done.returncode == 2
             assert "is open in another process" in done.stderr
-            with Reader.open_to_read(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
+            with LedgerReader.open_to_read(
+                f"sqlite:{tmp_path / 'data' / 'modelpact.db'}"
+            ) as reader:
                 types = {one.type for one in reader.latest(1_000)}
             assert not types & {"capability.failed", "session.resumed"}
             terminal.kill()

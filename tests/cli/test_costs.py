@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.cli.costs import bar, exact_money
-from modelpact.cli.periods import read_since
+from modelpact.cli.commands.costs import bar, exact_money
+from modelpact.cli.times import read_since
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction
 from modelpact.vocabulary.errors import InputError
 from tests.cli.conftest import Run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.cli.json_places import places
+from modelpact.cli.render.ci import places
 from tests.cli.conftest import Run
 from tests.schemas.examples import closed, holding, seed_example, variant
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.evidence import Learned, record
+from modelpact.evidence import Observation, record
 from modelpact.ledger import Ledger
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
@@ -82,7 +82,8 @@ def test_what_use_taught_is_shown_with_its_date(run: Run, tmp_path: Path) -> Non
     with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
         told = "rejected: gpt-4o does not support tools"
         record(
-            ledger, Learned("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", told)
+            ledger,
+            Observation("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", told),
         )
     (line,) = [
         one for one in run("show", "openai/gpt-4o").stdout.splitlines() if " tool-calling " in one

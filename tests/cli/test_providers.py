@@ -12,10 +12,10 @@ import pytest
 
 from modelpact.identity import Authority, fingerprint
 from modelpact.ledger import Ledger
-from modelpact.providers import inbox
-from modelpact.providers.contract import ContractError, Profile
-from modelpact.providers.human import ASK, human_registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.contract import ComplianceProfile, ContractError
+from modelpact.providers.runtime import human as inbox
+from modelpact.providers.runtime.human import ASK, human_registration
+from modelpact.providers.runtime.runtime import Runtime
 from tests.cli.conftest import Run
 from tests.identity.conftest import der
 
@@ -167,7 +167,7 @@ def test_of_two_who_answer_one_is_told_done(desk: Path) -> None:
         ]
         return await asyncio.gather(*answers, return_exceptions=True)
 
-    url, strict = f"sqlite:{desk / 'work.db'}", Profile(on_violation="deregister")
+    url, strict = f"sqlite:{desk / 'work.db'}", ComplianceProfile(on_violation="deregister")
     waiting = ask(desk)
     with Ledger.open(url) as one, Ledger.open(url) as two:
         came = asyncio.run(

@@ -9,9 +9,9 @@ import pytest
 
 from modelpact.identity import Authority
 from modelpact.ledger import Ledger
-from modelpact.providers.binding import HttpCarrier
 from modelpact.providers.contract import ContractError
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.http import HttpTransport
+from modelpact.providers.runtime.runtime import Runtime
 from tests.cli.conftest import Run
 from tests.providers.fake import Fake, faking
 from tests.providers.processes.starting import providing
@@ -28,7 +28,7 @@ def user(tmp_path: Path) -> World:
 
 async def opened(user: World, fake: Fake) -> str:
     """Open an invocation that waits for the fake, in a runtime that is gone then."""
-    carrier = HttpCarrier(user.identity("once", "provider"), user.trust)
+    carrier = HttpTransport(user.identity("once", "provider"), user.trust)
     with Ledger.open(user.store) as ledger:
         runtime = Runtime(ledger, default_carrier=carrier)
         runtime.registry.register(fake.registration)

@@ -7,13 +7,9 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from modelpact.configuration import (
-    find_configuration,
-    load_configuration,
-    read_configuration,
-)
-from modelpact.configuration.lines import Lines
+from modelpact.configuration import find_configuration, load_configuration, read_configuration
 from modelpact.configuration.schema import SHIPPED, configuration_schema
+from modelpact.configuration.toml_reader import KeyLines
 from modelpact.vocabulary import ConfigurationError
 
 EXAMPLE = """\
@@ -185,7 +181,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_lines_of_dotted_and_quoted_keys() -> None:
     text = 'a.b = 1\n\n["x.y".z]\nk = 2 # c\n"q r" = 3\n'
-    lines = Lines(text)
+    lines = KeyLines(text)
     assert lines.of(["a", "b"]) == 1
     assert lines.of(["x.y", "z", "k"]) == 4
     assert lines.of(["x.y", "z", "q r"]) == 5

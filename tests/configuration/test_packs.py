@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.configuration.packs import load_pack
-from modelpact.needs.modules import ManifestError
+from modelpact.configuration.sections import load_pack
+from modelpact.needs.node_modules import ManifestError
 
 PACK = {
     "name": "acme",

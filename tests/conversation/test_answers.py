@@ -24,7 +24,7 @@ from modelpact.conversation import (
     ToolUseBlock,
     Usage,
 )
-from modelpact.conversation.answers import (
+from modelpact.conversation.codecs import (
     DONE,
     AnthropicEvents,
     AnthropicStream,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.conversation.answers import (
+from modelpact.conversation.codecs import (
     AnthropicStream,
-    ErrorSaid,
+    ApiError,
     OpenAIStream,
     StreamBroken,
     from_anthropic_answer,
@@ -205,15 +205,15 @@ def _damaged(body: Any, data: st.DataObject) -> Any:
 def test_errors_are_read_and_written() -> None:
     openai = {"error": {"message": "no", "type": "t", "param": "temperature", "code": "c"}}
     said = read_error(openai)
-    assert said == ErrorSaid("no", "t", "c", "temperature")
+    assert said == ApiError("no", "t", "c", "temperature")
     assert write_openai_error(said) == openai
     anthropic = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     said = read_error(anthropic)
     assert said is not None
     assert said.status == 529
     assert write_anthropic_error(said, 529) == anthropic
-    assert read_error({"error": "plain"}) == ErrorSaid("plain")
-    assert read_error({"message": "vllm", "code": 400}) == ErrorSaid("vllm", code="400")
+    assert read_error({"error": "plain"}) == ApiError("plain")
+    assert read_error({"message": "vllm", "code": 400}) == ApiError("vllm", code="400")
     assert read_error("x") is None
     assert read_error({"error": {}}) is None
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from modelpact.conversation import (
-    Carried,
     Request,
     ThinkingBlock,
+    TranslatedBody,
     from_anthropic,
     from_openai_chat,
     to_anthropic,
@@ -231,7 +231,7 @@ SPELLINGS = {
 """Words of the APIs' own grammar: another API says them in another way."""
 
 
-def check(body: dict[str, Any], carried: Carried) -> None:
+def check(body: dict[str, Any], carried: TranslatedBody) -> None:
     """Every leaf shows up in the target, or else something was reported as lost."""
     there = Counter(str(one) for one in leaves(carried.body))
     joined = "\n".join(there)
@@ -266,7 +266,7 @@ CROSSINGS: list[Any] = [
 
 @pytest.mark.parametrize(("body", "read", "write"), CROSSINGS)
 def test_nothing_is_dropped_without_a_word(
-    body: dict[str, Any], read: Callable[[Any], Request], write: Callable[[Request], Carried]
+    body: dict[str, Any], read: Callable[[Any], Request], write: Callable[[Request], TranslatedBody]
 ) -> None:
     """Issue: "reported as `lossless`, `lossy` … or `unsupported`, never dropped"."""
     check(body, write(read(body)))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from modelpact.conversation import (
-    Carried,
     Message,
     Request,
+    TranslatedBody,
     from_anthropic,
     from_openai_chat,
     from_openai_responses,
@@ -25,7 +25,7 @@ from tests.conversation import responses_bodies as r
 from tests.conversation.leaves import leaves
 from tests.conversation.test_crossing import BOTH, SPELLINGS, marks, shared
 
-Write = Callable[[Request], Carried]
+Write = Callable[[Request], TranslatedBody]
 OTHERS: dict[str, Write] = {"openai-chat": to_openai_chat, "anthropic": to_anthropic}
 elsewhere = pytest.mark.parametrize("write", OTHERS.values(), ids=OTHERS.keys())
 KEPT = {name: body for name, body in BOTH.items() if name != "settings"}
@@ -179,7 +179,7 @@ WORDS = SPELLINGS | {
 """Words of the APIs' grammar, and ids by which only the server knows its items."""
 
 
-def missing(body: dict[str, Any], carried: Carried) -> list[Any]:
+def missing(body: dict[str, Any], carried: TranslatedBody) -> list[Any]:
     joined = "\n".join(str(one) for one in leaves(carried.body))
     return [
         leaf

@@ -24,10 +24,10 @@ from modelpact.conversation import (
     ToolUseBlock,
     Usage,
 )
-from modelpact.conversation.answers import (
+from modelpact.conversation.codecs import (
     AnthropicEvents,
     AnthropicStream,
-    ErrorSaid,
+    ApiError,
     OpenAIChunks,
     ResponsesEvents,
     ResponsesStream,
@@ -330,11 +330,11 @@ def test_a_stream_that_was_cut_off_has_no_end() -> None:
 
 def test_a_stream_breaks_off_with_an_error() -> None:
     writer = ResponsesEvents("resp_1", "m")
-    events = [*writer.feed(TextDelta("Hi")), *writer.fail(ErrorSaid("busy", code="server_error"))]
+    events = [*writer.feed(TextDelta("Hi")), *writer.fail(ApiError("busy", code="server_error"))]
     with pytest.raises(StreamBroken, match="busy") as raised:
         read(events)
-    assert raised.value.said == ErrorSaid("busy", code="server_error")
-    assert ResponsesEvents("r", "m").fail(ErrorSaid("x"))[0]["type"] == "response.created"
+    assert raised.value.said == ApiError("busy", code="server_error")
+    assert ResponsesEvents("r", "m").fail(ApiError("x"))[0]["type"] == "response.created"
 
 
 # Answers that are not what they should be.

@@ -31,8 +31,14 @@ from modelpact.conversation import (
     Usage,
 )
 from modelpact.conversation.response import collect
-from modelpact.dispatch import Answer, complete, stream
-from modelpact.emulation import EmulationFailed, Emulator, StreamCutOff, Work, emulator_strategies
+from modelpact.dispatch import EmulatedResult, complete, stream
+from modelpact.emulation import (
+    EmulatedRequest,
+    EmulationFailed,
+    Emulator,
+    StreamCutOff,
+    emulator_strategies,
+)
 from modelpact.providers import MockProvider, ProviderError
 
 ALL = list(emulator_strategies().labels)
@@ -67,11 +73,11 @@ QUESTION = Request(
 )
 
 
-def run(port: MockProvider, work: Work) -> Answer:
+def run(port: MockProvider, work: EmulatedRequest) -> EmulatedResult:
     return asyncio.run(complete(port, work))
 
 
-def streamed(port: MockProvider, work: Work) -> list[StreamEvent]:
+def streamed(port: MockProvider, work: EmulatedRequest) -> list[StreamEvent]:
     async def listed() -> list[StreamEvent]:
         return [event async for event in stream(port, work)]
 
@@ -115,7 +121,7 @@ def with_results(request: Request, answer: Response) -> Request:
     return msgspec.structs.replace(request, messages=(*request.messages, *more))
 
 
-def prepared(request: Request, names: Iterable[str] = ALL) -> Work:
+def prepared(request: Request, names: Iterable[str] = ALL) -> EmulatedRequest:
     return Emulator().prepare(request, names, token_limit_param="max-completion-tokens")
 
 
@@ -128,11 +134,11 @@ def same(one: Response, other: Response) -> bool:
 def test_the_same_typed_results() -> None:
     """Issue, "Done when": tools, a schema, thinking and stops on a model with none of them."""
     native, emulated = able(), plain()
-    first_native = run(native, Work(QUESTION, prepared(QUESTION, []).report)).response
+    first_native = run(native, EmulatedRequest(QUESTION, prepared(QUESTION, []).report)).response
     first = run(emulated, prepared(QUESTION))
     assert same(first.response, first_native)
     again = with_results(QUESTION, first.response)
-    second_native = run(native, Work(again, prepared(again, []).report)).response
+    second_native = run(native, EmulatedRequest(again, prepared(again, []).report)).response
     second = run(emulated, prepared(again))
     assert same(second.response, second_native)
     assert json.loads(second.response.text) == {"city": "Rome", "degrees": 31}
@@ -170,7 +176,7 @@ def test_the_same_typed_results_streamed(can_stream: bool, chunk: int) -> None:
     names = [name for name in ALL if not (can_stream and name == "streaming")]
     native, emulated = able(), plain(["streaming"] if can_stream else [], chunk=chunk)
     for _ in range(2):
-        there = collect(streamed(native, Work(request, prepared(request, []).report)))
+        there = collect(streamed(native, EmulatedRequest(request, prepared(request, []).report)))
         here = collect(streamed(emulated, prepared(request, names)))
         assert there is not None
         assert here is not None
@@ -227,7 +233,7 @@ def test_what_validates_natively_validates_after_emulation(value: dict[str, Any]
             assert answer.report.calls_made_again == 0
 
 
-def asks_for_json() -> Work:
+def asks_for_json() -> EmulatedRequest:
     return prepared(msgspec.structs.replace(QUESTION, tools=(), tool_choice=None), ALL)
 
 

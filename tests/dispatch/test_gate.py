@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from modelpact.dispatch.gate import (
     CapabilityNotProvided,
-    Decision,
     Gate,
+    GateDecision,
     GateEvent,
     catalog_lacks,
 )
-from modelpact.needs.modules import FallbackModel, NodeModule
+from modelpact.needs.node_modules import FallbackModel, NodeModule
 from modelpact.vocabulary.dialects import OPENWOP
 
 Claims = dict[str, set[str]]
@@ -33,7 +33,7 @@ def module(*required: str, fallback: FallbackModel | None = None) -> NodeModule:
     return NodeModule("core.ai.callPrompt", required, fallback)
 
 
-def decide(made: Gate, one: NodeModule) -> Decision:
+def decide(made: Gate, one: NodeModule) -> GateDecision:
     return made.decide(one, "acme", "small", node_id="n1")
 
 
@@ -47,7 +47,7 @@ class TestFlow:
         """ "If all required capabilities are met: dispatch normally." """
         made = gate({"acme/small": {"reasoning"}})
         decision = decide(made, module("reasoning", fallback=FALLBACK))
-        assert decision == Decision("dispatch", "acme", "small", ("acme", "small"))
+        assert decision == GateDecision("dispatch", "acme", "small", ("acme", "small"))
 
     def test_no_requirements(self) -> None:
         assert decide(gate({}), module()).route == "dispatch"

@@ -9,12 +9,12 @@ import pytest
 from modelpact.conversation.message import Message, TextBlock, ToolUseBlock
 from modelpact.conversation.request import Request, Tool
 from modelpact.conversation.response import Response, TextDelta
-from modelpact.dispatch.models import Called, CallFailed, Models
+from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence import read_evidence
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ProviderError
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 
 HELLO = Request("demo", (Message("user", (TextBlock("Hello"),)),))
 
@@ -25,9 +25,9 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
-def models(ledger: Ledger, *script: str | Exception) -> Models:
+def models(ledger: Ledger, *script: str | Exception) -> ModelCaller:
     ports = {"mock": MockProvider(list(script))}
-    return Models(Runtime(ledger), ports=ports, environment={})
+    return ModelCaller(Runtime(ledger), ports=ports, environment={})
 
 
 def test_a_call_is_recorded_in_the_envelope_that_asked_for_it(ledger: Ledger) -> None:
@@ -44,7 +44,7 @@ def test_a_stream_ends_with_the_whole_answer(ledger: Ledger) -> None:
         return [one async for one in models(ledger, "Hello you").stream("mock", HELLO)]
 
     *pieces, last = asyncio.run(follow())
-    assert isinstance(last, Called)
+    assert isinstance(last, ModelResult)
     assert "".join(one.text for one in pieces if isinstance(one, TextDelta)) == "Hello you"
     assert last.response.text == "Hello you"
 
@@ -59,11 +59,11 @@ def test_a_failed_call_is_recorded_and_says_why(ledger: Ledger) -> None:
 def test_who_can_be_authenticated_to(ledger: Ledger) -> None:
     """Seed 001 §B: the provider is supported and a credential is resolvable."""
     variable = "_".join(["OPENAI", "API", "KEY"])
-    without = Models(Runtime(ledger), environment={})
+    without = ModelCaller(Runtime(ledger), environment={})
     assert without.can_authenticate("mock")
     assert not without.can_authenticate("openai")
     assert not without.can_authenticate("nobody-knows")
-    assert Models(Runtime(ledger), environment={variable: "k" * 8}).can_authenticate("openai")
+    assert ModelCaller(Runtime(ledger), environment={variable: "k" * 8}).can_authenticate("openai")
 
 
 def test_a_provider_is_registered_once(ledger: Ledger) -> None:
@@ -78,7 +78,7 @@ def test_a_provider_is_registered_once(ledger: Ledger) -> None:
 def test_what_a_provider_refuses_becomes_evidence(ledger: Ledger) -> None:
     """Issue 6: "what was learned becomes evidence for the next negotiation"."""
     ports = {"mock": MockProvider(supports=["streaming"])}
-    calling = Models(Runtime(ledger), ports=ports, environment={})
+    calling = ModelCaller(Runtime(ledger), ports=ports, environment={})
     asking = Request("demo", HELLO.messages, stop=("x",))
     assert calling.catalog.resolve("mock/demo").claim("stop-sequences").support == "native"
     for _ in range(2):
@@ -107,7 +107,9 @@ def test_answers_teach_only_what_is_not_known(ledger: Ledger) -> None:
     call = Response((ToolUseBlock("1", "look", {}),), "tool_use")
     asking = Request("demo", HELLO.messages, tools=(Tool("look"),))
     for provider, learned in (("mock", {}), ("vllm", {"tool_calling": True})):
-        calling = Models(Runtime(ledger), ports={provider: MockProvider([call])}, environment={})
+        calling = ModelCaller(
+            Runtime(ledger), ports={provider: MockProvider([call])}, environment={}
+        )
         asyncio.run(calling.call(provider, asking))
         fields = [dict(layer.fields) for one in read_evidence(ledger).values() for layer in one]
         assert fields == ([learned] if learned else [])

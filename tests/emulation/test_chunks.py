@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.chunks import chunks
+from modelpact.emulation.stops import chunks
 
 
 @given(st.text())

@@ -22,11 +22,11 @@ from modelpact.conversation import (
 )
 from modelpact.emulation import (
     AskAgain,
+    EmulatedRequest,
     EmulationFailed,
     Emulator,
     PostProcessing,
     SystemPromptInjection,
-    Work,
     emulator_strategies,
 )
 from modelpact.vocabulary import CAPABILITIES, InputError, UnknownCapability
@@ -47,7 +47,7 @@ def ask(*messages: Message, **fields: Any) -> Request:
     return Request("m", messages or (HI,), **fields)
 
 
-def prepare(capability: str, request: Request, **more: Any) -> Work:
+def prepare(capability: str, request: Request, **more: Any) -> EmulatedRequest:
     return Emulator(**more).prepare(request, [capability])
 
 
@@ -55,7 +55,7 @@ def answered(text: str, **fields: Any) -> Response:
     return Response((TextBlock(text),), **fields)
 
 
-def received(work: Work, text: str) -> Response:
+def received(work: EmulatedRequest, text: str) -> Response:
     found = work.receive(answered(text))
     assert isinstance(found, Response)
     return found

@@ -16,11 +16,7 @@ from modelpact.conversation import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.emulation import (
-    Emulator,
-    Work,
-    emulator_strategies,
-)
+from modelpact.emulation import EmulatedRequest, Emulator, emulator_strategies
 
 CITY = {
     "type": "object",
@@ -38,7 +34,7 @@ def ask(*messages: Message, **fields: Any) -> Request:
     return Request("m", messages or (HI,), **fields)
 
 
-def prepare(capability: str, request: Request, **more: Any) -> Work:
+def prepare(capability: str, request: Request, **more: Any) -> EmulatedRequest:
     return Emulator(**more).prepare(request, [capability])
 
 
@@ -46,7 +42,7 @@ def answered(text: str, **fields: Any) -> Response:
     return Response((TextBlock(text),), **fields)
 
 
-def received(work: Work, text: str) -> Response:
+def received(work: EmulatedRequest, text: str) -> Response:
     found = work.receive(answered(text))
     assert isinstance(found, Response)
     return found

@@ -17,7 +17,7 @@ from modelpact.conversation import (
     ToolUseBlock,
 )
 from modelpact.emulation.tools import (
-    Calls,
+    ParsedToolCalls,
     ToolSpec,
     read_calls,
     tool_schemas,
@@ -35,7 +35,7 @@ NOW = Tool("now")
 SPEC = ToolSpec((WEATHER, NOW))
 
 
-def read(text: str, spec: ToolSpec = SPEC) -> Calls:
+def read(text: str, spec: ToolSpec = SPEC) -> ParsedToolCalls:
     return read_calls(text, spec, tool_schemas(spec))
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.catalog.statement import compile_statement
-from modelpact.evidence import Learned, forget, read_evidence, record, record_async
-from modelpact.evidence.learned import shortened
+from modelpact.evidence import Observation, forget, read_evidence, record, record_async
+from modelpact.evidence.observation import shortened
 from modelpact.ledger import Ledger
 from modelpact.negotiation import find_models, negotiate
 from modelpact.vocabulary.capability import CAPABILITIES, Capability
@@ -17,7 +17,7 @@ from modelpact.vocabulary.errors import InputError
 from tests.conftest import catalog, fact, lineage
 
 DAY = 86_400 * 1_000_000_000
-NO_TOOLS = Learned(
+NO_TOOLS = Observation(
     "openai", "gpt-9", "tool-calling", "unsupported", origin="use", detail="rejected: no tools"
 )
 CATALOG = catalog(
@@ -40,7 +40,7 @@ def test_what_was_learned_is_an_event_and_stands(ledger: Ledger) -> None:
 
 def test_evidence_overrules_the_catalog_and_says_so(ledger: Ledger) -> None:
     """DESIGN: evidence is layer 5, above facts and corrections."""
-    record(ledger, NO_TOOLS, Learned("openai", "GPT-9", "context-window", "native", 8_192))
+    record(ledger, NO_TOOLS, Observation("openai", "GPT-9", "context-window", "native", 8_192))
     seen = CATALOG.extended(evidence=read_evidence(ledger)).resolve("openai", "gpt-9")
     claim = seen.claim("tool-calling")
     assert (claim.support, claim.reason) == ("unsupported", "rejected: no tools")
@@ -74,7 +74,9 @@ def test_search_asks_the_evidence(ledger: Ledger) -> None:
 
 def test_the_newest_stands(ledger: Ledger) -> None:
     record(ledger, NO_TOOLS)
-    again = Learned("openai", "gpt-9", "tool-calling", "native", origin="probe", detail="it called")
+    again = Observation(
+        "openai", "gpt-9", "tool-calling", "native", origin="probe", detail="it called"
+    )
     asyncio.run(record_async(ledger, again, cause="evidence/openai:1"))
     ((layer,),) = read_evidence(ledger).values()
     assert layer.fields == {"tool_calling": True}
@@ -101,7 +103,7 @@ def test_one_probe_is_one_layer(ledger: Ledger) -> None:
     record(
         ledger,
         *(
-            Learned("openai", "gpt-9", name, "native", transcript=transcript)
+            Observation("openai", "gpt-9", name, "native", transcript=transcript)
             for name in ("streaming", "seed", "image-input")
         ),
     )
@@ -111,8 +113,8 @@ def test_one_probe_is_one_layer(ledger: Ledger) -> None:
 
 
 def test_evidence_can_be_dropped_and_its_events_stay(ledger: Ledger) -> None:
-    record(ledger, NO_TOOLS, Learned("openai", "gpt-9", "seed", "native"))
-    record(ledger, Learned("openai", "gpt-10", "seed", "native"))
+    record(ledger, NO_TOOLS, Observation("openai", "gpt-9", "seed", "native"))
+    record(ledger, Observation("openai", "gpt-10", "seed", "native"))
     assert forget(ledger, "openai/GPT-9", ["tools"]) == 1
     assert forget(ledger, "openai/gpt-9") == 1
     assert forget(ledger, "openai/gpt-9") == 0
@@ -122,12 +124,12 @@ def test_evidence_can_be_dropped_and_its_events_stay(ledger: Ledger) -> None:
         forget(ledger, "gpt-9")
 
 
-def sample(one: Capability) -> Learned | None:
+def sample(one: Capability) -> Observation | None:
     if one.formula is not None:
         return None
     values: dict[str, int | str] = {"limit": 4_096, "choice": "max-tokens"}
     value = values.get(one.kind)
-    return Learned("openai", "gpt-9", one.id, "native", value)
+    return Observation("openai", "gpt-9", one.id, "native", value)
 
 
 @pytest.mark.parametrize("name", sorted(CAPABILITIES))
@@ -136,11 +138,11 @@ def test_every_capability_that_is_not_derived_can_be_learned(name: str) -> None:
     learned = sample(one)
     if learned is None:
         with pytest.raises(InputError, match="follows from others"):
-            Learned("openai", "gpt-9", name, "native")
+            Observation("openai", "gpt-9", name, "native")
         return
     assert compile_statement({learned.field: learned.said})[name] == learned.stated
     if one.kind == "flag":
-        refused = Learned("openai", "gpt-9", name, "unsupported")
+        refused = Observation("openai", "gpt-9", name, "unsupported")
         assert compile_statement({refused.field: refused.said})[name] == refused.stated
 
 
@@ -165,9 +167,9 @@ def test_every_capability_that_is_not_derived_can_be_learned(name: str) -> None:
 def test_what_cannot_be_learned(fields: dict[str, str], told: str) -> None:
     plain = {"provider": "p", "model": "m", "capability": "seed", "support": "native"}
     with pytest.raises(InputError, match=told):
-        Learned(**{**plain, **fields})  # type: ignore[arg-type]
+        Observation(**{**plain, **fields})  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=1_000))
 def test_any_text_can_be_a_detail(text: str) -> None:
-    Learned("p", "m", "seed", "native", detail=shortened(text))
+    Observation("p", "m", "seed", "native", detail=shortened(text))

@@ -6,12 +6,12 @@ import pytest
 
 from modelpact.conversation import Message, Response, TextBlock, Usage
 from modelpact.conversation.request import Request
-from modelpact.dispatch.models import CallFailed, Models
-from modelpact.evidence import Learned, read_evidence, record, standing, what_it_refutes
+from modelpact.dispatch.models import CallFailed, ModelCaller
+from modelpact.evidence import Observation, read_evidence, record, standing, what_it_refutes
 from modelpact.ledger import Ledger
-from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.runtime.runtime import Runtime
 from tests.conftest import catalog, fact, lineage
 
 WORDS = "This model's maximum context length is {} tokens. Reduce the length of the messages."
@@ -35,8 +35,8 @@ def refusal(limit: int) -> UpstreamError:
     return UpstreamError(WORDS.format(limit), status=400, code="context_length_exceeded")
 
 
-def window(model: str, value: int) -> Learned:
-    return Learned("openai", model, "context-window", "native", value, "use")
+def window(model: str, value: int) -> Observation:
+    return Observation("openai", model, "context-window", "native", value, "use")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_success_beyond_a_learned_limit_supersedes_it(
     """What the catalog says stands again; where that is less than what was seen, that stands."""
     record(ledger, window(model, learned))
     port = MockProvider([answer(tokens)])
-    models = Models(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
+    models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
     asyncio.run(models.call("openai", Request(model, ASK.messages)))
     seen = CATALOG.extended(evidence=read_evidence(ledger)).resolve("openai", model)
     assert seen.claim("context-window").value == then
@@ -64,7 +64,7 @@ def test_a_success_beyond_a_learned_limit_supersedes_it(
 
 def test_the_trail_says_why_and_because_of_what(ledger: Ledger) -> None:
     record(ledger, window("GPT-9", 8_192))
-    models = Models(
+    models = ModelCaller(
         Runtime(ledger), catalog=CATALOG, ports={"openai": MockProvider([answer(9000)])}
     )
     called = asyncio.run(models.call("openai", ASK))
@@ -78,7 +78,7 @@ def test_the_trail_says_why_and_because_of_what(ledger: Ledger) -> None:
 
 def test_what_fell_may_be_learned_again(ledger: Ledger) -> None:
     port = MockProvider([refusal(8_192), answer(9_000), refusal(8_192)])
-    models = Models(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
+    models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
     for expected in (8_192, None, 8_192):
         if expected is None:
             asyncio.run(models.call("openai", ASK))
@@ -91,9 +91,9 @@ def test_what_fell_may_be_learned_again(ledger: Ledger) -> None:
 
 
 def test_a_refusal_of_what_is_done_all_the_same_falls_too(ledger: Ledger) -> None:
-    record(ledger, Learned("openai", "gpt-dark", "streaming", "unsupported", origin="use"))
+    record(ledger, Observation("openai", "gpt-dark", "streaming", "unsupported", origin="use"))
     port = MockProvider(["in several pieces"])
-    models = Models(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
+    models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
 
     async def follow() -> None:
         async for _ in models.stream("openai", Request("gpt-dark", ASK.messages)):
@@ -107,8 +107,8 @@ def test_a_refusal_of_what_is_done_all_the_same_falls_too(ledger: Ledger) -> Non
 def test_other_limits_are_held_against_their_own_tokens() -> None:
     known = CATALOG.resolve("openai", "gpt-9")
     held = [
-        Learned("openai", "gpt-9", "max-input", "native", 1_000, "use"),
-        Learned("openai", "gpt-9", "max-output", "native", 500, "probe"),
+        Observation("openai", "gpt-9", "max-input", "native", 1_000, "use"),
+        Observation("openai", "gpt-9", "max-output", "native", 500, "probe"),
     ]
     assert what_it_refutes(held, (), Usage(900, 400), known) == ()
     found = what_it_refutes(held, (), Usage(1_001, 501), known)

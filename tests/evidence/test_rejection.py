@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
-from modelpact.evidence import Learned, Rejection, what_it_teaches
-from modelpact.evidence.signs import FIELDS, SIGNS, Sign
-from modelpact.providers.adapters.errors import CannotCarry, UpstreamError
+from modelpact.evidence import Observation, Rejection, what_it_teaches
+from modelpact.evidence.rejection_patterns import FIELDS, SIGNS, RejectionPattern
+from modelpact.providers.models.errors import NotTranslatable, UpstreamError
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import CAPABILITIES
 from tests.evidence.requests import PLAIN, using_everything
 
 
-def shown(learned: tuple[Learned, ...]) -> str:
+def shown(learned: tuple[Observation, ...]) -> str:
     """Write what was learned as the signs do."""
     parts = []
     for one in learned:
@@ -37,7 +37,7 @@ def asked(message: str) -> str:
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
-def test_every_sign_teaches_what_its_example_says(sign: Sign) -> None:
+def test_every_sign_teaches_what_its_example_says(sign: RejectionPattern) -> None:
     request = using_everything(schema=sign.shows != "json-object")
     for status in sign.statuses:
         rejection = Rejection(sign.example, status)
@@ -48,7 +48,7 @@ def test_every_sign_teaches_what_its_example_says(sign: Sign) -> None:
 
 
 @pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
-def test_only_what_was_asked_for_can_be_refused(sign: Sign) -> None:
+def test_only_what_was_asked_for_can_be_refused(sign: RejectionPattern) -> None:
     """A message may quote a prompt: what the request did not use is not learned from it."""
     learned = what_it_teaches(Rejection(sign.example, 400), PLAIN, "local", "m")
     limits = ("context-window", "max-input", "max-output")
@@ -169,7 +169,7 @@ def test_errors_are_read_as_they_are_raised() -> None:
 
 
 def test_what_could_not_be_asked_was_not_refused() -> None:
-    error = CannotCarry("local", [])
+    error = NotTranslatable("local", [])
     assert what_it_teaches(error, using_everything(), "local", "m") == ()
 
 
@@ -222,7 +222,7 @@ def saying(text: str) -> Request:
 
 @pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
 @pytest.mark.parametrize("frame", ["Invalid input: {}", "Could not parse: {}", "in '{}'"])
-def test_what_the_request_itself_says_teaches_nothing(sign: Sign, frame: str) -> None:
+def test_what_the_request_itself_says_teaches_nothing(sign: RejectionPattern, frame: str) -> None:
     """A server that repeats the prompt must not teach what the prompt says."""
     request = saying(f"Please explain: {sign.example} Thank you.")
     rejection = Rejection(frame.format(sign.example), 400)

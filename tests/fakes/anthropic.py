@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modelpact.wire import Incoming, Outgoing
+from modelpact.wire import HttpRequest, HttpResponse
 from tests.fakes.anthropic_rules import (
     MODELS,
     SIGNATURE,
@@ -55,7 +55,7 @@ class FakeAnthropic(FakeServer):
         self._cache_from = cache_from
         self._cached: set[str] = set()
 
-    async def answer(self, request: Incoming, body: Any, readable: bool) -> Outgoing:
+    async def answer(self, request: HttpRequest, body: Any, readable: bool) -> HttpResponse:
         """Answer a request."""
         self._check_key(request)
         path = request.path
@@ -78,7 +78,7 @@ class FakeAnthropic(FakeServer):
         check_model(body, model)
         return self._message(body, await self.next_reply(body))
 
-    def refuse(self, fail: Fail, param: str | None = None) -> Outgoing:
+    def refuse(self, fail: Fail, param: str | None = None) -> HttpResponse:
         """Write an error as Anthropic does."""
         kind, message = _WORDS.get(fail.status, ("api_error", "Something failed."))
         identity = f"req_{self.number():024x}"
@@ -87,9 +87,9 @@ class FakeAnthropic(FakeServer):
         if fail.retry_after is not None:
             headers["retry-after"] = f"{fail.retry_after:g}"
         content = json.dumps({"type": "error", "error": error, "request_id": identity}).encode()
-        return Outgoing(fail.status, headers, content if fail.body is None else fail.body)
+        return HttpResponse(fail.status, headers, content if fail.body is None else fail.body)
 
-    def _check_key(self, request: Incoming) -> None:
+    def _check_key(self, request: HttpRequest) -> None:
         # The documentation says x-api-key; the SDK sends the key as a bearer since its 2.x.
         bearer = (request.headers.get("authorization") or "").removeprefix("Bearer ")
         given = request.headers.get("x-api-key") or bearer
@@ -106,10 +106,10 @@ class FakeAnthropic(FakeServer):
             raise refusal(f"model: {name}", "not_found_error", 404)
         return self.models[name]
 
-    def _sent(self, data: Any) -> Outgoing:
-        return Outgoing(200, JSON, json.dumps(data).encode())
+    def _sent(self, data: Any) -> HttpResponse:
+        return HttpResponse(200, JSON, json.dumps(data).encode())
 
-    def _listed(self, name: str) -> Outgoing:
+    def _listed(self, name: str) -> HttpResponse:
         rows = [
             {
                 "type": "model",
@@ -125,7 +125,7 @@ class FakeAnthropic(FakeServer):
         ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"], "has_more": False}
         return self._sent({"data": rows, **ends})
 
-    def _message(self, body: dict[str, Any], reply: Reply) -> Outgoing:
+    def _message(self, body: dict[str, Any], reply: Reply) -> HttpResponse:
         content, reason, stopped = self._content(body, reply)
         made = tokens(json.dumps(content))
         limit = body["max_tokens"]

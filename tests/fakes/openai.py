@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modelpact.wire import Incoming, Outgoing
+from modelpact.wire import HttpRequest, HttpResponse
 from tests.fakes.minds import Mind
 from tests.fakes.openai_made import CREATED, arguments, content, vector_of
 from tests.fakes.openai_responses import Responses
@@ -48,7 +48,7 @@ class FakeOpenAI(FakeServer):
         self._prompts: list[str] = []
         self._responses = Responses(self)
 
-    async def answer(self, request: Incoming, body: Any, readable: bool) -> Outgoing:
+    async def answer(self, request: HttpRequest, body: Any, readable: bool) -> HttpResponse:
         """Answer a request."""
         path = request.path.removeprefix("/v1")
         self._check_key(request)
@@ -75,7 +75,7 @@ class FakeOpenAI(FakeServer):
         check_model(body, model)
         return self._completed(body, model, await self.next_reply(body))
 
-    def refuse(self, fail: Fail, param: str | None = None) -> Outgoing:
+    def refuse(self, fail: Fail, param: str | None = None) -> HttpResponse:
         """Write an error as OpenAI does."""
         kind, code, message = _WORDS.get(fail.status, ("server_error", None, "Something failed."))
         error = {
@@ -89,9 +89,9 @@ class FakeOpenAI(FakeServer):
             headers["retry-after"] = f"{fail.retry_after:g}"
             headers["retry-after-ms"] = f"{fail.retry_after * 1000:.0f}"
         content = json.dumps({"error": error}, indent=2).encode()
-        return Outgoing(fail.status, headers, content if fail.body is None else fail.body)
+        return HttpResponse(fail.status, headers, content if fail.body is None else fail.body)
 
-    def _check_key(self, request: Incoming) -> None:
+    def _check_key(self, request: HttpRequest) -> None:
         given = (request.headers.get("authorization") or "").removeprefix("Bearer ").strip()
         if not given and self.key:
             raise refusal(
@@ -121,20 +121,20 @@ class FakeOpenAI(FakeServer):
             )
         return found
 
-    def _listed(self, path: str) -> Outgoing:
+    def _listed(self, path: str) -> HttpResponse:
         rows = [
             {"id": one, "object": "model", "created": CREATED, "owned_by": "fake"}
             for one in self.models
         ]
         if path == "/models":
-            return Outgoing(200, JSON, json.dumps({"object": "list", "data": rows}).encode())
+            return HttpResponse(200, JSON, json.dumps({"object": "list", "data": rows}).encode())
         self.model(path.removeprefix("/models/"))
         row = next(one for one in rows if one["id"] == path.removeprefix("/models/"))
-        return Outgoing(200, JSON, json.dumps(row).encode())
+        return HttpResponse(200, JSON, json.dumps(row).encode())
 
     # Chat completions.
 
-    def _completed(self, body: dict[str, Any], model: Model, reply: Reply) -> Outgoing:
+    def _completed(self, body: dict[str, Any], model: Model, reply: Reply) -> HttpResponse:
         text, calls, refused, finish = content(body, reply)
         made = tokens(text + refused + "".join(arguments(call) for call in calls))
         limit = body.get("max_completion_tokens") or body.get("max_tokens")
@@ -254,7 +254,7 @@ class FakeOpenAI(FakeServer):
 
     # Embeddings.
 
-    def _embedded(self, body: dict[str, Any], model: Model) -> Outgoing:
+    def _embedded(self, body: dict[str, Any], model: Model) -> HttpResponse:
         if not model.dimensions:
             raise refusal("You are not allowed to generate embeddings from this model", status=403)
         wanted = body.get("dimensions", model.dimensions)
@@ -276,4 +276,4 @@ class FakeOpenAI(FakeServer):
         used = sum(tokens(one) if isinstance(one, str) else len(one) for one in many)
         usage = {"prompt_tokens": used, "total_tokens": used}
         answer = {"object": "list", "data": rows, "model": body["model"], "usage": usage}
-        return Outgoing(200, JSON, json.dumps(answer).encode())
+        return HttpResponse(200, JSON, json.dumps(answer).encode())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from modelpact.wire import Outgoing
+from modelpact.wire import HttpResponse
 from tests.fakes.instances import instance
 from tests.fakes.openai_made import CREATED, arguments
 from tests.fakes.openai_responses_rules import ENCRYPTED, check_model
@@ -24,7 +24,7 @@ class Responses:
         self._fake = fake
         self._stored: dict[str, list[dict[str, Any]]] = {}
 
-    async def answer(self, body: dict[str, Any]) -> Outgoing:
+    async def answer(self, body: dict[str, Any]) -> HttpResponse:
         """Answer a request."""
         check_responses(body)
         model = self._fake.model(body["model"])
@@ -77,7 +77,7 @@ class Responses:
 
     def _answered(
         self, body: dict[str, Any], model: Model, items: list[dict[str, Any]], reply: Reply
-    ) -> Outgoing:
+    ) -> HttpResponse:
         text, calls = _content(body, items, reply)
         made = tokens(text + reply.refusal + "".join(arguments(call) for call in calls))
         limit, reason = body.get("max_output_tokens"), None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from modelpact.wire import Incoming, Outgoing, Server, serve
+from modelpact.wire import HttpRequest, HttpResponse, Server, serve
 from tests.fakes.minds import Mind
 from tests.fakes.replies import Fail, Fault, Reply, Script, Scripted
 
@@ -124,7 +124,7 @@ class FakeServer:
         self._count += 1
         return self._count
 
-    async def _handle(self, request: Incoming) -> Outgoing:
+    async def _handle(self, request: HttpRequest) -> HttpResponse:
         content = await request.body()
         self.contents.append(content)
         try:
@@ -142,11 +142,11 @@ class FakeServer:
         except Refusal as refusal:
             return self.refuse(refusal.fail, refusal.param)
 
-    async def answer(self, request: Incoming, body: Any, readable: bool) -> Outgoing:
+    async def answer(self, request: HttpRequest, body: Any, readable: bool) -> HttpResponse:
         """Answer a request, or raise `Refusal`."""
         raise NotImplementedError
 
-    def refuse(self, fail: Fail, param: str | None = None) -> Outgoing:
+    def refuse(self, fail: Fail, param: str | None = None) -> HttpResponse:
         """Write an error answer in the API's words."""
         raise NotImplementedError
 
@@ -182,7 +182,7 @@ class FakeServer:
 
     # Sending.
 
-    def whole(self, reply: Reply, body: dict[str, Any], headers: Mapping[str, str]) -> Outgoing:
+    def whole(self, reply: Reply, body: dict[str, Any], headers: Mapping[str, str]) -> HttpResponse:
         """Send a body at once, as the reply wants it."""
         if reply.patch is not None:
             changed = reply.patch(body)
@@ -190,13 +190,13 @@ class FakeServer:
         content = json.dumps(body).encode()
         headers = {**JSON, **headers, **reply.headers}
         if reply.fault is None:
-            return Outgoing(200, headers, content)
+            return HttpResponse(200, headers, content)
         pieces = [content[at : at + 1] for at in range(len(content))]
-        return Outgoing(200, headers, self._badly(pieces, reply.fault))
+        return HttpResponse(200, headers, self._badly(pieces, reply.fault))
 
     def streamed(
         self, reply: Reply, events: list[tuple[str, Any]], headers: Mapping[str, str]
-    ) -> Outgoing:
+    ) -> HttpResponse:
         """Send events as they come, as the reply wants them."""
         written = []
         for name, data in events:
@@ -208,7 +208,7 @@ class FakeServer:
                 (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
             )
         headers = {**SSE, **headers, **reply.headers}
-        return Outgoing(200, headers, self._badly(written, reply.fault))
+        return HttpResponse(200, headers, self._badly(written, reply.fault))
 
     async def _badly(self, pieces: list[bytes], fault: Fault | None) -> AsyncIterator[bytes]:
         try:

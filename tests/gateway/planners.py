@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.configuration import read_configuration
-from modelpact.dispatch.models import Models
-from modelpact.gateway.plan import Plan, Question
-from modelpact.gateway.planning import Planner
-from modelpact.gateway.policy import RequestPolicy, base_policy
+from modelpact.dispatch.models import ModelCaller
+from modelpact.gateway.plan.plan import Plan, PlanKey
+from modelpact.gateway.plan.planner import Planner
+from modelpact.gateway.plan.policy import RequestPolicy, base_policy
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.requests import RequestApi, read_asked
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.gateway.support import BASE, HI, UPSTREAM_KEYS
 
 CONFIGURATION = BASE.format(openai='"http://127.0.0.1:9/v1"', anthropic='"http://127.0.0.1:9"')
@@ -32,7 +32,7 @@ def planner(folder: Path, more: str = "") -> Planner:
     configuration = read_configuration(CONFIGURATION + more)
     ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
     with ledger:
-        models = Models(
+        models = ModelCaller(
             Runtime(ledger), configuration=configuration, environment=dict(UPSTREAM_KEYS)
         )
         return Planner(configuration, models)
@@ -46,11 +46,11 @@ def question(
     api: RequestApi = "openai-chat",
     workload: str = "",
     **body: Any,
-) -> Question:
+) -> PlanKey:
     """Ask as a request with such a body does."""
     asked = read_asked(api, {"model": name, "messages": HI, **body})
     given = policy or base_policy(made.configuration.policy, made.configuration.gateway.lossy)
-    return Question(name, workload, asked, given)
+    return PlanKey(name, workload, asked, given)
 
 
 def plan(made: Planner, name: str, policy: RequestPolicy | None = None, **body: Any) -> Plan:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from modelpact.wire import Incoming, Outgoing, Server, serve
+from modelpact.wire import HttpRequest, HttpResponse, Server, serve
 
 TOKEN = "t" * 16
 CHAT = "/v1/chat/completions"
@@ -48,12 +48,12 @@ class Upstream:
         assert self._server is not None
         return self._server.connections
 
-    async def _answer(self, request: Incoming) -> Outgoing:
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
         body = json.loads(await request.body())
         self.seen.append({**body, "peer": request.peer})
         wait = self.held
         if body.get("stream"):
-            return Outgoing(200, {"content-type": "text/event-stream"}, self._events(wait))
+            return HttpResponse(200, {"content-type": "text/event-stream"}, self._events(wait))
         if wait:
             await asyncio.to_thread(self.release.wait, 60)
         message = {"role": "assistant", "content": self.name}
@@ -61,7 +61,7 @@ class Upstream:
         usage = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
         data = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4o"}
         whole = {**data, "choices": [choice], "usage": usage}
-        return Outgoing(200, {"content-type": "application/json"}, json.dumps(whole).encode())
+        return HttpResponse(200, {"content-type": "application/json"}, json.dumps(whole).encode())
 
     async def _events(self, wait: bool) -> AsyncIterator[bytes]:
         yield _event({"role": "assistant", "content": self.name})

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.configuration import Configuration, read_configuration
-from modelpact.gateway.calls import list_calls
-from modelpact.gateway.gateway import Gateway
 from modelpact.gateway.keys import KeySettings, create_key
-from modelpact.gateway.serving import serve_gateway
+from modelpact.gateway.record.calls import list_calls
+from modelpact.gateway.server import serve_gateway
+from modelpact.gateway.service import Gateway
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.wire import EventParser

@@ -10,8 +10,8 @@ import pytest
 
 from modelpact.gateway import budgets
 from modelpact.gateway.keys import KeySettings, create_key
-from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.prepared import EventRef, PreparedEvent
 from tests.fakes import Fail, Reply, cut
 from tests.gateway.support import HI, Answer, Running, gateway_running
 from tests.gateway.test_failures import left, opened
@@ -168,8 +168,8 @@ def test_what_has_ended_counts_while_its_record_is_on_its_way(
     secret = gateway.new_key(budget=1, period="day")
     real, ending, release = gateway.ledger.note, threading.Event(), threading.Event()
 
-    def note(entry: Entry, unheard: Any = None, **how: Any) -> "asyncio.Future[Placed]":
-        async def later() -> Placed:
+    def note(entry: PreparedEvent, unheard: Any = None, **how: Any) -> "asyncio.Future[EventRef]":
+        async def later() -> EventRef:
             await asyncio.to_thread(release.wait, 30)
             return await real(entry, unheard, **how)
 

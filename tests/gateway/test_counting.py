@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.catalog.catalog import default_catalog
-from modelpact.gateway import counting
-from modelpact.gateway.counting import count_prompt, counter, encoding_of
-from modelpact.gateway.fitting import SIZE_HEADER, Expected, expected
-from modelpact.gateway.plan import Plan
+from modelpact.gateway.plan import sizing as counting
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.plan.sizing import (
+    SIZE_HEADER,
+    TokenEstimate,
+    count_prompt,
+    counter,
+    encoding_of,
+    expected,
+)
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import Upstream, chat_body, started
 from tests.gateway.support import HI, Running
@@ -26,7 +32,7 @@ PLAN = Plan(
 NO_ENCODING = msgspec.structs.replace(PLAN, provider="anthropic", model="claude", encoding="")
 
 
-def looked_at(plan: Plan, text: str, **more: Any) -> Expected:
+def looked_at(plan: Plan, text: str, **more: Any) -> TokenEstimate:
     body = {"model": plan.model, "messages": [{"role": "user", "content": text}], **more}
     return asyncio.run(expected(plan, msgspec.json.encode(body), body))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.gateway.calls import list_calls, unfinished
+from modelpact.gateway.record.calls import list_calls, unfinished
 from modelpact.ledger.ledger import Ledger
 from tests.cli.conftest import Run
 from tests.fakes import Fail
@@ -198,8 +198,8 @@ def test_a_listing_says_when_it_did_not_look_at_all(
         gateway.chat("gpt-4o")
     gateway.settled()
     assert list_calls(gateway.ledger, "open", "", 100) == ([], False)
-    monkeypatch.setattr("modelpact.gateway.calls._PAGE", 2)
-    monkeypatch.setattr("modelpact.gateway.calls.MOST_LISTED", 4)
+    monkeypatch.setattr("modelpact.gateway.record.calls._PAGE", 2)
+    monkeypatch.setattr("modelpact.gateway.record.calls.MOST_LISTED", 4)
     assert list_calls(gateway.ledger, "open", "", 100) == ([], True)
     found, cut = list_calls(gateway.ledger, "completed", "", 2)
     assert (len(found), cut) == (2, False), "as many as were wanted"

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from modelpact.gateway.budgets import period_start
-from modelpact.gateway.keys import ClientKey, Keys, KeySettings, Rates, create_key, revoke_key
+from modelpact.gateway.keys import (
+    ClientKey,
+    ClientKeys,
+    KeySettings,
+    RateLimiter,
+    create_key,
+    revoke_key,
+)
 from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.errors import InputError
 from tests.cli.conftest import Run
@@ -101,7 +108,7 @@ def test_so_many_requests_a_minute(gateway: Running) -> None:
 
 def test_a_rate_fills_evenly() -> None:
     key = ClientKey("k", "k", KeySettings(rate=60), 0)
-    rates = Rates()
+    rates = RateLimiter()
     assert [rates.wait(key, 0.0) for _ in range(60)] == [0.0] * 60
     assert rates.wait(key, 0.0) == pytest.approx(1.0)
     assert rates.wait(key, 0.5) == pytest.approx(0.5)
@@ -167,7 +174,7 @@ def test_two_keys_of_one_name_are_told_apart_by_id(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="several keys are called"):
             revoke_key(ledger, "app")
         revoke_key(ledger, first.id)
-        assert Keys.load(ledger).find(secret) is not None
+        assert ClientKeys.load(ledger).find(secret) is not None
         kinds = [one.type for one in ledger.events("keys")]
         assert kinds == ["key.created", "key.created", "key.revoked"]
         told = json.dumps([one.payload for one in ledger.events("keys")])

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from modelpact.gateway.leases import leased
-from modelpact.ledger.postgres import PostgresConnection, PostgresStore
-from modelpact.ledger.store import open_store
+from modelpact.gateway.record.leases import leased
+from modelpact.ledger.stores.base import open_store
+from modelpact.ledger.stores.postgres import PostgresConnection, PostgresStore
 from tests.stores import Counted
 
 NAMES = {"gateway/a": "[gateway] name", "host/a": "[host] name"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.gateway.policy import RequestPolicy, with_header
+from modelpact.gateway.plan.policy import RequestPolicy, with_header
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelpact.gateway.policy import LOOSENABLE, RequestPolicy, base_policy, with_header
+from modelpact.gateway.plan.policy import LOOSENABLE, RequestPolicy, base_policy, with_header
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError
 

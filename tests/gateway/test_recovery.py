@@ -11,19 +11,25 @@ import msgspec
 import pytest
 
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.calls import INVOKED, STOPPED, Invoked, Open, find_call, list_calls
-from modelpact.gateway.plan import Plan
-from modelpact.gateway.recording import Recorder
-from modelpact.gateway.said import Said
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.record.calls import (
+    INVOKED,
+    STOPPED,
+    CallOpened,
+    OpenCall,
+    find_call,
+    list_calls,
+)
+from modelpact.gateway.record.recorder import AnswerDigest, Recorder
 from modelpact.ledger.costs import Attribution, CostLine
-from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.event import Draft
-from modelpact.ledger.export import export_lines
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerUncertain
-from modelpact.ledger.transfer import import_export
+from modelpact.ledger.prepared import EventRef, PreparedEvent
+from modelpact.ledger.stores.base import LedgerUncertain
+from modelpact.ledger.verify.export import export_lines
+from modelpact.ledger.verify.importer import import_export
 from modelpact.providers.contract import ContractError
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.gateway.support import Running, gateway_running
 
 NAME = "gateway"
@@ -44,7 +50,7 @@ def died(ledger: Ledger, workload: str, calls: int) -> str:
     """Write what a gateway leaves that was killed with calls open; return the envelope."""
     envelope = f"gateway/{NAME}-dead/{workload}/2026-01-02"
     who = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
-    told = Invoked(who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync")
+    told = CallOpened(who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync")
 
     def work(tx: Transaction) -> None:
         tx.open_envelope(envelope, "gateway", NAME)
@@ -65,7 +71,7 @@ def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
 
     async def restarted() -> None:
         recording = recorder(ledger)
-        left: list[Open] = recording.envelopes.left_open()
+        left: list[OpenCall] = recording.envelopes.left_open()
         recording.envelope(PLAN)
         await asyncio.sleep(0)
         await recording.envelopes.recover(left)
@@ -103,10 +109,12 @@ def test_an_opening_of_which_nobody_knows_is_ended(
     with gateway_running(tmp_path) as gateway:
         real = gateway.ledger.note
 
-        def note(entry: Entry, unheard: Any = None, **how: Any) -> "asyncio.Future[Placed]":
+        def note(
+            entry: PreparedEvent, unheard: Any = None, **how: Any
+        ) -> "asyncio.Future[EventRef]":
             if entry.type != INVOKED or not unsure.is_set():
                 return real(entry, unheard, **how)
-            told: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+            told: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
             lost = LedgerUncertain("it is not known whether it was kept")
             real(entry).add_done_callback(lambda _: told.set_exception(lost))
             return told
@@ -202,8 +210,8 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.said._MOST_KEPT", 10)
-    said = Said(keep=True)
+    monkeypatch.setattr("modelpact.gateway.record.recorder._MOST_KEPT", 10)
+    said = AnswerDigest(keep=True)
     for _ in range(3):
         said.add(b"12345")
     assert said.told() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)

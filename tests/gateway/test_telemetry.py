@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.gateway.calls import Call
-from modelpact.gateway.plan import Plan
-from modelpact.gateway.telemetry import Telemetry
+from modelpact.gateway.observe.telemetry import Telemetry
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.record.calls import GatewayCall
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.vocabulary.errors import ConfigurationError
 from tests.gateway.collector import Collector, values
@@ -146,7 +146,7 @@ def test_a_collector_that_is_not_there_disturbs_nobody(upstream: Upstream, tmp_p
 
 
 def test_it_is_not_imported_unless_it_is_wanted() -> None:
-    code = "import sys, modelpact.cli.serve; print('opentelemetry' in sys.modules)"
+    code = "import sys, modelpact.cli.commands.serve; print('opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -161,11 +161,11 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a series of numbers that is kept and sent for as long as the process lives."""
-    monkeypatch.setattr("modelpact.gateway.telemetry._MOST_SERIES", 3)
+    monkeypatch.setattr("modelpact.gateway.observe.telemetry._MOST_SERIES", 3)
     telemetry = Telemetry(collector.address, "gateway")
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
-        call = Call(f"e:{number}", "e", "x", Attribution("x", plan.model), 0)
+        call = GatewayCall(f"e:{number}", "e", "x", Attribution("x", plan.model), 0)
         telemetry.opened(plan, call)
         telemetry.settled(call, (CostLine("tokens.input", 1),), "")
     asyncio.run(telemetry.aclose())

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.conversation.response import Usage
-from modelpact.gateway.endings import end_at, error_in
-from modelpact.gateway.usage import StreamWatch, usage_of
+from modelpact.gateway.upstream.stream import UsageTap, end_at, error_in, usage_of
 from modelpact.needs.requests import RequestApi
 
 USED = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
@@ -48,9 +47,9 @@ def anthropic_bytes(end: str) -> bytes:
 
 def watched(
     api: RequestApi, data: bytes, cuts: list[int], *, hide: bool = False
-) -> tuple[bytes, StreamWatch, bool]:
+) -> tuple[bytes, UsageTap, bool]:
     """Return what passes, the watch, and whether the end was seen."""
-    watch = StreamWatch(api, hide_usage=hide)
+    watch = UsageTap(api, hide_usage=hide)
     places = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
     passed, ended = b"", False
     for start, stop in itertools.pairwise(places):
@@ -124,13 +123,13 @@ def test_ends_of_both_kinds_in_one_stream(where: list[int], kinds: list[str]) ->
     whole = b"".join(openai_bytes(end) for end in kinds)
     passed, watch, _ = watched("openai-chat", whole, where)
     assert (passed, watch.usage) == (whole, Usage(11, 3))
-    assert StreamWatch("openai-chat").feed(whole) == whole
+    assert UsageTap("openai-chat").feed(whole) == whole
 
 
 def test_an_event_that_comes_byte_by_byte_is_copied_once() -> None:
     """A megabyte: copied at each byte, it would be half a terabyte."""
     event = b"data: " + b"x" * 1_000_000 + b"\r\n\r\n"
-    watch = StreamWatch("openai-chat")
+    watch = UsageTap("openai-chat")
     started = time.process_time()
     passed = b"".join(watch.feed(event[at : at + 1]) for at in range(len(event)))
     assert time.process_time() - started < 10
@@ -138,7 +137,7 @@ def test_an_event_that_comes_byte_by_byte_is_copied_once() -> None:
 
 
 def test_an_event_without_an_end_is_given_up() -> None:
-    watch = StreamWatch("openai-chat")
+    watch = UsageTap("openai-chat")
     assert watch.feed(b"data: " + b"x" * 1_100_000) == b""
     assert watch.broken
 

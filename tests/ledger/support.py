@@ -7,7 +7,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from modelpact.ledger import Draft, Event, Ledger, Reader, VerifyReport, export_lines, verify_export
+from modelpact.ledger import (
+    Draft,
+    Event,
+    Ledger,
+    LedgerReader,
+    VerifyReport,
+    export_lines,
+    verify_export,
+)
 
 
 def draft(envelope: str = "run-1", number: int = 0, **more: Any) -> Draft:
@@ -19,7 +27,7 @@ def fill(ledger: Ledger, envelope: str = "run-1", count: int = 5) -> list[Event]
     return ledger.append(*(draft(envelope, number) for number in range(count)))
 
 
-def verified(reader: Reader, envelope: str = "run-1") -> VerifyReport:
+def verified(reader: LedgerReader, envelope: str = "run-1") -> VerifyReport:
     """Return what the store's envelope verifies to; it must hold."""
     report = verify_export(export_lines(reader, envelope))
     assert report.ok, report.broken
@@ -29,7 +37,7 @@ def verified(reader: Reader, envelope: str = "run-1") -> VerifyReport:
 PROGRAM = """
 import os, signal, sys, threading
 from modelpact.ledger import Draft, Ledger, LedgerUnavailable
-from modelpact.ledger.store import open_store
+from modelpact.ledger.stores.base import open_store
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,11 +8,11 @@ import pytest
 
 from modelpact.ledger import CostLine, CostRecord, Draft, Ledger, Transaction
 from modelpact.ledger.canonical import LARGEST
-from modelpact.ledger.check_costs import check_sums
-from modelpact.ledger.totals import cost_totals
-from modelpact.providers.carrier import Partial
+from modelpact.ledger.totals.totals import cost_totals
+from modelpact.ledger.verify.tables import check_sums
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 from tests.ledger.test_costs import only, spend, usd

@@ -22,8 +22,8 @@ from modelpact.ledger import (
 )
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import event_body
-from modelpact.ledger.export import EVENT_START, read_export, with_hash
-from modelpact.ledger.totals import cost_totals
+from modelpact.ledger.totals.totals import cost_totals
+from modelpact.ledger.verify.export import EVENT_START, read_export, with_hash
 from tests.ledger.support import draft, fill, verified
 from tests.ledger.test_costs import only, spend, usd
 

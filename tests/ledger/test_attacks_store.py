@@ -18,11 +18,11 @@ from modelpact.ledger import (
     export_lines,
     import_export,
 )
-from modelpact.ledger.audit import verify_envelope, verify_tables
-from modelpact.ledger.report import VerifyReport
-from modelpact.providers.carrier import Partial
+from modelpact.ledger.verify.audit import verify_envelope, verify_tables
+from modelpact.ledger.verify.report import VerifyReport
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Partial
 from tests.ledger.support import draft, fill
 from tests.ledger.test_costs import spend, usd
 

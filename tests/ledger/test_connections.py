@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from modelpact.ledger import Ledger, LedgerError, LedgerUnavailable, NewerSchema, Reader
-from modelpact.ledger.postgres import PostgresConnection, PostgresStore
-from modelpact.ledger.store import NameTaken, open_store
+from modelpact.ledger import Ledger, LedgerError, LedgerReader, LedgerUnavailable, NewerSchema
+from modelpact.ledger.stores.base import NameTaken, open_store
+from modelpact.ledger.stores.postgres import PostgresConnection, PostgresStore
 from tests.ledger.support import draft, fill
 from tests.stores import Counted
 
@@ -58,7 +58,7 @@ def test_a_closed_ledger_is_not_read(url: str) -> None:
     with Ledger.open(url) as ledger:
         fill(ledger)
         assert ledger.event("run-1:1") is not None
-    with Reader.open_to_read(url) as reader:
+    with LedgerReader.open_to_read(url) as reader:
         assert reader.event("run-1:1") is not None
     for closed in (ledger, reader):
         with pytest.raises(LedgerError, match="the ledger is closed"):
@@ -94,12 +94,12 @@ def test_closing_while_a_reader_connects_leaves_nothing_open(counted: Counted, g
 
 
 def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
-    for opening in (Reader.open_to_read, Ledger.open):
+    for opening in (LedgerReader.open_to_read, Ledger.open):
         with contextlib.suppress(LedgerError):  # there are no tables yet
             opening(counted.url).close()
     with Ledger.open(counted.url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
-    for opening in (Ledger.open, Reader.open_to_read):
+    for opening in (Ledger.open, LedgerReader.open_to_read):
         with pytest.raises(NewerSchema):
             opening(counted.url)
     counted.assert_none()
@@ -121,7 +121,7 @@ def test_files_that_are_refused_leave_nothing_open(
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "empty.db"):
         with pytest.raises(LedgerError):
-            Reader.open_to_read(f"sqlite:{tmp_path / name}")
+            LedgerReader.open_to_read(f"sqlite:{tmp_path / name}")
     with pytest.raises(LedgerError):
         Ledger.open(f"sqlite:{tmp_path / 'text.db'}")
     lease = open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")

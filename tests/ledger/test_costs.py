@@ -19,9 +19,9 @@ from modelpact.ledger import (
     export_lines,
     import_export,
 )
-from modelpact.ledger.cost_rows import HOUR
 from modelpact.ledger.costs import UNITS, check_lines, half_even
-from modelpact.ledger.totals import CostTotal, cost_totals
+from modelpact.ledger.totals.cost_rows import HOUR
+from modelpact.ledger.totals.totals import CostTotal, cost_totals
 from modelpact.vocabulary.errors import InputError
 
 

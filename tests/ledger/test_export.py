@@ -28,7 +28,7 @@ from modelpact.ledger import (
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import sign_checkpoint
 from modelpact.ledger.event import EventOnWire, event_hash
-from modelpact.ledger.export import hashed_line, read_export, write_export
+from modelpact.ledger.verify.export import hashed_line, read_export, write_export
 from tests.ledger.support import draft, fill, verified
 
 COUNT = 9

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from modelpact.ledger import Ledger, LedgerError, LedgerUnavailable, NewerSchema, Reader
-from modelpact.ledger.schema import MIGRATIONS
-from modelpact.ledger.store import open_store
+from modelpact.ledger import Ledger, LedgerError, LedgerReader, LedgerUnavailable, NewerSchema
+from modelpact.ledger.stores.base import open_store
+from modelpact.ledger.stores.schema import MIGRATIONS
 from tests.ledger.support import KILLED, fill, finished, process, verified
 
 STEPS = ("begin", "insert", "flushed", "committed")
@@ -251,7 +251,7 @@ def open_folder() -> Iterator[Path]:
 
 
 READ_ONLY = """
-import modelpact.ledger.sqlite
+import modelpact.ledger.stores.sqlite
 from modelpact.ledger import Reader
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -285,7 +285,7 @@ def test_a_path_that_cannot_be_a_ledger(tmp_path: Path) -> None:
             Ledger.open(f"sqlite:{tmp_path / name}")
     for name in ("missing.db", "missing/x.db"):
         with pytest.raises(LedgerError, match="no ledger in"):
-            Reader.open_to_read(f"sqlite:{tmp_path / name}")
+            LedgerReader.open_to_read(f"sqlite:{tmp_path / name}")
     assert [one.name for one in tmp_path.iterdir()] == ["text.db"]
 
 
@@ -308,11 +308,11 @@ def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
     old.commit()
     old.close()
     with pytest.raises(LedgerError, match="open it once for writing"):
-        Reader.open_to_read(url)
+        LedgerReader.open_to_read(url)
     with Ledger.open(url) as ledger:
         fill(ledger)
         assert ledger.read("SELECT value FROM meta") == [(str(len(MIGRATIONS)),)]
-    with Reader.open_to_read(url) as reader:
+    with LedgerReader.open_to_read(url) as reader:
         assert len(reader.events("run-1")) == 5
 
 
@@ -320,14 +320,14 @@ def test_an_empty_store_is_no_ledger_to_read(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite:"):
         (tmp_path / "ledger.db").touch()
     with pytest.raises(LedgerError, match=r"no ledger in .+: name another with --store"):
-        Reader.open_to_read(url)
+        LedgerReader.open_to_read(url)
 
 
 def test_newer_stores_are_refused(url: str) -> None:
     """Schema migrations forward, refused clearly when the file is newer than the program."""
     with Ledger.open(url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
-    for opening in (Ledger.open, Reader.open_to_read):
+    for opening in (Ledger.open, LedgerReader.open_to_read):
         with pytest.raises(NewerSchema, match=r"schema 99.*upgrade modelpact"):
             opening(url)
 
@@ -340,7 +340,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
         fill(ledger)
     broken = (*MIGRATIONS, ("CREATE TABLE fine (x TEXT)", "CREATE NONSENSE"))
     with monkeypatch.context() as patched:
-        patched.setattr("modelpact.ledger.store.MIGRATIONS", broken)
+        patched.setattr("modelpact.ledger.stores.base.MIGRATIONS", broken)
         with pytest.raises(LedgerError, match="NONSENSE"):
             Ledger.open(url)
     with Ledger.open(url) as ledger:

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from modelpact.ledger.postgres import PostgresLease
-from modelpact.ledger.store import Lease, NameTaken, Store, open_store
+from modelpact.ledger.stores.base import Lease, NameTaken, Store, open_store
+from modelpact.ledger.stores.postgres import PostgresLease
 
 HOLD = """
 import sys
-from modelpact.ledger.store import open_store
+from modelpact.ledger.stores.base import open_store
 lease = open_store(sys.argv[1]).lease("host/a")
 print("held", flush=True)
 sys.stdin.read()

@@ -19,7 +19,7 @@ from modelpact.ledger import (
     LedgerUnavailable,
     Transaction,
 )
-from modelpact.ledger.entry import Entry, Given, NotSo, Placed
+from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 
@@ -210,7 +210,7 @@ def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
     assert verified(ledger).events == event.sequence
 
 
-ENTRY = Entry("run-1", "capability.invoked", b'{"n":1}')
+ENTRY = PreparedEvent("run-1", "capability.invoked", b'{"n":1}')
 
 
 def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
@@ -218,7 +218,7 @@ def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
     ledger.bus.subscribe(heard.append, "capability.")
     fill(ledger, count=1)
 
-    async def main() -> Placed:
+    async def main() -> EventRef:
         return await ledger.note(ENTRY)
 
     placed = asyncio.run(main())
@@ -233,7 +233,7 @@ def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
     """Where its caller is cancelled, before it is written or meanwhile, another hears of it."""
-    placed: list[Placed | None] = []
+    placed: list[EventRef | None] = []
 
     async def main() -> None:
         began, go_on = threading.Event(), threading.Event()
@@ -265,9 +265,9 @@ def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger)
 
     async def main() -> None:
         entry = msgspec.structs.replace(
-            ENTRY, given=Given(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
+            ENTRY, given=Precondition(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
         )
-        with pytest.raises(NotSo, match="a fact"):
+        with pytest.raises(PreconditionFailed, match="a fact"):
             await ledger.note(entry)
         released = hold(ledger)
         future = ledger.note(entry, lambda place, error: told.append(error))
@@ -277,7 +277,7 @@ def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger)
         await ledger.write_async(lambda tx: None)
 
     asyncio.run(main())
-    assert [type(one) for one in told] == [NotSo]
+    assert [type(one) for one in told] == [PreconditionFailed]
     assert not ledger.events("run-1")
 
 

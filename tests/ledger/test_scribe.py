@@ -17,26 +17,35 @@ import msgspec
 import pytest
 
 from modelpact.identity import Keyring
-from modelpact.ledger import Ledger, scribe, scribe_link, scribe_process
-from modelpact.ledger.audit import verify_tables
-from modelpact.ledger.batch import EnvelopeClosed
+from modelpact.ledger import Ledger
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
-from modelpact.ledger.entry import Entry, Given, NotSo, Placed
 from modelpact.ledger.event import Draft, Event
-from modelpact.ledger.reader import Reader
-from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.totals import cost_totals
-from modelpact.ledger.wired import Answer, Sent, framed, unframed
+from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.totals.totals import cost_totals
+from modelpact.ledger.verify.audit import verify_tables
+from modelpact.ledger.write import (
+    worker as scribe_process,
+)
+from modelpact.ledger.write import (
+    worker_client as scribe,
+)
+from modelpact.ledger.write import (
+    worker_link as scribe_link,
+)
+from modelpact.ledger.write.batch import EnvelopeClosed
+from modelpact.ledger.write.worker_protocol import CommitReply, CommitRequest, framed, unframed
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified
 
 WHO = Attribution("local", "m", "chat", "somebody")
-ENTRY = Entry("calls", "capability.invoked", b'{"n":1}', opens=("gateway", "here"))
-NEVER = Given(("the weather", "fine"), "SELECT 'rain' WHERE ? = ''", ("",), "sunshine")
+ENTRY = PreparedEvent("calls", "capability.invoked", b'{"n":1}', opens=("gateway", "here"))
+NEVER = Precondition(("the weather", "fine"), "SELECT 'rain' WHERE ? = ''", ("",), "sunshine")
 
 
-def numbered(number: int) -> Entry:
+def numbered(number: int) -> PreparedEvent:
     return msgspec.structs.replace(ENTRY, payload=canonical({"n": number}))
 
 
@@ -64,7 +73,7 @@ async def until(so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def check_chain(ledger: Reader, events: int) -> None:
+def check_chain(ledger: LedgerReader, events: int) -> None:
     found = ledger.events("calls", limit=10_000)
     assert [event.sequence for event in found] == list(range(1, events + 1))
     report = verified(ledger, "calls")
@@ -80,10 +89,10 @@ async def test_what_is_noted_is_durable_and_in_order(tmp_path: Path, alone: bool
             placed = [await ledger.note(numbered(n), alone=True) for n in range(50)]
         else:
             placed = await asyncio.gather(*(ledger.note(numbered(n)) for n in range(500)))
-        with Reader.open_to_read(ledger.store.url) as other:
+        with LedgerReader.open_to_read(ledger.store.url) as other:
             check_chain(other, len(placed))
             found = other.events("calls", limit=1_000)
-        assert [Placed(event.id, event.time) for event in found] == placed
+        assert [EventRef(event.id, event.time) for event in found] == placed
         assert [event.payload["n"] for event in found] == list(range(len(placed)))
         envelope = ledger.envelope("calls")
         assert envelope is not None
@@ -95,7 +104,9 @@ async def test_what_is_noted_is_durable_and_in_order(tmp_path: Path, alone: bool
 async def test_costs_count(tmp_path: Path, alone: bool) -> None:
     record = CostRecord((CostLine("tokens.input", 7),), WHO)
     payload = canonical({"cost": msgspec.to_builtins(record)})
-    entry = Entry("calls", "capability.completed", payload, None, record, opens=("gateway", ""))
+    entry = PreparedEvent(
+        "calls", "capability.completed", payload, None, record, opens=("gateway", "")
+    )
     async with scribing(tmp_path) as ledger:
         for _ in range(3):
             await ledger.note(entry, alone=alone)
@@ -117,7 +128,7 @@ async def test_others_may_write_to_the_same_envelope(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alone", [False, True])
 @on_loop
 async def test_what_must_be_so_is_looked_up_when_others_wrote(tmp_path: Path, alone: bool) -> None:
-    given = Given(("provider", "p"), "SELECT value FROM meta WHERE key = ?", ("p",), "1")
+    given = Precondition(("provider", "p"), "SELECT value FROM meta WHERE key = ?", ("p",), "1")
     entry = msgspec.structs.replace(ENTRY, given=given)
     put = "INSERT INTO meta VALUES ('p', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     async with scribing(tmp_path) as ledger:
@@ -127,7 +138,7 @@ async def test_what_must_be_so_is_looked_up_when_others_wrote(tmp_path: Path, al
                 await ledger.note(entry, alone=alone)
                 continue
             kept = asyncio.gather(ledger.note(ENTRY), ledger.note(ENTRY))
-            with pytest.raises(NotSo, match="provider p") as caught:
+            with pytest.raises(PreconditionFailed, match="provider p") as caught:
                 await ledger.note(entry, alone=alone)
             assert caught.value.fact == ("provider", "p")
             await kept
@@ -158,7 +169,7 @@ async def test_listeners_hear_of_entries_once_they_are_durable(tmp_path: Path) -
 @on_loop
 async def test_a_cancelled_entry_is_told_to_another(tmp_path: Path) -> None:
     async with scribing(tmp_path) as ledger:
-        told: list[tuple[Placed | None, BaseException | None]] = []
+        told: list[tuple[EventRef | None, BaseException | None]] = []
         refused = msgspec.structs.replace(ENTRY, given=NEVER)
         for entry in (ENTRY, refused):
             future = ledger.note(entry, lambda place, error: told.append((place, error)))
@@ -166,7 +177,7 @@ async def test_a_cancelled_entry_is_told_to_another(tmp_path: Path) -> None:
         await ledger.note(ENTRY)
         assert told[0][0] is not None
         assert told[0][0].event == "calls:1"
-        assert isinstance(told[1][1], NotSo)
+        assert isinstance(told[1][1], PreconditionFailed)
 
 
 @on_loop
@@ -182,8 +193,8 @@ async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             os.kill(child, signal.SIGKILL)
             results = await asyncio.gather(*futures, return_exceptions=True)
-            assert all(isinstance(one, Placed | LedgerUncertain) for one in results)
-            told += sum(isinstance(one, Placed) for one in results)
+            assert all(isinstance(one, EventRef | LedgerUncertain) for one in results)
+            told += sum(isinstance(one, EventRef) for one in results)
             await until(lambda child=child: child not in children())  # type: ignore[misc]
         assert (await ledger.note(ENTRY)).event.startswith("calls:")
         events = len(ledger.events("calls", limit=10_000))
@@ -275,7 +286,7 @@ async def test_checkpoints_are_signed(tmp_path: Path, keyring: Keyring) -> None:
     async with scribing(tmp_path, signer=keyring, checkpoint_every=10) as ledger:
         await asyncio.gather(*(ledger.note(ENTRY) for _ in range(25)))
         await until(lambda: bool(ledger.checkpoints("calls")))
-    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         assert reader.checkpoints("calls")[-1].sequence == 25
 
 
@@ -323,26 +334,26 @@ async def test_an_answer_is_never_for_what_was_sent_to_another(
         await asyncio.sleep(0)
         third = ledger.note(ENTRY)
         await asyncio.sleep(0)
-        link.heard([Answer([(1, 1)]), Answer([(number, 1) for number in range(2, 10)])])
+        link.heard([CommitReply([(1, 1)]), CommitReply([(number, 1) for number in range(2, 10)])])
         assert (await first).event == "calls:1"
         assert [(await one).event for one in second] == [f"calls:{n}" for n in range(2, 10)]
         assert link.sent == 4
         assert not third.done()
-        assert not link.heard([Answer([(10, 1), (11, 1)])])  # nobody asked for so much
+        assert not link.heard([CommitReply([(10, 1), (11, 1)])])  # nobody asked for so much
         third.cancel()
 
 
-async def _committed_for(starter: int, url: str) -> Answer:
+async def _committed_for(starter: int, url: str) -> CommitReply:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         serving = asyncio.create_task(asyncio.to_thread(scribe_process.serve, theirs, url, starter))
-        ours.sendall(framed(Sent([ENTRY])))
+        ours.sendall(framed(CommitRequest([ENTRY])))
         come = bytearray()
         while not (found := unframed(come)):
             come += await asyncio.to_thread(ours.recv, 65_536)
         ours.shutdown(socket.SHUT_WR)
         await serving
-    return msgspec.msgpack.decode(found[0], type=Answer)
+    return msgspec.msgpack.decode(found[0], type=CommitReply)
 
 
 @on_loop
@@ -387,7 +398,7 @@ async def test_only_an_entry_that_cannot_be_sent_fails(tmp_path: Path) -> None:
 @on_loop
 async def test_only_an_entry_whose_condition_is_no_statement_fails(tmp_path: Path) -> None:
     """What shares its commit is kept, in order."""
-    wrong = Given(("nothing",), "SELECT nothing FROM nowhere WHERE ? = ''", ("",), "")
+    wrong = Precondition(("nothing",), "SELECT nothing FROM nowhere WHERE ? = ''", ("",), "")
     guilty = msgspec.structs.replace(ENTRY, given=wrong)
     async with scribing(tmp_path) as ledger:
         entries = [guilty if n in (0, 7, 30) else numbered(n) for n in range(31)]
@@ -430,7 +441,7 @@ async def test_closing_finishes_what_waits(tmp_path: Path, apart: bool) -> None:
             ledger.close()
         placed = await asyncio.gather(*sent, *waiting)
     assert [one.event for one in placed] == [f"calls:{number}" for number in range(1, 24)]
-    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         check_chain(reader, 23)
 
 
@@ -439,7 +450,7 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os, signal
 from modelpact.ledger import Ledger
-from modelpact.ledger.entry import Entry
+from modelpact.ledger.prepared import Entry
 
 async def main():
     ledger = Ledger.open("sqlite:{tmp_path / "ledger.db"}")
@@ -462,5 +473,5 @@ asyncio.run(main())
         await until(lambda: not child.exists())
 
     asyncio.run(gone())
-    with Reader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         check_chain(reader, len(reader.events("calls")))

@@ -10,21 +10,21 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from modelpact.configuration import Configuration
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.modules import Pack
-from modelpact.openwop.calling import Executor
+from modelpact.needs.node_modules import Pack
 from modelpact.openwop.host import Host, running_host
-from modelpact.openwop.surface import Authorise, HostSurface
+from modelpact.openwop.model_call import Executor
+from modelpact.openwop.routes import Authorise, HostRoutes
 from modelpact.providers.port import ModelPort
-from modelpact.providers.runtime import Runtime
-from modelpact.wire import EventParser, Incoming, serve
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.wire import EventParser, HttpRequest, serve
 
 TOKEN = "t" * 12
 JSON = {"content-type": "application/json"}
 
 
-def one_token(request: Incoming) -> str | None:
+def one_token(request: HttpRequest) -> str | None:
     """Let in whoever shows the token."""
     return "" if request.headers.get("authorization") == f"Bearer {TOKEN}" else None
 
@@ -126,10 +126,12 @@ def serving(
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncIterator[HostClient]:
-        models = Models(Runtime(ledger), configuration=configuration, ports=ports, environment={})
+        models = ModelCaller(
+            Runtime(ledger), configuration=configuration, ports=ports, environment={}
+        )
         host = Host(ledger, models, settings=configuration.host, packs=packs, executors=executors)
         async with running_host(host):
-            surface = HostSurface(host, authorise, conformance=conformance)
+            surface = HostRoutes(host, authorise, conformance=conformance)
             async with await serve(surface, "127.0.0.1", 0) as server:
                 yield HostClient(f"http://127.0.0.1:{server.port}", host=host)
 

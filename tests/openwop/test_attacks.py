@@ -13,16 +13,16 @@ from modelpact.configuration import Configuration
 from modelpact.conversation.message import TextBlock
 from modelpact.conversation.response import Response
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
-from modelpact.needs.modules import read_pack
+from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
+from modelpact.needs.node_modules import read_pack
 from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module
-from modelpact.openwop.calling import Step
+from modelpact.openwop.model_call import Step
 from modelpact.openwop.workflows import Library
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ProviderError
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Incoming
+from modelpact.wire import HttpRequest
 from tests.openwop.conftest import PACK, with_host
 from tests.openwop.support import HostClient, serving, types
 
@@ -316,7 +316,7 @@ def test_one_tenant_leaves_places_for_others(
         await asyncio.to_thread(release.wait, 30)
         return "done"
 
-    def by_token(request: Incoming) -> str:
+    def by_token(request: HttpRequest) -> str:
         return (request.headers.get("authorization") or "").removeprefix("Bearer ")
 
     with serving(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.openwop.envelopes import ENVELOPES
+from modelpact.openwop.builtin import ENVELOPES
 from modelpact.schemas import lint_schema
 
 

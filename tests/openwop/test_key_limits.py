@@ -11,9 +11,9 @@ import pytest
 
 from modelpact.configuration import read_configuration
 from modelpact.gateway.keys import KeySettings, create_key, revoke_key
-from modelpact.gateway.serving import serve_gateway
+from modelpact.gateway.server import serve_gateway
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.totals import cost_totals
+from modelpact.ledger.totals.totals import cost_totals
 from tests.fakes.openai import FakeOpenAI
 from tests.openwop.support import TOKEN, HostClient, in_thread, types
 
@@ -135,7 +135,7 @@ def test_runs_spend_the_keys_budget(ledger: Ledger, fake: FakeOpenAI, tmp_path: 
 def test_a_run_ends_with_its_key(
     ledger: Ledger, fake: FakeOpenAI, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modelpact.gateway.serving._KEYS_SECONDS", 0.05)
+    monkeypatch.setattr("modelpact.gateway.server._KEYS_SECONDS", 0.05)
     key, secret = create_key(ledger, "gone", KeySettings())
     held, release = threading.Event(), threading.Event()
     with gateway(ledger, fake, tmp_path) as operator:

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.dispatch.models import Models
-from modelpact.gateway.leases import LeaseLost, leased
-from modelpact.gateway.serving import serve_gateway
+from modelpact.dispatch.models import ModelCaller
+from modelpact.gateway.record.leases import LeaseLost, leased
+from modelpact.gateway.server import serve_gateway
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.store import NameTaken
+from modelpact.ledger.stores.base import NameTaken
 from modelpact.openwop.host import Host
-from modelpact.openwop.runs import NotOurs
+from modelpact.openwop.runs import RunOwnedElsewhere
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.openwop.support import TOKEN
 
 NODES = {"nodes": [{"nodeId": "n", "typeId": "core.ai.callPrompt", "config": {"prompt": "Hi"}}]}
@@ -71,7 +71,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
     async def race() -> None:
         port = MockProvider()
         hosts = [
-            Host(ledger, Models(Runtime(ledger), ports={"mock": port}, environment={}))
+            Host(ledger, ModelCaller(Runtime(ledger), ports={"mock": port}, environment={}))
             for _ in range(2)
         ]
         first = hosts[0]
@@ -87,7 +87,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
         before = await first.runs.events(run)
         assert [one.type for one in before].count("run.started") == 1
         await hosts[1].runner.interrupted(run)
-        with pytest.raises(NotOurs, match="too late"):
+        with pytest.raises(RunOwnedElsewhere, match="too late"):
             await first.runs.append(run, "node.started", {"nodeId": "n"})
         assert await first.runs.events(run) == before
 
@@ -95,7 +95,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
 
 
 def test_whoever_loses_its_name_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.leases._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("modelpact.gateway.record.leases._LOOK_SECONDS", 0.01)
 
     class Lost:
         def kept(self) -> bool:

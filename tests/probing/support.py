@@ -7,10 +7,10 @@ from typing import Any
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.configuration.config import Configuration, ProviderSettings
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.probing import Budget, ProbeReport, plan_probe, run_probe
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.wire import Client
 from tests.fakes.serving import FakeServer
 
@@ -35,7 +35,9 @@ async def probe(
     catalog = settings.catalog(default_catalog())
     with ledger(folder) as kept:
         async with Client() as client:
-            models = Models(Runtime(kept), configuration=settings, catalog=catalog, client=client)
+            models = ModelCaller(
+                Runtime(kept), configuration=settings, catalog=catalog, client=client
+            )
             plan = plan_probe(catalog.resolve("local", model), capabilities, **more)
             return await run_probe(models, plan, budget=budget or Budget(money=10**12))
 

@@ -8,8 +8,8 @@ import pytest
 from modelpact.catalog.catalog import default_catalog
 from modelpact.conversation.request import Request
 from modelpact.probing import plan_probe
-from modelpact.probing.picture import COLOURS, picture
-from modelpact.probing.trial import Outcome, Seen, Trial
+from modelpact.probing.calls import COLOURS, picture
+from modelpact.probing.trials import Seen, Trial, TrialOutcome
 from modelpact.vocabulary.errors import InputError, UnknownName
 
 
@@ -69,6 +69,6 @@ def test_pictures_are_of_one_colour(colour: str) -> None:
 def test_a_refusal_of_the_model_is_no_verdict() -> None:
     from modelpact.conversation.response import Response
 
-    trial = Trial("seed", Request("m", ()), lambda _: Outcome("ignored", "nothing came"))
+    trial = Trial("seed", Request("m", ()), lambda _: TrialOutcome("ignored", "nothing came"))
     assert trial.judged(Seen(Response(stop_reason="refusal"))).verdict == "inconclusive"
     assert trial.judged(Seen(Response())).verdict == "ignored"

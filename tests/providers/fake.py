@@ -9,12 +9,12 @@ import msgspec
 
 from modelpact.identity import HEADER, Keyring, server_context, sign_body
 from modelpact.providers.contract import Registration
-from modelpact.wire import Incoming, Outgoing, serve, write_event
+from modelpact.wire import HttpRequest, HttpResponse, serve, write_event
 from tests.providers.support import World
 
 COST = [{"unit": "discrete", "amount": 1}]
 Message = dict[str, Any]
-Behaviour = Callable[["Fake", Message], Awaitable[Outgoing]]
+Behaviour = Callable[["Fake", Message], Awaitable[HttpResponse]]
 
 
 class Fake:
@@ -32,14 +32,14 @@ class Fake:
         self.registration = Registration("none", "tool", (), ())
         self.released = asyncio.Event()
 
-    async def __call__(self, request: Incoming) -> Outgoing:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.method == "DELETE":
             self.cancelled.append(request.path.rpartition("/")[2])
-            return Outgoing(204)
+            return HttpResponse(204)
         message = msgspec.json.decode(await request.body())
         if request.path == "/deregistered":
             self.gone.append(message)
-            return Outgoing(204)
+            return HttpResponse(204)
         self.heard.append(message)
         return await self.behaviour(self, message)
 
@@ -47,11 +47,11 @@ class Fake:
         ring = more.pop("ring", self.ring)
         return sign_body(ring, subject, body, sequence=sequence, **more)
 
-    def answer(self, subject: str, output: Any, sequence: int = 1, **more: Any) -> Outgoing:
+    def answer(self, subject: str, output: Any, sequence: int = 1, **more: Any) -> HttpResponse:
         """Return a right answer; `fields` replace parts of it."""
         body = answer_body(subject, output, **more.pop("fields", {}))
         header = self.signature(subject, body, sequence, **more)
-        return Outgoing(200, ((HEADER, header),), body)
+        return HttpResponse(200, ((HEADER, header),), body)
 
     def headers(self, subject: str, body: bytes, sequence: int = 1, **more: Any) -> Any:
         return ((HEADER, self.signature(subject, body, sequence, **more)),)
@@ -68,24 +68,24 @@ def partial_body(subject: str, number: int, content: Any) -> bytes:
     return msgspec.json.encode({"invocationId": subject, "number": number, "content": content})
 
 
-async def right(fake: Fake, message: Message) -> Outgoing:
+async def right(fake: Fake, message: Message) -> HttpResponse:
     """Answer with the input; promise where an answer may come later."""
     if message["semantics"] == "async":
         return accepted(fake, message)
     return fake.answer(message["invocationId"], message["input"])
 
 
-def accepted(fake: Fake, message: Message) -> Outgoing:
+def accepted(fake: Fake, message: Message) -> HttpResponse:
     body = msgspec.json.encode({"invocationId": message["invocationId"]})
-    return Outgoing(202, fake.headers(message["invocationId"], body, 0), body)
+    return HttpResponse(202, fake.headers(message["invocationId"], body, 0), body)
 
 
-def streamed(*events: bytes) -> Outgoing:
+def streamed(*events: bytes) -> HttpResponse:
     async def body() -> AsyncIterator[bytes]:
         for event in events:
             yield event
 
-    return Outgoing(200, (("content-type", "text/event-stream"),), body())
+    return HttpResponse(200, (("content-type", "text/event-stream"),), body())
 
 
 @asynccontextmanager

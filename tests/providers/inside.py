@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from modelpact.ledger import CostLine, Ledger
-from modelpact.providers.carrier import Accepted, Partial
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Accepted, Partial
 from tests.providers.support import ANY, ECHO
 
 ECHOING = Registration(

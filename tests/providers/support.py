@@ -15,10 +15,10 @@ import msgspec
 
 from modelpact.identity import Authority, Identity, Keyring, Trust, client_context, fingerprint
 from modelpact.ledger import Event, Ledger, canonical, event_hash
-from modelpact.providers.binding import HttpCarrier, RuntimeHost, serve_runtime
-from modelpact.providers.contract import Invocation, Offer, Profile, Registration
-from modelpact.providers.kit import Call, Final, Provider, Settings
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.contract import ComplianceProfile, Invocation, Offer, Registration
+from modelpact.providers.http import HttpTransport, RuntimeHost, serve_runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.sdk import CapabilityCall, FinalOutput, Provider, ProviderEnvironment
 from modelpact.wire import Client
 from tests.identity.conftest import der
 
@@ -76,8 +76,8 @@ class World:
     def trust(self) -> Trust:
         return Trust(self.authority.certificate, crl=self.authority.crl)
 
-    def settings(self, name: str, runtime: str) -> Settings:
-        return Settings(
+    def settings(self, name: str, runtime: str) -> ProviderEnvironment:
+        return ProviderEnvironment(
             runtime,
             self.identity(name).certificate,
             self.authority.certificate,
@@ -104,14 +104,14 @@ class World:
         ledger: Ledger,
         *,
         name: str = "main",
-        profile: Profile | None = None,
+        profile: ComplianceProfile | None = None,
         port: int = 0,
         largest: int = 1_000_000,
         **more: Any,
     ) -> AsyncIterator[RuntimeHost]:
         """Serve a runtime whose carrier speaks the binding."""
         me = self.identity(name, "runtime")
-        carrier = HttpCarrier(me, self.trust, largest=largest)
+        carrier = HttpTransport(me, self.trust, largest=largest)
         runtime = Runtime(ledger, name=name, profile=profile, default_carrier=carrier, **more)
         try:
             async with serve_runtime(runtime, me, self.trust, port=port, upkeep_s=0.05) as host:
@@ -165,11 +165,11 @@ def echo_provider(name: str = "echo", **more: Any) -> Provider:
     provider = Provider(name, "tool", units=("discrete",), **more)
 
     @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
-    async def echo(asked: dict[str, Any], call: Call) -> Any:
+    async def echo(asked: dict[str, Any], call: CapabilityCall) -> Any:
         call.spend("discrete", 1)
         yield {"half": 1}
         yield {"half": 2}
-        yield Final(asked)
+        yield FinalOutput(asked)
 
     return provider
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.ledger.sqlite import SqliteConnection
+from modelpact.ledger.stores.sqlite import SqliteConnection
 from modelpact.providers.contract import ContractError, Offer
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.inside import ECHOING, Echo, echoing
 from tests.providers.support import ANY, ECHO, World, assert_whole, events_of, flags, on_loop
 

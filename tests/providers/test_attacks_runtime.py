@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Attribution, CostLine, Draft, Ledger, LedgerError, archive
-from modelpact.providers import upkeep
-from modelpact.providers.carrier import Accepted, Partial
 from modelpact.providers.contract import (
+    ComplianceProfile,
     ContractError,
     Invocation,
     Offer,
-    Profile,
     Rate,
     Registration,
     Reply,
 )
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime import maintenance as upkeep
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Accepted, Partial
 from modelpact.vocabulary.errors import InputError
 from tests.providers.inside import COST, ECHOING, Echo, echoing
 from tests.providers.support import ANY, ECHO, assert_whole, events_of, flags, on_loop, until
@@ -268,7 +268,7 @@ async def test_schemas_may_have_fractions(ledger: Ledger) -> None:
 @on_loop
 async def test_whoever_left_first_is_expelled_all_the_same(ledger: Ledger) -> None:
     """8.6: who was deregistered for a violation is registered again by an operator only."""
-    runtime = echoing(ledger, Acting(promise), profile=Profile(on_violation="deregister"))
+    runtime = echoing(ledger, Acting(promise), profile=ComplianceProfile(on_violation="deregister"))
     opened = await runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=None)
     await runtime.deregister("echo", "asked to by itself", "drain")
     bad = Reply(opened.id, {}, cost=(CostLine("tokens.input", 1),))

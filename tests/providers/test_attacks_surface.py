@@ -13,9 +13,9 @@ import pytest
 from modelpact.identity import HEADER, Identity, client_context, fingerprint, sign_body
 from modelpact.identity import certificates as make
 from modelpact.ledger import CostLine, Draft, Ledger
-from modelpact.providers.binding import RuntimeHost
-from modelpact.providers.carrier import Accepted
 from modelpact.providers.contract import Invocation, Registration
+from modelpact.providers.http import RuntimeHost
+from modelpact.providers.transport import Accepted
 from modelpact.wire import Client
 from tests.identity.conftest import der
 from tests.providers.support import (

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from modelpact.ledger.costs import UNITS
-from modelpact.providers.binding import messages
-from modelpact.providers.binding.surface import Surface
 from modelpact.providers.contract import Offer, Rate, Registration
-from modelpact.providers.human import human_registration
-from modelpact.providers.runtime import Runtime
-from modelpact.providers.signals import Receipt
+from modelpact.providers.http import messages
+from modelpact.providers.http.server import RuntimeRoutes
+from modelpact.providers.runtime.human import human_registration
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.runtime.signals import Receipt
 from tests.providers.fake import COST
 from tests.providers.support import ROOT
 
@@ -48,7 +48,7 @@ def test_the_units_are_those_of_the_ledger() -> None:
 
 
 def test_the_paths_are_those_of_the_surface(lite_ledger: Any) -> None:
-    surface = Surface(Runtime(lite_ledger))
+    surface = RuntimeRoutes(Runtime(lite_ledger))
     served = {
         (method, f"{start}{'*' if start.endswith('/') else ''}{end}")
         for method, start, end, _ in surface._routes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.processes.starting import Started, free_port, providing
 from tests.providers.support import World, assert_whole, flags
 

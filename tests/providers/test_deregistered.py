@@ -9,10 +9,18 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.contract import Profile
-from modelpact.providers.kit import Call, Deregistered, Final, Provider, standing
-from modelpact.providers.kit.line import RefusedByRuntime
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.contract import ComplianceProfile
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.sdk import (
+    CapabilityCall,
+    Deregistered,
+    FinalOutput,
+    Provider,
+)
+from modelpact.providers.sdk import (
+    runtime_client as standing,
+)
+from modelpact.providers.sdk.runtime_client import RefusedByRuntime
 from tests.providers.fake import faking
 from tests.providers.processes.starting import providing
 from tests.providers.support import (
@@ -27,7 +35,7 @@ from tests.providers.support import (
     until,
 )
 
-STRICT = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
 
 
 def hearing(provider: Provider) -> "asyncio.Queue[Deregistered]":
@@ -99,11 +107,11 @@ async def test_what_is_open_ends_first_and_nothing_new_is_taken(
     heard, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
 
     @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
-    async def slow(asked: dict[str, Any], call: Call) -> Any:
+    async def slow(asked: dict[str, Any], call: CapabilityCall) -> Any:
         begun.release()
         await free.wait()
         yield {"piece": 1}
-        yield Final(asked)
+        yield FinalOutput(asked)
 
     async with (
         world.hosting(ledger) as host,
@@ -183,13 +191,13 @@ async def test_a_runtime_that_is_away_deregisters_nobody(
         context = provider.running(world.settings("echo", host.url))
         await context.__aenter__()
     try:
-        look = standing.Standing._look
+        look = standing.RegistrationStatus._look
 
-        async def counted(self: standing.Standing) -> None:
+        async def counted(self: standing.RegistrationStatus) -> None:
             await look(self)
             looked.release()
 
-        monkeypatch.setattr(standing.Standing, "_look", counted)
+        monkeypatch.setattr(standing.RegistrationStatus, "_look", counted)
         for _ in range(3):
             await looked.acquire()
         async with world.hosting(ledger, port=port) as host:

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from modelpact.ledger import Event, Ledger
-from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import Invocation
-from modelpact.providers.registrations import in_inbox, read_registration
-from modelpact.providers.signals import SignalInbox
+from modelpact.providers.runtime.registration import in_inbox, read_registration
+from modelpact.providers.runtime.signals import SignalInbox
+from modelpact.providers.transport import Partial
 from tests.providers.processes.starting import free_port, providing
 from tests.providers.support import (
     PATIENCE,

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.ledger.schema import MIGRATIONS
-from modelpact.providers.carrier import Partial
+from modelpact.ledger.stores.schema import MIGRATIONS
 from modelpact.providers.contract import ContractError, Invocation, NotKept
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
 from tests.providers.fake import accepted, faking
 from tests.providers.inside import Echo, echoing

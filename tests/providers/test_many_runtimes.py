@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from modelpact.ledger import CostLine, Ledger
-from modelpact.providers.contract import Profile, Reply
-from modelpact.providers.human import ASK, human_registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.contract import ComplianceProfile, Reply
+from modelpact.providers.runtime.human import ASK, human_registration
+from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.processes.starting import Started, free_port, providing
 from tests.providers.support import World, assert_whole, flags, on_loop
 
@@ -77,7 +77,7 @@ async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> 
 @on_loop
 async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> None:
     """Issue 4: "each invocation handled once": two violations, each told to another runtime."""
-    strict = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+    strict = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
     with Ledger.open(url) as first, Ledger.open(url) as second:
         one, two = (
             Runtime(ledger, name=f"main-{place}", profile=strict)

@@ -30,7 +30,7 @@ from modelpact.conversation import (
 from modelpact.conversation.response import collect
 from modelpact.evidence import what_it_teaches
 from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
-from modelpact.providers.adapters.choice import adapter_for
+from modelpact.providers.models.factory import adapter_for
 from modelpact.vocabulary import UnknownCapability
 
 HI = Message("user", (TextBlock("Hi"),))

@@ -9,8 +9,8 @@ from typing import Any
 
 from modelpact.identity import Authority
 from modelpact.ledger import Ledger, LedgerError
-from modelpact.providers.human import ASK, human_registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.human import ASK, human_registration
+from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.behaviours import hangs
 from tests.providers.fake import faking
 from tests.providers.support import (
@@ -111,8 +111,8 @@ FULL = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from modelpact.ledger import Ledger, LedgerError
-from modelpact.providers.human import ASK, human_registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.human import ASK, human_registration
+from modelpact.providers.runtime.runtime import Runtime
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = sys.argv[1]

@@ -6,9 +6,9 @@ import msgspec
 
 from modelpact.identity import Identity, Keyring, Trust, fingerprint
 from modelpact.ledger import Ledger
-from modelpact.providers.binding import HttpCarrier, serve_runtime
 from modelpact.providers.contract import Registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.http import HttpTransport, serve_runtime
+from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.processes.starting import providing
 from tests.providers.support import ECHO, World, assert_whole, on_loop, until
 from tests.wire.certificates import Authority
@@ -28,7 +28,7 @@ async def test_a_company_with_certificates_of_its_own_needs_no_others(
         file.chmod(0o600)
     ring = Keyring.init(tmp_path / "ring")
     me, trust = Identity(runtime_file), Trust(authority.file)
-    carrier = HttpCarrier(me, trust)
+    carrier = HttpTransport(me, trust)
     runtime = Runtime(ledger, default_carrier=carrier)
     env = {
         "MODELPACT_IDENTITY": str(provider_file),

@@ -3,7 +3,7 @@
 import time
 
 from modelpact.ledger import Ledger
-from modelpact.providers import upkeep
+from modelpact.providers.runtime import maintenance as upkeep
 from tests.providers.inside import echoing
 from tests.providers.support import ECHO, World, on_loop
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import ContractError, Invocation, Offer
-from modelpact.providers.human import ASK, human_registration
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.human import ASK, human_registration
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.providers.transport import Partial
 from tests.providers.behaviours import hangs, stalls
 from tests.providers.fake import faking
 from tests.providers.support import (

@@ -7,8 +7,8 @@ import pytest
 
 from modelpact.ledger import Attribution, CostLine, Ledger
 from modelpact.providers.contract import Invocation
-from modelpact.providers.kit import Call, Provider
-from modelpact.wire import Outgoing
+from modelpact.providers.sdk import CapabilityCall, Provider
+from modelpact.wire import HttpResponse
 from tests.providers.behaviours import breaks_down, forged, hangs
 from tests.providers.fake import COST, Fake, Message, faking, right
 from tests.providers.support import (
@@ -24,11 +24,11 @@ from tests.providers.support import (
 )
 
 
-async def fails(fake: Fake, message: Message) -> Outgoing:
+async def fails(fake: Fake, message: Message) -> HttpResponse:
     """Answer with an error, as a provider may."""
     said = {"invocationId": message["invocationId"], "error": "no", "cost": COST}
     body = msgspec.json.encode(said)
-    return Outgoing(200, fake.headers(message["invocationId"], body), body)
+    return HttpResponse(200, fake.headers(message["invocationId"], body), body)
 
 
 @on_loop
@@ -91,12 +91,12 @@ async def test_cost_is_reported_in_the_registered_units(
     declared at registration".
     """
 
-    async def misstates(fake: Fake, message: Message) -> Outgoing:
+    async def misstates(fake: Fake, message: Message) -> HttpResponse:
         said = {"invocationId": message["invocationId"], "output": {}, "cost": cost}
         if cost is None:
             del said["cost"]
         body = msgspec.json.encode(said)
-        return Outgoing(200, fake.headers(message["invocationId"], body), body)
+        return HttpResponse(200, fake.headers(message["invocationId"], body), body)
 
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
@@ -157,7 +157,7 @@ async def test_a_provider_of_the_kit_estimates_and_corrects(world: World, ledger
     provider = Provider("echo", "tool", units=("discrete",))
 
     @provider.capability(ECHO, input=ANY, output=ANY)
-    async def roughly(asked: dict[str, Any], call: Call) -> dict[str, Any]:
+    async def roughly(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
         call.spend("discrete", 3)
         call.estimate()
         return asked

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.contract import ContractError, Offer, Profile, Rate
-from modelpact.providers.signals import SignalInbox
+from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
+from modelpact.providers.runtime.signals import SignalInbox
 from tests.providers.fake import COST, answer_body, faking
 from tests.providers.support import (
     ANY,
@@ -172,7 +172,7 @@ async def test_after_deregistration_nothing_is_routed(
     to it. Open invocations MAY be permitted to complete or MAY be cancelled, depending on the
     runtime’s policy and any Compliance Profile constraints".
     """
-    profile = Profile("p", on_deregistration=policy) if by == "profile" else None
+    profile = ComplianceProfile("p", on_deregistration=policy) if by == "profile" else None
     async with (
         world.hosting(ledger, profile=profile) as host,
         faking(world) as fake,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.wire import Outgoing
+from modelpact.wire import HttpResponse
 from tests.providers.behaviours import EVENTS, only_promises
 from tests.providers.fake import Fake, Message, answer_body, faking, partial_body, streamed
 from tests.providers.support import ECHO, World, assert_whole, call, events_of, flags, on_loop
@@ -60,7 +60,7 @@ async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger
     """8.4: "an opaque invocation ID issued by the runtime at the moment of invocation"."""
     recorded: list[str] = []
 
-    async def looks(fake: Fake, message: Message) -> Outgoing:
+    async def looks(fake: Fake, message: Message) -> HttpResponse:
         events = ledger.events("invocations/main")
         recorded.extend(
             one.payload["invocation"] for one in events if one.type == "capability.invoked"
@@ -80,23 +80,23 @@ async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger
     assert_whole(ledger)
 
 
-async def nameless_answer(fake: Fake, message: Message) -> Outgoing:
+async def nameless_answer(fake: Fake, message: Message) -> HttpResponse:
     body = b'{"output": {}, "cost": [{"unit": "discrete", "amount": 1}]}'
-    return Outgoing(200, fake.headers(message["invocationId"], body), body)
+    return HttpResponse(200, fake.headers(message["invocationId"], body), body)
 
 
-async def nameless_promise(fake: Fake, message: Message) -> Outgoing:
-    return Outgoing(202, fake.headers(message["invocationId"], b"{}", 0), b"{}")
+async def nameless_promise(fake: Fake, message: Message) -> HttpResponse:
+    return HttpResponse(202, fake.headers(message["invocationId"], b"{}", 0), b"{}")
 
 
-async def nameless_piece(fake: Fake, message: Message) -> Outgoing:
+async def nameless_piece(fake: Fake, message: Message) -> HttpResponse:
     body = b'{"number": 1, "content": {}}'
     return streamed(fake.event("partial", message["invocationId"], body, 1))
 
 
-async def nameless_end(fake: Fake, message: Message) -> Outgoing:
+async def nameless_end(fake: Fake, message: Message) -> HttpResponse:
     body = b'{"output": {}, "cost": [{"unit": "discrete", "amount": 1}]}'
-    return Outgoing(200, EVENTS, fake.event("final", message["invocationId"], body, 1))
+    return HttpResponse(200, EVENTS, fake.event("final", message["invocationId"], body, 1))
 
 
 @pytest.mark.parametrize(

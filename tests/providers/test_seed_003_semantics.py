@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.carrier import Partial
 from modelpact.providers.contract import ContractError, Invocation, Offer
+from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Outgoing
+from modelpact.wire import HttpResponse
 from tests.providers.behaviours import EVENTS, final, hangs, piece
 from tests.providers.fake import Fake, Message, answer_body, faking, right
 from tests.providers.support import (
@@ -81,14 +81,14 @@ async def test_pieces_arrive_during_the_stream(world: World, ledger: Ledger) -> 
     """
     read = asyncio.Event()
 
-    async def waits_for_its_reader(fake: Fake, message: Message) -> Outgoing:
+    async def waits_for_its_reader(fake: Fake, message: Message) -> HttpResponse:
         async def body() -> AsyncIterator[bytes]:
             yield piece(fake, message, 1)
             await read.wait()
             yield piece(fake, message, 2)
             yield final(fake, message, 3)
 
-        return Outgoing(200, EVENTS, body())
+        return HttpResponse(200, EVENTS, body())
 
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime

@@ -9,8 +9,8 @@ import pytest
 
 from modelpact.identity import client_context, server_context
 from modelpact.ledger import Ledger
-from modelpact.providers.contract import ContractError, Profile
-from modelpact.wire import Client, Incoming, Outgoing, WireError, serve
+from modelpact.providers.contract import ComplianceProfile, ContractError
+from modelpact.wire import Client, HttpRequest, HttpResponse, WireError, serve
 from tests.providers.fake import faking
 from tests.providers.support import (
     ECHO,
@@ -79,9 +79,9 @@ async def test_the_provider_answers_only_a_runtime_that_it_knows(
     """
     heard: list[str] = []
 
-    async def impostor(request: Incoming) -> Outgoing:
+    async def impostor(request: HttpRequest) -> HttpResponse:
         heard.append(request.path)
-        return Outgoing(201, (), b"{}")
+        return HttpResponse(201, (), b"{}")
 
     async with (
         world.hosting(ledger) as host,
@@ -221,7 +221,7 @@ async def test_a_profile_may_demand_identities(world: World, ledger: Ledger) -> 
     """8.5: "The runtime MUST hold a verified identity for every registered Provider": with this
     profile also for those in its own process.
     """
-    strict = Profile("strict", require_identity=True)
+    strict = ComplianceProfile("strict", require_identity=True)
     async with world.hosting(ledger, profile=strict) as host:
         bare = world.registration("bare", "", identity="", signing_key="")
         with pytest.raises(ContractError, match="identity") as caught:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from modelpact.ledger import CostLine, Ledger
-from modelpact.providers.contract import ContractError, Offer, Profile, Rate
-from modelpact.wire import Outgoing
+from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
+from modelpact.wire import HttpResponse
 from tests.providers.behaviours import forged
 from tests.providers.fake import Behaviour, Fake, Message, answer_body, faking
 from tests.providers.support import (
@@ -29,14 +29,14 @@ PRICED: dict[str, Any] = {
 
 
 def charging(amount: int) -> Behaviour:
-    async def charges(fake: Fake, message: Message) -> Outgoing:
+    async def charges(fake: Fake, message: Message) -> HttpResponse:
         lines = [CostLine("discrete", 1), CostLine("currency", amount, "USD")]
         return fake.answer(message["invocationId"], {}, fields={"cost": lines})
 
     return charges
 
 
-async def not_an_object(fake: Fake, message: Message) -> Outgoing:
+async def not_an_object(fake: Fake, message: Message) -> HttpResponse:
     return fake.answer(message["invocationId"], "not an object")
 
 
@@ -75,10 +75,10 @@ async def test_money_is_recomputed_from_the_registered_rates(world: World, ledge
     assert_whole(ledger)
 
 
-STRICT = Profile("strict", on_deregistration="cancel", on_violation="deregister")
+STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
 
 
-@pytest.mark.parametrize("profile", [Profile(), STRICT], ids=lambda one: one.name)
+@pytest.mark.parametrize("profile", [ComplianceProfile(), STRICT], ids=lambda one: one.name)
 @pytest.mark.parametrize(
     ("behaviour", "violation", "settled"),
     [
@@ -94,7 +94,7 @@ async def test_violations_are_flagged_and_the_profile_decides(
     behaviour: Behaviour,
     violation: str,
     settled: str,
-    profile: Profile,
+    profile: ComplianceProfile,
 ) -> None:
     """8.5: "A Provider that misrepresents Cost, returns invalid responses, or otherwise violates
     the contract MUST be flagged in the Audit Envelope and MAY be deregistered by the runtime.
@@ -149,7 +149,7 @@ async def test_who_was_expelled_is_brought_back_by_an_operator(
 @on_loop
 async def test_a_late_violation_expels_as_well(world: World, ledger: Ledger) -> None:
     """8.5: "otherwise violates the contract MUST be flagged": what is pushed is judged alike."""
-    strict = Profile("strict", on_deregistration="drain", on_violation="deregister")
+    strict = ComplianceProfile("strict", on_deregistration="drain", on_violation="deregister")
     async with (
         world.hosting(ledger, profile=strict) as host,
         faking(world) as fake,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.binding.carrier import LARGEST_ANSWER
+from modelpact.providers.http.client import LARGEST_ANSWER
 from modelpact.wire import WireError
 from tests.providers.behaviours import FLOOD, only_promises
 from tests.providers.fake import answer_body, faking, partial_body

@@ -5,11 +5,11 @@ from typing import Any
 
 from modelpact.catalog.catalog import Catalog, Overlay
 from modelpact.catalog.facts import Price
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger import Event, Ledger, export_lines, verify_export
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ModelPort
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import Session
 from tests.conftest import catalog, fact, lineage
 
@@ -76,10 +76,10 @@ caps.output_modalities = ["text"]
     return catalog(rules, lineage("one", *facts), lineage("two", *facts), overlay=overlay)
 
 
-def models_of(ledger: Ledger, known: Catalog | None = None, **ports: ModelPort) -> Models:
+def models_of(ledger: Ledger, known: Catalog | None = None, **ports: ModelPort) -> ModelCaller:
     """Models that are called through mocks, unless a port is given."""
     all_ports: dict[str, ModelPort] = {name: MockProvider() for name in PROVIDERS}
-    return Models(
+    return ModelCaller(
         Runtime(ledger),
         catalog=known or small_catalog(),
         ports={**all_ports, **ports},

@@ -7,9 +7,9 @@ import pytest
 
 from modelpact import InputError, ModelpactError
 from modelpact.conversation import Message, TextBlock
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger import Ledger
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import ContextProvider, Hook, Session, Stage, StateMachine
 from tests.sessions.support import opened, seen, stored
 
@@ -123,6 +123,6 @@ def test_a_session_that_cannot_be_opened(
 
 
 def test_a_provider_without_its_key_is_told_at_the_switch(ledger: Ledger) -> None:
-    models = Models(Runtime(ledger), environment={})
+    models = ModelCaller(Runtime(ledger), environment={})
     with pytest.raises(ModelpactError, match="OPENAI_API_KEY"):
         Session.open("openai/gpt-5", ledger=ledger, models=models)

@@ -11,7 +11,8 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
-from modelpact.sessions import ContextProvider, Session, SwitchRejected, declared
+from modelpact.sessions import ContextProvider, Session, SwitchRejected
+from modelpact.sessions import provider_claims as declared
 from tests.conftest import catalog, fact, lineage
 from tests.sessions.support import NEED, last, opened, small_catalog, types
 

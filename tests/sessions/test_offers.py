@@ -4,18 +4,11 @@ import pytest
 
 from modelpact import Needs
 from modelpact.configuration import Configuration, read_configuration
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger import Ledger
-from modelpact.providers.runtime import Runtime
-from modelpact.sessions import (
-    Session,
-    StateMachine,
-    SwitchRejected,
-    at_hand,
-    first_model,
-    offers,
-)
-from modelpact.sessions.offers import reachable
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.sessions import Session, StateMachine, SwitchRejected, at_hand, first_model, offers
+from modelpact.sessions.candidates import reachable
 
 CONFIGURED = """
 [providers.local]
@@ -33,8 +26,8 @@ model = "mock/second"
 """
 
 
-def models_with(ledger: Ledger, configuration: Configuration, **environment: str) -> Models:
-    return Models(Runtime(ledger), configuration=configuration, environment=environment)
+def models_with(ledger: Ledger, configuration: Configuration, **environment: str) -> ModelCaller:
+    return ModelCaller(Runtime(ledger), configuration=configuration, environment=environment)
 
 
 def test_what_can_be_called_is_reachable(ledger: Ledger) -> None:

@@ -3,19 +3,13 @@
 import pytest
 
 from modelpact import InputError, Needs, need
-from modelpact.dispatch.models import CallFailed, Models
+from modelpact.dispatch.models import CallFailed, ModelCaller
 from modelpact.ledger import Ledger
-from modelpact.providers.adapters.errors import UpstreamError
-from modelpact.providers.adapters.keys import MissingKey
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.runtime import Runtime
-from modelpact.sessions import (
-    KeyMissing,
-    Session,
-    StateMachine,
-    SwitchRejected,
-    TargetUnreachable,
-)
+from modelpact.providers.models.credentials import MissingKey
+from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.runtime.runtime import Runtime
+from modelpact.sessions import KeyMissing, Session, StateMachine, SwitchRejected, TargetUnreachable
 from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
 
 
@@ -34,7 +28,7 @@ def test_what_whoever_opens_it_needs_is_required_whatever_is_attached(ledger: Le
 
 
 def test_a_model_that_does_not_fit_is_refused_before_its_key_is_missed(ledger: Ledger) -> None:
-    models = Models(Runtime(ledger), environment={})
+    models = ModelCaller(Runtime(ledger), environment={})
     with Session.open("mock/demo", ledger=ledger, models=models, needs="reasoning") as session:
         with pytest.raises(SwitchRejected):
             session.switch_model("openai/gpt-4o-mini")
@@ -48,7 +42,7 @@ def test_a_model_that_does_not_fit_is_refused_before_its_key_is_missed(ledger: L
 
 def test_a_trigger_that_a_missing_key_stops_is_recorded_and_has_a_code(ledger: Ledger) -> None:
     """A rejected trigger is recorded always; its code says what to do about it."""
-    models = Models(Runtime(ledger), environment={})
+    models = ModelCaller(Runtime(ledger), environment={})
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         for trigger, act in (
             ("/model", lambda: session.switch_model("openai/gpt-5")),
@@ -70,7 +64,7 @@ def test_a_trigger_that_a_missing_key_stops_is_recorded_and_has_a_code(ledger: L
 
 def test_a_provider_that_nothing_leads_to_is_told_with_a_code(ledger: Ledger) -> None:
     keys = dict.fromkeys(("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), "-".join("abc"))
-    models = Models(Runtime(ledger), environment=keys)
+    models = ModelCaller(Runtime(ledger), environment=keys)
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         before = seen(session), stored(ledger, session)
         for target, why in (

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from modelpact.dispatch.models import Models
-from modelpact.evidence import Learned, forget, record
+from modelpact.dispatch.models import ModelCaller
+from modelpact.evidence import Observation, forget, record
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import (
     ContextProvider,
     KeyMissing,
@@ -21,7 +21,7 @@ from modelpact.sessions import (
 from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
 
 SUGGESTED = "openai/gpt-suggested"
-NO_TOOLS = Learned("openai", "gpt-suggested", "tool-calling", "unsupported", origin="use")
+NO_TOOLS = Observation("openai", "gpt-suggested", "tool-calling", "unsupported", origin="use")
 BY_NOW = small_catalog(full={"tool_calling": False}, other={})
 """What is known after a change of the configuration: `gpt-full` has no tools."""
 
@@ -120,10 +120,10 @@ def test_what_a_provider_declares_is_heard_again(ledger: Ledger) -> None:
 
 
 def test_without_its_key_a_session_is_there_and_sends_nothing(ledger: Ledger) -> None:
-    models = Models(Runtime(ledger), environment={"OPENAI_API_KEY": "-".join("abc")})
+    models = ModelCaller(Runtime(ledger), environment={"OPENAI_API_KEY": "-".join("abc")})
     with Session.open("openai/gpt-5", ledger=ledger, models=models, id="a"):
         pass
-    keyless = Models(Runtime(ledger), environment={})
+    keyless = ModelCaller(Runtime(ledger), environment={})
     again = Session.resume("a", ledger=ledger, models=keyless)
     assert isinstance(again.refusal, KeyMissing)
     with pytest.raises(KeyMissing, match="set OPENAI_API_KEY"):

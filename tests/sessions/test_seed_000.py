@@ -283,7 +283,7 @@ def test_trigger_reload_with_a_new_context_provider(ledger: Ledger) -> None:
 
 def test_no_trigger_context_window_exhaustion(ledger: Ledger) -> None:
     """Triggers: context window exhaustion mid-turn is "Not a negotiation trigger"."""
-    from modelpact.providers.adapters.errors import UpstreamError
+    from modelpact.providers.models.errors import UpstreamError
     from modelpact.sessions import CapabilityMissing
 
     full = UpstreamError(

@@ -10,7 +10,7 @@ from modelpact import Policy
 from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
-from modelpact.evidence import Learned, record
+from modelpact.evidence import Observation, record
 from modelpact.ledger import Event, Ledger, LedgerError, LedgerUncertain, Transaction
 from modelpact.providers.mock import MockProvider
 from modelpact.sessions import (
@@ -314,7 +314,7 @@ def test_a_row_that_cannot_be_read_is_named_and_skipped(ledger: Ledger) -> None:
 
 def test_a_refusal_by_evidence_says_how_to_drop_it(ledger: Ledger) -> None:
     session = opened(ledger, machine={"name": "sm", "needs": ["tools"]})
-    seen_missing = Learned("vllm", "x", "tool-calling", "unsupported", origin="use")
+    seen_missing = Observation("vllm", "x", "tool-calling", "unsupported", origin="use")
     record(ledger, seen_missing)
     with pytest.raises(SwitchRejected, match=r"`modelpact probe vllm/x --forget` drops it"):
         session.switch_model("vllm/x")

@@ -24,7 +24,7 @@ from modelpact.sessions import (
     SwitchRejected,
     required_set,
 )
-from modelpact.sessions.state import load
+from modelpact.sessions.store import load
 from tests.sessions.support import models_of, seen, small_catalog, stored, trail
 
 KNOWN = small_catalog(

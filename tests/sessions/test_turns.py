@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 
 from modelpact import InputError, Policy
-from modelpact.conversation import (
-    ImageBlock,
-    Message,
-    Response,
-    TextBlock,
-    TextDelta,
-    ToolUseBlock,
-)
+from modelpact.conversation import ImageBlock, Message, Response, TextBlock, TextDelta, ToolUseBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, StreamEvent
 from modelpact.dispatch.models import CallFailed
 from modelpact.ledger import Ledger
-from modelpact.providers.adapters.errors import UpstreamError
 from modelpact.providers.mock import MockProvider
+from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.port import ProviderError
 from modelpact.sessions import (
     CapabilityMissing,

@@ -12,8 +12,13 @@ from modelpact.vocabulary import (
     find_capability,
     satisfies,
 )
-from modelpact.vocabulary.capability import ALIASES, MODALITIES, PARAMETERS, is_host_extension
-from modelpact.vocabulary.support import SUPPORTS
+from modelpact.vocabulary.capability import (
+    ALIASES,
+    MODALITIES,
+    PARAMETERS,
+    SUPPORTS,
+    is_host_extension,
+)
 
 
 def test_ids_are_kebab_case_and_unique() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
 
-from modelpact.wire import Handler, Incoming, Limits, Outgoing, Server, serve
+from modelpact.wire import Handler, HttpRequest, HttpResponse, Server, ServerLimits, serve
 
 P = ParamSpec("P")
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -23,17 +23,17 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return run
 
 
-async def echo(request: Incoming) -> Outgoing:
+async def echo(request: HttpRequest) -> HttpResponse:
     """Answer with the method, the path and the body."""
     body = await request.body()
     said = f"{request.method} {request.path} ".encode() + body
-    return Outgoing(200, {"content-type": "text/plain"}, said)
+    return HttpResponse(200, {"content-type": "text/plain"}, said)
 
 
 @asynccontextmanager
 async def serving(handler: Handler = echo, **limits: Any) -> AsyncIterator[Server]:
     """Serve for the length of a block."""
-    server = await serve(handler, "127.0.0.1", 0, limits=Limits(**limits))
+    server = await serve(handler, "127.0.0.1", 0, limits=ServerLimits(**limits))
     try:
         yield server
     finally:

@@ -9,8 +9,8 @@ from modelpact.vocabulary.errors import InputError
 from modelpact.wire import (
     Client,
     ConnectionLost,
-    Incoming,
-    Outgoing,
+    HttpRequest,
+    HttpResponse,
     PoolFull,
     PoolLimits,
     Timeouts,
@@ -38,8 +38,8 @@ async def test_requests_share_a_connection() -> None:
 
 @on_loop
 async def test_head_and_empty_answers() -> None:
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(int(request.path[1:]), (), b"" if request.path != "/200" else b"body")
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(int(request.path[1:]), (), b"" if request.path != "/200" else b"body")
 
     async with serving(handler) as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"
@@ -59,8 +59,8 @@ async def test_a_stream_is_read_as_it_arrives() -> None:
         await go_on.wait()
         yield b"second"
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
         answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
@@ -111,8 +111,8 @@ async def test_a_slow_reader_makes_the_server_wait() -> None:
             produced += 1
             yield b"x" * 50_000
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
         answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
@@ -137,8 +137,8 @@ async def test_closing_an_answer_drops_its_connection() -> None:
         finally:
             stopped.set()
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
         async with await client.request("GET", f"http://127.0.0.1:{server.port}/") as answer:
@@ -153,10 +153,10 @@ async def test_closing_an_answer_drops_its_connection() -> None:
 async def test_a_cancelled_request_drops_its_connection() -> None:
     started = asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         started.set()
         await asyncio.sleep(60)
-        return Outgoing()
+        return HttpResponse()
 
     async with serving(handler) as server, Client() as client:
         asking = asyncio.create_task(client.request("GET", f"http://127.0.0.1:{server.port}/"))
@@ -180,13 +180,13 @@ async def test_an_answer_longer_than_the_limit_is_given_up() -> None:
 async def test_callers_wait_for_a_connection_in_turn() -> None:
     running = most = 0
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await asyncio.sleep(0.005)
         running -= 1
-        return Outgoing(200, (), request.path.encode())
+        return HttpResponse(200, (), request.path.encode())
 
     limits = PoolLimits(connections=3)
     async with serving(handler) as server, Client(limits=limits) as client:
@@ -241,9 +241,9 @@ async def test_cancelled_callers_do_not_harm_others() -> None:
 async def test_too_many_callers_are_told_to_come_back() -> None:
     go_on = asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         await go_on.wait()
-        return Outgoing()
+        return HttpResponse()
 
     limits = PoolLimits(connections=1, waiting=1)
     async with serving(handler) as server, Client(limits=limits) as client:
@@ -449,8 +449,8 @@ async def test_a_retired_client_ends_what_is_under_way_and_keeps_nothing() -> No
         await go_on.wait()
         yield b"second"
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts() if request.path == "/stream" else b"ok")
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts() if request.path == "/stream" else b"ok")
 
     async with serving(handler) as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"

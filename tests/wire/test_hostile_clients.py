@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modelpact.wire import Incoming, Outgoing
+from modelpact.wire import HttpRequest, HttpResponse
 from tests.wire.support import on_loop, raw, said, serving, until
 
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -213,9 +213,9 @@ async def test_an_idle_connection_is_closed() -> None:
 
 @on_loop
 async def test_a_slow_handler_is_not_the_clients_fault() -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(0.4)
-        return Outgoing(200, (), await request.body())
+        return HttpResponse(200, (), await request.body())
 
     limits = {"head_seconds": 0.1, "body_seconds": 0.1, "idle_seconds": 0.1}
     async with serving(handler, **limits) as server, raw(server.port) as peer:
@@ -238,12 +238,12 @@ async def test_a_client_that_does_not_read_costs_little_and_is_cut_off(whole: bo
         finally:
             stopped.set()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         nonlocal produced
         if not whole:
-            return Outgoing(200, (), parts())
+            return HttpResponse(200, (), parts())
         produced += 1_000_000
-        return Outgoing(200, (), b"x" * 1_000_000)
+        return HttpResponse(200, (), b"x" * 1_000_000)
 
     async with serving(handler, write_seconds=0.3) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1_024)
@@ -261,9 +261,9 @@ async def test_a_client_that_does_not_read_costs_little_and_is_cut_off(whole: bo
 async def test_a_body_that_nobody_reads_makes_its_sender_wait() -> None:
     go_on = asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         await go_on.wait()
-        return Outgoing(200, (), b"%d" % len(await request.body()))
+        return HttpResponse(200, (), b"%d" % len(await request.body()))
 
     async with serving(handler) as server, raw(server.port) as peer:
         size = 30_000_000
@@ -314,9 +314,9 @@ async def test_more_connections_than_allowed_are_turned_away() -> None:
 
 @on_loop
 async def test_a_thousand_clients_that_leave_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(60)
-        return Outgoing()
+        return HttpResponse()
 
     with caplog.at_level(logging.WARNING):
         async with serving(handler) as server:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.wire import Headers, Incoming, Limits, Lines, Outgoing
-from modelpact.wire.errors import Refused
-from modelpact.wire.reader import RequestReader
+from modelpact.wire import Headers, HttpRequest, HttpResponse, RawHeaders, ServerLimits
+from modelpact.wire.errors import HttpError
+from modelpact.wire.request_reader import HttpRequestReader
 from tests.wire.support import on_loop, raw, serving
 
 
@@ -19,9 +19,9 @@ class Sink:
     peer_certificate: bytes | None = None
 
     def __init__(self) -> None:
-        self.requests: list[Incoming] = []
+        self.requests: list[HttpRequest] = []
 
-    def arrived(self, request: Incoming, expects: bool) -> None:
+    def arrived(self, request: HttpRequest, expects: bool) -> None:
         assert not expects
         self.requests.append(request)
 
@@ -46,26 +46,26 @@ def post(body: bytes, length: bytes | None = None, *more: bytes) -> bytes:
     return b"\r\n".join(lines)
 
 
-def told(request: Incoming) -> tuple[object, ...]:
+def told(request: HttpRequest) -> tuple[object, ...]:
     target = request.authority, request.path, request.query
     flags = request.complete, request.keep_alive, request.chunked_ok
     return request.method, target, list(request.headers), request.arrived(), flags
 
 
-def learnt(first: bytes, **limits: int) -> RequestReader:
+def learnt(first: bytes, **limits: int) -> HttpRequestReader:
     sink = Sink()
-    reader = RequestReader(Limits(**limits), sink)
+    reader = HttpRequestReader(ServerLimits(**limits), sink)
     reader.feed(first)
     reader.learn(first, sink.requests[0])
     return reader
 
 
-def parsed(data: bytes) -> list[Incoming]:
+def parsed(data: bytes) -> list[HttpRequest]:
     sink = Sink()
-    reader = RequestReader(Limits(), sink)
+    reader = HttpRequestReader(ServerLimits(), sink)
     try:
         reader.feed(data)
-    except Refused:
+    except HttpError:
         return []
     return sink.requests if reader.at_start else []
 
@@ -139,7 +139,7 @@ def test_the_limit_of_bodies_holds() -> None:
 
 def test_heads_that_never_come_again_are_not_remembered_for_ever() -> None:
     sink = Sink()
-    reader = RequestReader(Limits(), sink)
+    reader = HttpRequestReader(ServerLimits(), sink)
     for n in range(8):
         data = post(b"x", None, b"X-Id: %d" % n)
         reader.feed(data)
@@ -167,9 +167,9 @@ def test_whatever_is_known_again_is_what_the_parser_makes_of_it(
 
 @on_loop
 async def test_a_connection_serves_known_and_other_heads_in_turn() -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         length = request.headers.get("content-length") or "none"
-        return Outgoing(200, {"x-length": length}, await request.body())
+        return HttpResponse(200, {"x-length": length}, await request.body())
 
     async with serving(handler) as server, raw(server.port) as peer:
         for n in range(20):
@@ -190,7 +190,7 @@ async def test_a_connection_serves_known_and_other_heads_in_turn() -> None:
 
 
 def test_lines_are_checked_written_once_and_never_shown() -> None:
-    lines = Lines.of({"a": "1", "b": "zwei"}).plus(Lines.of([("a", "2")]))
+    lines = RawHeaders.of({"a": "1", "b": "zwei"}).plus(RawHeaders.of([("a", "2")]))
     assert bytes(lines) == b"a: 1\r\nb: zwei\r\na: 2\r\n"
     assert lines.pairs() == [("a", "1"), ("b", "zwei"), ("a", "2")]
     assert "zwei" not in f"{lines!r} {lines}"

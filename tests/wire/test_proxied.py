@@ -12,18 +12,18 @@ from modelpact.vocabulary.errors import InputError
 from modelpact.wire import (
     Client,
     ConnectionLost,
-    Incoming,
-    Lines,
-    Outgoing,
+    HttpRequest,
+    HttpResponse,
     PoolFull,
     PoolLimits,
+    RawHeaders,
     Timeouts,
     WireError,
     WireTimeout,
     serve,
 )
-from modelpact.wire.origin import Place
-from modelpact.wire.proxies import from_environment, proxy_for
+from modelpact.wire.proxy import from_environment, proxy_for
+from modelpact.wire.url import Url
 from tests.wire.certificates import Authority, client_context, server_context
 from tests.wire.proxy import proxying
 from tests.wire.support import on_loop, serving, until
@@ -31,11 +31,11 @@ from tests.wire.support import on_loop, serving, until
 URL = "http://upstream.test/v1"
 
 
-async def telling(request: Incoming) -> Outgoing:
+async def telling(request: HttpRequest) -> HttpResponse:
     """Answer with what was asked."""
     body = await request.body()
     told = "\n".join(f"{name}: {value}" for name, value in request.headers)
-    return Outgoing(
+    return HttpResponse(
         201, {"x-told": "yes"}, f"{request.method} {request.path}\n{told}\n\n".encode() + body
     )
 
@@ -47,7 +47,7 @@ async def test_a_request_goes_through_the_proxy_and_says_no_more_than_it_was_tol
         proxying(server.port) as proxy,
         Client(proxies={"http": proxy.url}) as client,
     ):
-        for headers in ({"x-mine": "1"}, Lines.of({"x-mine": "1"})):
+        for headers in ({"x-mine": "1"}, RawHeaders.of({"x-mine": "1"})):
             answer = await client.request("POST", URL, headers, b"body")
             assert answer.status == 201
             assert answer.headers.get("x-told") == "yes"
@@ -92,8 +92,8 @@ async def test_streams_come_as_they_are_sent_and_leaving_ends_them() -> None:
         finally:
             stopped.set()
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with (
         serving(handler) as server,
@@ -119,8 +119,8 @@ async def test_a_slow_reader_makes_the_server_wait_behind_a_proxy_as_well() -> N
             yield b"x" * 65_536
             sent += 65_536
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with (
         serving(handler) as server,
@@ -138,13 +138,13 @@ async def test_a_slow_reader_makes_the_server_wait_behind_a_proxy_as_well() -> N
 
 @on_loop
 async def test_every_failure_has_its_phase() -> None:
-    async def never(request: Incoming) -> Outgoing:
+    async def never(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(60)
-        return Outgoing()
+        return HttpResponse()
 
     taken = asyncio.Event()
 
-    async def half(request: Incoming) -> Outgoing:
+    async def half(request: HttpRequest) -> HttpResponse:
         async def parts() -> AsyncIterator[bytes]:
             yield b"half"
             if request.path == "/broken":
@@ -152,7 +152,7 @@ async def test_every_failure_has_its_phase() -> None:
                 raise ConnectionResetError
             await asyncio.sleep(60)
 
-        return Outgoing(200, (), parts())
+        return HttpResponse(200, (), parts())
 
     async with (
         serving(never) as server,
@@ -201,9 +201,9 @@ async def test_a_proxy_that_refuses_or_is_not_there() -> None:
 
 @on_loop
 async def test_too_many_callers_behind_a_proxy_are_told_to_come_back() -> None:
-    async def never(request: Incoming) -> Outgoing:
+    async def never(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(60)
-        return Outgoing()
+        return HttpResponse()
 
     async with (
         serving(never) as server,
@@ -237,18 +237,18 @@ async def test_too_many_callers_behind_a_proxy_are_told_to_come_back() -> None:
 )
 def test_which_origins_are_behind_a_proxy(url: str, proxied: bool) -> None:
     proxies = {"https": "proxy.example:3128", "no": ".internal, host:8080"}
-    found = proxy_for(Place.parse(url).origin, proxies)
+    found = proxy_for(Url.parse(url).origin, proxies)
     assert found == ("http://proxy.example:3128" if proxied else None)
 
 
 def test_no_proxy_at_all() -> None:
-    origin = Place.parse("https://api.example.com/").origin
+    origin = Url.parse("https://api.example.com/").origin
     assert proxy_for(origin, {"https": "http://p:1", "no": "*"}) is None
     assert proxy_for(origin, {}) is None
 
 
 def test_a_proxy_that_is_none_is_refused() -> None:
-    origin = Place.parse("https://api.example.com/").origin
+    origin = Url.parse("https://api.example.com/").origin
     for proxy in ("socks5://p:1", "http://p/with/a/path", "https://p:1"):
         with pytest.raises(InputError, match="HTTPS_PROXY"):
             proxy_for(origin, {"https": proxy})
@@ -264,7 +264,7 @@ def test_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
 @on_loop
 async def test_without_aiohttp_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "modelpact.wire.proxied", raising=False)
+    monkeypatch.delitem(sys.modules, "modelpact.wire.proxy", raising=False)
     async with Client(proxies={"http": "http://p:1"}) as client:
         with pytest.raises(InputError, match=r"modelpact\[proxy\]"):
             await client.request("GET", URL)

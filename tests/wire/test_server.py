@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modelpact.wire import Client, Incoming, Outgoing, Refused, serve
+from modelpact.wire import Client, HttpError, HttpRequest, HttpResponse, serve
 from tests.wire.support import on_loop, raw, said, serving, until
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -26,10 +26,10 @@ async def test_a_connection_serves_one_request_after_another() -> None:
 
 @on_loop
 async def test_pipelined_requests_are_answered_in_order() -> None:
-    async def slow_first(request: Incoming) -> Outgoing:
+    async def slow_first(request: HttpRequest) -> HttpResponse:
         if request.path == "/0":
             await asyncio.sleep(0.02)
-        return Outgoing(200, (), request.path.encode())
+        return HttpResponse(200, (), request.path.encode())
 
     async with serving(slow_first) as server, raw(server.port) as peer:
         requests = [b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(3_000)]
@@ -62,8 +62,8 @@ async def test_head_has_the_length_and_no_body() -> None:
 
 @on_loop
 async def test_http_1_0_closes_and_gets_no_chunks() -> None:
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), _parts(b"one", b"two"))
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), _parts(b"one", b"two"))
 
     async with serving(handler) as server:
         got = await said(server.port, b"GET / HTTP/1.0\r\n\r\n")
@@ -86,8 +86,8 @@ async def test_a_stream_is_sent_as_it_is_produced() -> None:
         await go_on.wait()
         yield b"second"
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, raw(server.port) as peer:
         await peer.send(GET)
@@ -107,8 +107,8 @@ async def test_the_head_of_a_stream_does_not_wait_for_its_first_part() -> None:
         await never.wait()
         yield b""
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, raw(server.port) as peer:
         await peer.send(GET)
@@ -129,8 +129,8 @@ async def test_expect_100_continue_is_answered_when_the_body_is_wanted() -> None
 
 @on_loop
 async def test_expect_100_continue_is_not_answered_when_the_body_is_not_wanted() -> None:
-    async def handler(request: Incoming) -> Outgoing:
-        raise Refused(403, "no")
+    async def handler(request: HttpRequest) -> HttpResponse:
+        raise HttpError(403, "no")
 
     request = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     async with serving(handler) as server:
@@ -156,11 +156,11 @@ async def test_an_upgrade_is_ignored_and_its_body_read() -> None:
 
 @on_loop
 async def test_absolute_targets_and_parts_of_the_target() -> None:
-    seen: list[Incoming] = []
+    seen: list[HttpRequest] = []
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         seen.append(request)
-        return Outgoing(200, (), request.decoded_path.encode())
+        return HttpResponse(200, (), request.decoded_path.encode())
 
     async with serving(handler) as server, raw(server.port) as peer:
         await peer.send(b"GET http://y:8/p%C3%A4th?q=1&r HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -178,7 +178,7 @@ async def test_absolute_targets_and_parts_of_the_target() -> None:
 
 @on_loop
 async def test_a_failing_handler_leaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         raise ValueError("the secret is 42")
 
     with caplog.at_level(logging.CRITICAL):
@@ -193,21 +193,21 @@ async def test_a_failing_handler_leaks_nothing(caplog: pytest.LogCaptureFixture)
 @pytest.mark.parametrize(
     "outgoing",
     [
-        Outgoing(200, {"x": "a\r\nset-cookie: b"}),
-        Outgoing(200, {"x": "a\0"}),
-        Outgoing(200, {"bad name": "a"}),
-        Outgoing(200, {"x": "€"}),
-        Outgoing(200, {"Content-Length": "3"}),
-        Outgoing(200, {"transfer-encoding": "chunked"}),
-        Outgoing(204, (), b"body"),
-        Outgoing(99),
+        HttpResponse(200, {"x": "a\r\nset-cookie: b"}),
+        HttpResponse(200, {"x": "a\0"}),
+        HttpResponse(200, {"bad name": "a"}),
+        HttpResponse(200, {"x": "€"}),
+        HttpResponse(200, {"Content-Length": "3"}),
+        HttpResponse(200, {"transfer-encoding": "chunked"}),
+        HttpResponse(204, (), b"body"),
+        HttpResponse(99),
     ],
 )
 @on_loop
 async def test_a_response_that_would_break_the_framing_is_not_sent(
-    outgoing: Outgoing, caplog: pytest.LogCaptureFixture
+    outgoing: HttpResponse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         return outgoing
 
     with caplog.at_level(logging.CRITICAL):
@@ -227,8 +227,8 @@ async def test_a_stream_that_fails_does_not_look_complete(
             await asyncio.sleep(0)
         raise ValueError("secret")
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     with caplog.at_level(logging.CRITICAL):
         async with serving(handler) as server, raw(server.port) as peer:
@@ -244,7 +244,7 @@ async def test_a_client_that_leaves_cancels_the_handler() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
     outlived: list[bool] = []
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         gone = request.disconnected
         started.set()
         try:
@@ -252,7 +252,7 @@ async def test_a_client_that_leaves_cancels_the_handler() -> None:
         finally:
             outlived.append(gone.is_set())
             stopped.set()
-        return Outgoing()
+        return HttpResponse()
 
     async with serving(handler) as server:
         async with raw(server.port) as peer:
@@ -278,8 +278,8 @@ async def test_a_client_that_leaves_mid_stream_closes_the_stream(waiting_for: st
         finally:
             stopped.set()
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(handler) as server:
         async with raw(server.port) as peer:
@@ -299,14 +299,14 @@ async def test_an_answer_that_is_passed_on_ends_with_its_client() -> None:
         finally:
             stopped.set()
 
-    async def upstream(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), parts())
+    async def upstream(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), parts())
 
     async with serving(upstream) as far, Client() as client:
 
-        async def handler(request: Incoming) -> Outgoing:
+        async def handler(request: HttpRequest) -> HttpResponse:
             answer = await client.request("GET", f"http://127.0.0.1:{far.port}/")
-            return Outgoing(answer.status, answer.headers.end_to_end(), answer)
+            return HttpResponse(answer.status, answer.headers.end_to_end(), answer)
 
         async with serving(handler) as near:
             async with raw(near.port) as peer:
@@ -320,7 +320,7 @@ async def test_an_answer_that_is_passed_on_ends_with_its_client() -> None:
 async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         raise asyncio.CancelledError
 
     with caplog.at_level(logging.CRITICAL):
@@ -334,12 +334,12 @@ async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
 async def test_a_client_that_leaves_mid_body_is_noticed() -> None:
     failed = asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         try:
             await request.body()
         finally:
             failed.set()
-        return Outgoing()
+        return HttpResponse()
 
     async with serving(handler) as server:
         async with raw(server.port) as peer:
@@ -351,10 +351,10 @@ async def test_a_client_that_leaves_mid_body_is_noticed() -> None:
 async def test_draining_finishes_what_is_under_way() -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         started.set()
         await go_on.wait()
-        return Outgoing(200, (), b"done")
+        return HttpResponse(200, (), b"done")
 
     server = await serve(handler, "127.0.0.1", 0)
     async with raw(server.port) as idle, raw(server.port) as busy:
@@ -375,13 +375,13 @@ async def test_draining_finishes_what_is_under_way() -> None:
 async def test_draining_ends_after_the_grace_period() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         started.set()
         try:
             await asyncio.sleep(60)
         finally:
             stopped.set()
-        return Outgoing()
+        return HttpResponse()
 
     server = await serve(handler, "127.0.0.1", 0)
     async with raw(server.port) as peer:
@@ -394,8 +394,8 @@ async def test_draining_ends_after_the_grace_period() -> None:
 
 @on_loop
 async def test_a_body_is_passed_on_while_it_arrives() -> None:
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), request)
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), request)
 
     async with serving(handler) as server, raw(server.port) as peer:
         await peer.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
@@ -410,7 +410,7 @@ async def test_what_hands_out_all_that_has_come_is_sent_so() -> None:
     """A body with `take` and `complete`, such as a gateway's that looks at what it passes on."""
 
     class Looked:
-        def __init__(self, request: Incoming) -> None:
+        def __init__(self, request: HttpRequest) -> None:
             self._request = request
 
         @property
@@ -428,8 +428,8 @@ async def test_what_hands_out_all_that_has_come_is_sent_so() -> None:
     looked: list[bytes] = []
     closed = asyncio.Event()
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), Looked(request))
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), Looked(request))
 
     async with serving(handler) as server, raw(server.port) as peer:
         await peer.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\none")
@@ -449,8 +449,8 @@ async def test_a_source_that_never_waits_keeps_nobody_waiting() -> None:
         async def take(self) -> bytes:
             return b"x" * 1_000
 
-    async def handler(request: Incoming) -> Outgoing:
-        return Outgoing(200, (), Endless() if request.path == "/endless" else b"here")
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, (), Endless() if request.path == "/endless" else b"here")
 
     async with serving(handler) as server, raw(server.port) as endless, raw(server.port) as peer:
         await endless.send(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -466,10 +466,10 @@ async def test_handlers_do_not_share_context() -> None:
 
     bound = contextvars.ContextVar("bound", default="nothing")
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         before = bound.get()
         bound.set("something")
-        return Outgoing(200, (), before.encode())
+        return HttpResponse(200, (), before.encode())
 
     async with serving(handler) as server, raw(server.port) as peer:
         for _ in range(2):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Event, EventParser, WireError, write_comment, write_event
+from modelpact.wire import EventParser, ServerSentEvent, WireError, write_comment, write_event
 
 
-def _read(*chunks: bytes) -> list[Event]:
+def _read(*chunks: bytes) -> list[ServerSentEvent]:
     parser = EventParser()
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
@@ -19,35 +19,41 @@ def _read(*chunks: bytes) -> list[Event]:
 @pytest.mark.parametrize(
     ("stream", "events"),
     [
-        (b"data: a\n\n", [Event("a")]),
-        (b"data:a\n\n", [Event("a")]),
-        (b"data:  a\n\n", [Event(" a")]),
-        (b"data: a\r\n\r\n", [Event("a")]),
-        (b"data: a\r\r", [Event("a")]),
-        (b"data: a\r\n\n", [Event("a")]),
-        (b"data: a\n\r\ndata: b\n\n", [Event("a"), Event("b")]),
-        (b"\xef\xbb\xbfdata: a\n\n", [Event("a")]),
+        (b"data: a\n\n", [ServerSentEvent("a")]),
+        (b"data:a\n\n", [ServerSentEvent("a")]),
+        (b"data:  a\n\n", [ServerSentEvent(" a")]),
+        (b"data: a\r\n\r\n", [ServerSentEvent("a")]),
+        (b"data: a\r\r", [ServerSentEvent("a")]),
+        (b"data: a\r\n\n", [ServerSentEvent("a")]),
+        (b"data: a\n\r\ndata: b\n\n", [ServerSentEvent("a"), ServerSentEvent("b")]),
+        (b"\xef\xbb\xbfdata: a\n\n", [ServerSentEvent("a")]),
         (b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", []),
-        (b"data: YHOO\ndata: +2\ndata: 10\n\n", [Event("YHOO\n+2\n10")]),
+        (b"data: YHOO\ndata: +2\ndata: 10\n\n", [ServerSentEvent("YHOO\n+2\n10")]),
         (
             b": test stream\n\ndata: first\nid: 1\n\ndata:second\nid\n\ndata:  third\n",
-            [Event("first", id="1"), Event("second")],
+            [ServerSentEvent("first", id="1"), ServerSentEvent("second")],
         ),
-        (b"data\n\ndata\ndata\n\ndata:", [Event(""), Event("\n")]),
-        (b"data:test\n\ndata: test\n\n", [Event("test"), Event("test")]),
-        (b"event: add\ndata: 7\n\ndata: 8\n\n", [Event("7", "add"), Event("8")]),
-        (b"event: add\n\ndata: 8\n\n", [Event("8")]),
-        (b"id: 1\n\ndata: a\n\n", [Event("a", id="1")]),
-        (b"id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n", [Event("a", id="1"), Event("b", id="1")]),
+        (b"data\n\ndata\ndata\n\ndata:", [ServerSentEvent(""), ServerSentEvent("\n")]),
+        (b"data:test\n\ndata: test\n\n", [ServerSentEvent("test"), ServerSentEvent("test")]),
+        (
+            b"event: add\ndata: 7\n\ndata: 8\n\n",
+            [ServerSentEvent("7", "add"), ServerSentEvent("8")],
+        ),
+        (b"event: add\n\ndata: 8\n\n", [ServerSentEvent("8")]),
+        (b"id: 1\n\ndata: a\n\n", [ServerSentEvent("a", id="1")]),
+        (
+            b"id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n",
+            [ServerSentEvent("a", id="1"), ServerSentEvent("b", id="1")],
+        ),
         (b"Data: a\n\nother: b\n\n", []),
         (b" data: a\n\n", []),
-        (b"data: a: b\n\n", [Event("a: b")]),
-        (b"data: \xff\xe2\x82\n\n", [Event("\ufffd\ufffd")]),
+        (b"data: a: b\n\n", [ServerSentEvent("a: b")]),
+        (b"data: \xff\xe2\x82\n\n", [ServerSentEvent("\ufffd\ufffd")]),
         (b"data: a\n", []),
         (b"", []),
     ],
 )
-def test_the_standards_rules(stream: bytes, events: list[Event]) -> None:
+def test_the_standards_rules(stream: bytes, events: list[ServerSentEvent]) -> None:
     assert _read(stream) == events
     assert _read(*(stream[n : n + 1] for n in range(len(stream)))) == events
 
@@ -83,16 +89,16 @@ def test_a_slow_and_plain_reading_agrees(stream: bytes) -> None:
     assert _read(stream) == _plain(stream)
 
 
-def _plain(stream: bytes) -> list[Event]:
+def _plain(stream: bytes) -> list[ServerSentEvent]:
     """The standard's own steps, over the decoded text."""
     text = stream.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]
-    events: list[Event] = []
+    events: list[ServerSentEvent] = []
     data, kind, last = "", "", ""
     for line in lines:
         if line == "":
             if data:
-                events.append(Event(data.removesuffix("\n"), kind or "message", last))
+                events.append(ServerSentEvent(data.removesuffix("\n"), kind or "message", last))
             data, kind = "", ""
         elif not line.startswith(":"):
             field, _, value = line.partition(":")
@@ -113,7 +119,7 @@ TEXT = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"])
 @given(TEXT, ONE_LINE, ONE_LINE)
 def test_what_is_written_is_read_back(data: str, event: str, id: str) -> None:
     written = write_comment("x") + write_event(data, event, id, retry=5)
-    assert _read(written) == [Event(data, event or "message", id)]
+    assert _read(written) == [ServerSentEvent(data, event or "message", id)]
 
 
 @pytest.mark.parametrize("bad", [{"event": "a\nb"}, {"id": "a\rb"}, {"id": "a\0"}])

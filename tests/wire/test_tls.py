@@ -10,9 +10,9 @@ import pytest
 
 from modelpact.wire import (
     Client,
-    Incoming,
-    Limits,
-    Outgoing,
+    HttpRequest,
+    HttpResponse,
+    ServerLimits,
     Timeouts,
     WireError,
     WireTimeout,
@@ -43,8 +43,8 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
     return Papers(ours.file, server, server_der, client, client_der, stranger, elsewhere)
 
 
-async def who(request: Incoming) -> Outgoing:
-    return Outgoing(200, (), request.peer_certificate or b"nobody")
+async def who(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(200, (), request.peer_certificate or b"nobody")
 
 
 @on_loop
@@ -68,10 +68,10 @@ async def test_a_client_without_a_trusted_certificate_is_refused(
 ) -> None:
     served = False
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         nonlocal served
         served = True
-        return Outgoing()
+        return HttpResponse()
 
     own = papers.stranger if certificate == "stranger" else None
     tls = server_context(papers.server, papers.authority)
@@ -138,7 +138,7 @@ async def test_the_wrong_protocol_on_either_side(papers: Papers) -> None:
 @on_loop
 async def test_a_handshake_that_never_comes_is_cut_off(papers: Papers) -> None:
     tls = server_context(papers.server)
-    limits = Limits(head_seconds=0.1)
+    limits = ServerLimits(head_seconds=0.1)
     async with (
         await serve(who, "127.0.0.1", 0, tls=tls, limits=limits) as server,
         raw(server.port) as peer,
@@ -170,10 +170,10 @@ async def test_large_bodies_streams_and_leaving_over_tls(papers: Papers) -> None
         finally:
             stopped.set()
 
-    async def handler(request: Incoming) -> Outgoing:
+    async def handler(request: HttpRequest) -> HttpResponse:
         if request.path == "/stream":
-            return Outgoing(200, (), parts())
-        return Outgoing(200, (), await request.body())
+            return HttpResponse(200, (), parts())
+        return HttpResponse(200, (), await request.body())
 
     tls = server_context(papers.server, papers.authority)
     async with (

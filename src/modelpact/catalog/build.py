@@ -12,20 +12,20 @@ from modelpact.catalog.facts import (
     FLAGS,
     OTHERS,
     Lineage,
+    ModelFacts,
     Price,
-    Record,
     VoteRow,
     sorting_price,
     vote_row,
 )
 from modelpact.catalog.index import INDEXED, LIMITS, IndexContent, limit_value, pack
-from modelpact.catalog.matching import Clause, is_clause, matches
+from modelpact.catalog.lineages.prices import Clause, is_clause, matches
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.snapshot import FORMAT, Content, encode, pack_table
 from modelpact.catalog.sources import SOURCES, Sources
 from modelpact.catalog.statement import statement_problems
+from modelpact.vocabulary.capability import satisfies
 from modelpact.vocabulary.errors import CatalogError, Problem, brief
-from modelpact.vocabulary.support import satisfies
 
 LINEAGES: Final = SOURCES / "lineages"
 
@@ -121,7 +121,7 @@ def build(sources: Sources, lineages: Iterable[LineageFacts]) -> bytes:
 
 
 def assemble(
-    sources: Sources, lineages: Iterable[Lineage], records: Mapping[str, Mapping[str, Record]]
+    sources: Sources, lineages: Iterable[Lineage], records: Mapping[str, Mapping[str, ModelFacts]]
 ) -> bytes:
     """Encode a snapshot with its index."""
     packed = {provider: pack_table(dict(table)) for provider, table in sorted(records.items())}
@@ -143,7 +143,7 @@ def assemble(
     return encode(msgspec.structs.replace(content, index=msgspec.Raw(encode(index))))
 
 
-def merge(lineages: list[LineageFacts]) -> dict[str, dict[str, Record]]:
+def merge(lineages: list[LineageFacts]) -> dict[str, dict[str, ModelFacts]]:
     """Put the lineages' facts together by provider and model, each as a vote of its own."""
     together: dict[str, dict[str, list[tuple[int, Fact]]]] = {}
     by_clause: dict[str, list[tuple[int, Fact]]] = {}
@@ -182,12 +182,12 @@ def _join_by_clause(
                     break
 
 
-def _record(facts: list[tuple[int, Fact]]) -> Record:
+def _record(facts: list[tuple[int, Fact]]) -> ModelFacts:
     votes: list[VoteRow] = []
     for number, fact in facts:
         others = [other for at, other in facts if at != number]
         votes.append(vote_row(number, _window(fact, others), fact.price))
-    return Record(
+    return ModelFacts(
         votes=tuple(votes),
         base=_first(fact.base for _, fact in facts),
         released=_first(fact.released for _, fact in facts),
@@ -220,7 +220,7 @@ def _window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
     return caps
 
 
-def _index(catalog: Catalog, records: Mapping[str, Mapping[str, Record]]) -> IndexContent:
+def _index(catalog: Catalog, records: Mapping[str, Mapping[str, ModelFacts]]) -> IndexContent:
     models = [(provider, name) for provider, name in _in_order(records)]
     resolved = [catalog.resolve(provider, name) for provider, name in models]
     native: dict[str, bytes] = {}
@@ -250,7 +250,7 @@ def _constrained(catalog: Catalog, resolved: list[Resolution]) -> dict[str, byte
     }
 
 
-def _in_order(records: Mapping[str, Mapping[str, Record]]) -> Iterator[tuple[str, str]]:
+def _in_order(records: Mapping[str, Mapping[str, ModelFacts]]) -> Iterator[tuple[str, str]]:
     for provider, table in sorted(records.items()):
         for name in sorted(table):
             yield provider, name

@@ -11,15 +11,15 @@ import msgspec
 
 from modelpact.catalog import snapshot
 from modelpact.catalog.claim import Evidence
-from modelpact.catalog.facts import Lineage, Record
+from modelpact.catalog.facts import Lineage, ModelFacts
 from modelpact.catalog.index import Index, IndexContent
 from modelpact.catalog.layer import Layer, Trust
 from modelpact.catalog.names import Spelling, spellings
+from modelpact.catalog.paths import user_folder
 from modelpact.catalog.provider import Provider, Providers
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import RuleBook, ascii_lower
 from modelpact.catalog.statement import compile_statement
-from modelpact.catalog.user import user_folder
 from modelpact.vocabulary.errors import CatalogError, InputError, brief
 
 _LONGEST_REMEMBERED: Final = 512
@@ -50,7 +50,7 @@ class Catalog:
     ) -> None:
         self._content = content
         self.providers = Providers(content.providers)
-        self.models = snapshot.Models(content.models)
+        self.models = snapshot.SnapshotModels(content.models)
         self.configured = dict(configured or {})
         written = (*(overlay or {}), *(evidence or {}))
         self._spellings = {
@@ -227,7 +227,7 @@ class Catalog:
         evidence = Evidence("family", rule=f"{owner}/{spelled}")
         return (Layer(evidence, record=relative, trust=trust), *own)
 
-    def _family_record(self, vendor: str, name: str) -> tuple[str, str, Record] | None:
+    def _family_record(self, vendor: str, name: str) -> tuple[str, str, ModelFacts] | None:
         for spelled in spellings(name):
             record = self.models.find(vendor, spelled)
             if record is not None:

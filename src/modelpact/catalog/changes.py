@@ -6,10 +6,10 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import Claim, Vote
-from modelpact.catalog.snapshot import Models
+from modelpact.catalog.snapshot import SnapshotModels
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class LineageConflict(msgspec.Struct, frozen=True):
     """One capability of one model on which the lineages disagree."""
 
     target: str
@@ -18,7 +18,7 @@ class Conflict(msgspec.Struct, frozen=True):
     taken: Claim
 
 
-class Change(msgspec.Struct, frozen=True):
+class CatalogChange(msgspec.Struct, frozen=True):
     """What became of one model, or of one of its capabilities, between two snapshots."""
 
     target: str
@@ -28,12 +28,12 @@ class Change(msgspec.Struct, frozen=True):
     after: Claim | None = None
 
 
-def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[Conflict]:
+def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[LineageConflict]:
     """Yield every disagreement between lineages, by provider and model."""
     for target, name, votes in _votes(catalog, provider):
         if len({(vote.support, vote.value) for vote in votes}) > 1:
             taken = catalog.resolve(*catalog.split(target)).claim(name)
-            yield Conflict(target, name, votes, taken)
+            yield LineageConflict(target, name, votes, taken)
 
 
 def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
@@ -46,27 +46,27 @@ def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, t
                 yield f"{one}/{model}", name, record.votes_on(name, catalog.lineages)
 
 
-def changes(before: Catalog, after: Catalog) -> Iterator[Change]:
+def changes(before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
     """Yield models that came or went, and claims that changed, by provider and model."""
     old, new = set(_targets(before.models)), set(_targets(after.models))
     for provider, model in sorted(old | new):
         target = f"{provider}/{model}"
         if (provider, model) not in old:
-            yield Change(target, "added")
+            yield CatalogChange(target, "added")
         elif (provider, model) not in new:
-            yield Change(target, "removed")
+            yield CatalogChange(target, "removed")
         else:
             yield from _claim_changes(target, before, after)
 
 
-def _targets(models: Models) -> Iterator[tuple[str, str]]:
+def _targets(models: SnapshotModels) -> Iterator[tuple[str, str]]:
     for provider in models.providers:
         for model in models.names(provider):
             yield provider, model
 
 
-def _claim_changes(target: str, before: Catalog, after: Catalog) -> Iterator[Change]:
+def _claim_changes(target: str, before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
     key = before.split(target)
     for old, new in zip(before.resolve(*key), after.resolve(*key), strict=True):
         if (old.support, old.value, old.assumed) != (new.support, new.value, new.assumed):
-            yield Change(target, "changed", old.capability, old, new)
+            yield CatalogChange(target, "changed", old.capability, old, new)

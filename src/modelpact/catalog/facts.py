@@ -98,7 +98,7 @@ class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defau
         return None
 
 
-class Record(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
+class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
     """Everything the lineages say of one provider's model."""
 
     votes: tuple[VoteRow, ...]

@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from modelpact.catalog.claim import Claim
-from modelpact.vocabulary.capability import CAPABILITIES
-from modelpact.vocabulary.support import MinSupport
+from modelpact.vocabulary.capability import CAPABILITIES, MinSupport
 
 INDEXED: Final = tuple(
     one.id for one in CAPABILITIES.values() if one.kind == "flag" and one.group != "agent"

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from modelpact.catalog.claim import Evidence
-from modelpact.catalog.facts import Record
+from modelpact.catalog.facts import ModelFacts
 from modelpact.catalog.statement import Stated
 from modelpact.vocabulary.capability import CAPABILITIES
 
@@ -25,7 +25,7 @@ class Layer(msgspec.Struct, frozen=True, gc=False):
     evidence: Evidence
     fields: Mapping[str, Any] = {}
     cells: Mapping[str, Stated] = {}
-    record: Record | None = None
+    record: ModelFacts | None = None
     trust: Trust = "known"
 
     def stated(self, name: str) -> Stated | None:

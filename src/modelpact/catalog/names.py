@@ -15,7 +15,7 @@ _DATE = re.compile(r"-(?:20\d{2}-?[01]\d-?[0-3]\d|[01]\d-?[0-3]\d|latest)$")
 _NAMED_VERSIONS = ("default", "latest")
 
 
-class Names(msgspec.Struct, frozen=True):
+class NameTables(msgspec.Struct, frozen=True):
     """The tables of `names.toml`."""
 
     vendors: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Spelling:
 
     __slots__ = ("_families", "_names")
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: NameTables) -> None:
         self._names = names
         self._families = Prefixes(names.families)
 

@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind
-from modelpact.catalog.derive import derive
-from modelpact.catalog.facts import Lineage, Price, Record
+from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind, derive
+from modelpact.catalog.facts import Lineage, ModelFacts, Price
 from modelpact.catalog.layer import Layer
 from modelpact.catalog.provider import Provider
 from modelpact.catalog.rules import Matched
@@ -207,11 +206,11 @@ class Resolution:
             yield self.claim(name)
 
     @property
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[ModelFacts, ...]:
         """The records of facts behind the answer, the provider's own last."""
         return tuple(layer.record for layer in self.layers if layer.record is not None)
 
-    def _own(self) -> Record | None:
+    def _own(self) -> ModelFacts | None:
         for layer in reversed(self.layers):
             if layer.record is not None and layer.trust == "known":
                 return layer.record

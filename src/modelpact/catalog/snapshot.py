@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.facts import FLAGS, OTHERS, Lineage, Record
-from modelpact.catalog.names import Names
+from modelpact.catalog.facts import FLAGS, OTHERS, Lineage, ModelFacts
+from modelpact.catalog.names import NameTables
 from modelpact.catalog.provider import Provider
 from modelpact.catalog.rules import Rule
 from modelpact.vocabulary.errors import CatalogError, Problem
@@ -29,7 +29,7 @@ class Content(msgspec.Struct, frozen=True):
     others: tuple[str, ...]
     lineages: tuple[Lineage, ...]
     providers: tuple[Provider, ...]
-    names: Names
+    names: NameTables
     defaults: dict[str, Any]
     rules: tuple[Rule, ...]
     corrections: tuple[Rule, ...]
@@ -48,7 +48,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True):
 _CONTENT: Final = msgspec.msgpack.Decoder(Content)
 _TABLE: Final = msgspec.msgpack.Decoder(Table)
 _RECORDS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_RECORD: Final = msgspec.msgpack.Decoder(Record)
+_RECORD: Final = msgspec.msgpack.Decoder(ModelFacts)
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -80,7 +80,7 @@ def read(path: Path = BUNDLED) -> Content:
     return decode(data, path.name)
 
 
-class Models:
+class SnapshotModels:
     """The records of a snapshot, by provider and model, unpacked as far as they are asked for."""
 
     __slots__ = ("_lowered", "_packed", "_records", "_tables")
@@ -128,20 +128,20 @@ class Models:
             raw = None if spelled is None else records[spelled]
         return raw
 
-    def find(self, provider: str, model: str) -> Record | None:
+    def find(self, provider: str, model: str) -> ModelFacts | None:
         """Return the record of a model, or None."""
         raw = self.packed(provider, model)
         return None if raw is None else unpack(raw)
 
 
-def pack_table(records: dict[str, Record]) -> msgspec.Raw:
+def pack_table(records: dict[str, ModelFacts]) -> msgspec.Raw:
     """Pack one provider's records, sorted by name."""
     names = sorted(records)
     packed = encode([records[name] for name in names])
     return msgspec.Raw(encode(Table(names, msgspec.Raw(packed))))
 
 
-def unpack(raw: msgspec.Raw) -> Record:
+def unpack(raw: msgspec.Raw) -> ModelFacts:
     """Decode one record."""
     with _whole():
         return _RECORD.decode(raw)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.names import Names
+from modelpact.catalog.names import NameTables
 from modelpact.catalog.provider import APIS, Provider
 from modelpact.catalog.rules import Rule
 from modelpact.catalog.statement import statement_problems
@@ -30,7 +30,7 @@ class Sources(msgspec.Struct):
     """Everything that the TOML files say."""
 
     providers: tuple[Provider, ...]
-    names: Names = Names()
+    names: NameTables = NameTables()
     defaults: dict[str, Any] = {}
     rules: list[Rule] = []
     corrections: list[Rule] = []
@@ -116,13 +116,13 @@ def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[
         yield provider
 
 
-def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> Names:
+def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> NameTables:
     for table in sorted(set(content) - {"vendors", "families", "regions", "paths"}):
         problems.append(Problem("names.toml", table, "no such table"))
     for table in ("vendors", "families", "regions", "paths"):
         if not isinstance(content.get(table, {}), dict):
             problems.append(Problem("names.toml", table, f"expected a table [{table}]"))
-            return Names()
+            return NameTables()
     for table in ("vendors", "families"):
         for spelled, provider in content.get(table, {}).items():
             if not isinstance(provider, str) or provider not in known:
@@ -132,8 +132,8 @@ def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem])
     for table, field in (("regions", "prefixes"), ("paths", "neutral")):
         if not _strings(content.get(table, {}).get(field, [])):
             problems.append(Problem("names.toml", f"{table}.{field}", "expected a list of strings"))
-            return Names()
-    return Names(
+            return NameTables()
+    return NameTables(
         vendors=dict(content.get("vendors", {})),
         families=dict(content.get("families", {})),
         regions=tuple(content.get("regions", {}).get("prefixes", ())),

@@ -14,10 +14,10 @@ from modelpact.vocabulary.capability import (
     CAPABILITIES,
     MODALITIES,
     PARAMETERS,
+    Support,
     is_host_extension,
 )
 from modelpact.vocabulary.errors import brief, nearest
-from modelpact.vocabulary.support import Support
 
 
 class Stated(msgspec.Struct, frozen=True, gc=False):

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from modelpact.catalog.user import user_folder
+from modelpact.catalog.paths import user_folder
 from modelpact.configuration import Configuration, load_configuration
 from modelpact.ledger.ledger import Ledger
-from modelpact.providers.contract import Registration
-from modelpact.providers.profiles import profile_in_force
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.contract import Registration, profile_in_force
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import ModelpactError
 
 if TYPE_CHECKING:
-    from modelpact.providers.binding import HttpCarrier
+    from modelpact.providers.http import HttpTransport
 
 T = TypeVar("T")
 _NO_IDENTITY = (
@@ -59,11 +58,11 @@ async def with_reach(
 
 
 @asynccontextmanager
-async def _carrier(settings: Configuration) -> "AsyncIterator[tuple[HttpCarrier | None, str]]":
+async def _carrier(settings: Configuration) -> "AsyncIterator[tuple[HttpTransport | None, str]]":
     """Give a carrier with the user's newest certificate of a runtime, or why there is none."""
     from modelpact.identity import Authority, Identity, Trust
     from modelpact.identity.files import utc_now
-    from modelpact.providers.binding import HttpCarrier
+    from modelpact.providers.http import HttpTransport
 
     folder = user_folder() / "identity" / "authority"
     if not folder.is_dir():
@@ -82,7 +81,7 @@ async def _carrier(settings: Configuration) -> "AsyncIterator[tuple[HttpCarrier 
     if not names:
         yield None, _NO_IDENTITY
         return
-    carrier = HttpCarrier(
+    carrier = HttpTransport(
         Identity(authority.identity_file(names[-1])),
         Trust(authority.certificate, crl=authority.crl),
         plain_http=frozenset(settings.contract.plain_http),

@@ -20,9 +20,8 @@ from modelpact.configuration.config import (
     ProfileSettings,
     StoreSettings,
 )
-from modelpact.configuration.providers import read_models, read_provider
-from modelpact.configuration.reader import Reader, no_such
-from modelpact.configuration.workloads import read_needs, read_workload
+from modelpact.configuration.sections import read_models, read_needs, read_provider, read_workload
+from modelpact.configuration.toml_reader import SectionReader, no_such
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import ConfigurationError, Problem
 
@@ -77,7 +76,7 @@ def read_configuration(
     except (ValueError, RecursionError) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else f"not TOML: {error}"
         raise ConfigurationError([Problem(file, "", message)]) from None
-    reader = Reader(text, file, catalog or default_catalog())
+    reader = SectionReader(text, file, catalog or default_catalog())
     reader.look_for_unseen(content)
     configuration = Configuration() if reader.problems else _read(reader, content, path)
     if reader.problems:
@@ -85,7 +84,7 @@ def read_configuration(
     return configuration
 
 
-def _read(reader: Reader, content: Mapping[str, Any], path: Path | None) -> Configuration:
+def _read(reader: SectionReader, content: Mapping[str, Any], path: Path | None) -> Configuration:
     """Read section by section: providers first, since models and workloads name them."""
     for name in content:
         if name not in SECTIONS:
@@ -129,7 +128,7 @@ def _read(reader: Reader, content: Mapping[str, Any], path: Path | None) -> Conf
     )
 
 
-def _read_machine(reader: Reader, name: str, entry: Mapping[str, Any]) -> MachineSettings:
+def _read_machine(reader: SectionReader, name: str, entry: Mapping[str, Any]) -> MachineSettings:
     """Read a state machine; which contract it is for is looked at when it is attached."""
     place = ["machines", name]
     found = reader.fields(place, entry, MachineSettings)
@@ -139,7 +138,7 @@ def _read_machine(reader: Reader, name: str, entry: Mapping[str, Any]) -> Machin
     return found
 
 
-def _read_host(reader: Reader, content: Mapping[str, Any]) -> HostSettings:
+def _read_host(reader: SectionReader, content: Mapping[str, Any]) -> HostSettings:
     """Read `[host]`; its token is a secret, its model must be one that can be named."""
     given = content.get("host", {})
     if not isinstance(given, dict):
@@ -152,7 +151,7 @@ def _read_host(reader: Reader, content: Mapping[str, Any]) -> HostSettings:
     return msgspec.structs.replace(settings, token=token)
 
 
-def _read_gateway(reader: Reader, content: Mapping[str, Any]) -> GatewaySettings:
+def _read_gateway(reader: SectionReader, content: Mapping[str, Any]) -> GatewaySettings:
     """Read `[gateway]`; what its names mean must be there to be meant."""
     settings = reader.section(content, "gateway", GatewaySettings, GatewaySettings())
     for name, target in settings.aliases.items():

@@ -5,10 +5,9 @@ from typing import Any, get_args
 
 from modelpact.catalog.statement import FIELDS, LIST_FIELDS
 from modelpact.configuration.config import FallbackOn
-from modelpact.configuration.workloads import NEED_FIELDS
+from modelpact.configuration.sections import NEED_FIELDS
 from modelpact.needs.need import LEVELS
-from modelpact.vocabulary.capability import CAPABILITIES
-from modelpact.vocabulary.support import MIN_SUPPORTS
+from modelpact.vocabulary.capability import CAPABILITIES, MIN_SUPPORTS
 
 SHIPPED = Path(__file__).parent / "modelpact.schema.json"
 """The schema as a file, for editors: `modelpact check --schema` prints the same."""

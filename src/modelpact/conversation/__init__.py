@@ -4,7 +4,7 @@ May import `vocabulary` only.
 """
 
 from modelpact.conversation.anthropic import from_anthropic, to_anthropic
-from modelpact.conversation.fidelity import Carried, Fidelity, Loss
+from modelpact.conversation.fidelity import Fidelity, Loss, TranslatedBody
 from modelpact.conversation.message import (
     Block,
     Conversation,
@@ -31,19 +31,18 @@ from modelpact.conversation.request import (
 from modelpact.conversation.response import (
     BlockEnd,
     Finish,
+    OpaqueBlock,
     Response,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
     ToolCall,
     Usage,
-    Whole,
 )
 
 __all__ = [
     "Block",
     "BlockEnd",
-    "Carried",
     "Conversation",
     "Fidelity",
     "Finish",
@@ -52,6 +51,7 @@ __all__ = [
     "JsonSchema",
     "Loss",
     "Message",
+    "OpaqueBlock",
     "OtherBlock",
     "Reasoning",
     "Request",
@@ -66,8 +66,8 @@ __all__ = [
     "ToolChoice",
     "ToolResultBlock",
     "ToolUseBlock",
+    "TranslatedBody",
     "Usage",
-    "Whole",
     "from_anthropic",
     "from_openai_chat",
     "from_openai_responses",

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from modelpact.conversation.reading import said_by
+from modelpact.conversation.body_reader import said_by
 
 APIS: Final = ("openai-chat", "openai-responses", "anthropic")
 
@@ -26,7 +26,7 @@ class Loss(msgspec.Struct, frozen=True):
     what: str
 
 
-class Carried(msgspec.Struct, frozen=True):
+class TranslatedBody(msgspec.Struct, frozen=True):
     """A body in an API's spelling, and what it could not say."""
 
     body: dict[str, Any]

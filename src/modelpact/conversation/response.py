@@ -5,13 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from modelpact.conversation.message import (
-    Block,
-    OtherBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Block, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 StopReason = Literal["end", "length", "stop_sequence", "tool_use", "refusal", "unknown"]
 
@@ -92,7 +86,7 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
     call: ToolUseBlock
 
 
-class Whole(msgspec.Struct, frozen=True, tag="block"):
+class OpaqueBlock(msgspec.Struct, frozen=True, tag="block"):
     """A whole block that only one API has a word for."""
 
     block: OtherBlock
@@ -109,7 +103,7 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
     extra: dict[str, Any] = {}
 
 
-StreamEvent = TextDelta | ThinkingDelta | BlockEnd | ToolCall | Whole | Finish
+StreamEvent = TextDelta | ThinkingDelta | BlockEnd | ToolCall | OpaqueBlock | Finish
 
 
 def collect(events: Iterable[StreamEvent]) -> Response | None:
@@ -141,7 +135,7 @@ def collect(events: Iterable[StreamEvent]) -> Response | None:
         close(event if isinstance(event, BlockEnd) else _PLAIN_END)
         if isinstance(event, ToolCall):
             content.append(event.call)
-        elif isinstance(event, Whole):
+        elif isinstance(event, OpaqueBlock):
             content.append(event.block)
         elif isinstance(event, Finish):
             finish = event
@@ -174,7 +168,7 @@ def spell_out(response: Response) -> Iterator[StreamEvent]:
         elif isinstance(block, ToolUseBlock):
             yield ToolCall(block)
         elif isinstance(block, OtherBlock):
-            yield Whole(block)
+            yield OpaqueBlock(block)
     yield Finish(
         response.stop_reason,
         response.stop_sequence,

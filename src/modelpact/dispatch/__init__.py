@@ -1,5 +1,5 @@
 """Dispatch: plans are carried out here. May import everything but `cli`."""
 
-from modelpact.dispatch.emulated import Answer, complete, stream
+from modelpact.dispatch.emulated_call import EmulatedResult, complete, stream
 
-__all__ = ["Answer", "complete", "stream"]
+__all__ = ["EmulatedResult", "complete", "stream"]

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
-from modelpact.needs.modules import FallbackModel, NodeModule, is_registered
-from modelpact.needs.readers import read_openwop
+from modelpact.needs.dialects import read_openwop
+from modelpact.needs.node_modules import FallbackModel, NodeModule, is_registered
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.dialects import OPENWOP
@@ -34,7 +34,7 @@ class GateEvent(msgspec.Struct, frozen=True):
     payload: dict[str, Any]
 
 
-class Decision(msgspec.Struct, frozen=True):
+class GateDecision(msgspec.Struct, frozen=True):
     """What the gate decided for one dispatch: the model to call, and what is told of it."""
 
     route: Route
@@ -72,7 +72,7 @@ class CapabilityNotProvided(ModelpactError):
 
     code = NOT_PROVIDED
 
-    def __init__(self, decision: Decision, node_id: str) -> None:
+    def __init__(self, decision: GateDecision, node_id: str) -> None:
         self.decision = decision
         self.node_id = node_id
         target = "/".join(decision.original)
@@ -80,14 +80,14 @@ class CapabilityNotProvided(ModelpactError):
         super().__init__(f"{lacks}; {decision.why}")
 
 
-class Lacking(Protocol):
+class CapabilityCheck(Protocol):
     """What knows which of the required capabilities a model lacks."""
 
     def __call__(self, provider: str, model: str, required: tuple[str, ...], /) -> tuple[str, ...]:
         """Return those that it lacks, in their order."""
 
 
-def catalog_lacks(catalog: Catalog | None = None, policy: Policy | None = None) -> Lacking:
+def catalog_lacks(catalog: Catalog | None = None, policy: Policy | None = None) -> CapabilityCheck:
     """Return what asks the catalog: what is not known to be there is lacking.
 
     The answer is remembered for each distinct question.
@@ -131,7 +131,7 @@ class Gate:
 
     def __init__(
         self,
-        lacks: Lacking | None = None,
+        lacks: CapabilityCheck | None = None,
         *,
         supported: Collection[str] = (),
         can_authenticate: Callable[[str], bool] = lambda _: True,
@@ -154,7 +154,7 @@ class Gate:
         *,
         node_id: str = "",
         allows: Allows = lambda _: True,
-    ) -> Decision:
+    ) -> GateDecision:
         """Decide on one dispatch of a module on the active model.
 
         `allows` says of a fallback whether whoever dispatches may use it.
@@ -163,7 +163,7 @@ class Gate:
         required = tuple(dict.fromkeys(module.required)) if self.on else ()
         missing = self.lacks(provider, model, required) if required else ()
         if not missing:
-            return Decision("dispatch", provider, model, active)
+            return GateDecision("dispatch", provider, model, active)
         node = node_id or module.type_id
         fallback = module.fallback
         attempted = (
@@ -180,7 +180,7 @@ class Gate:
                 "fallbackModel": told[1],
                 "missingCapabilities": list(missing),
             }
-            return Decision(
+            return GateDecision(
                 "substitute",
                 fallback.provider,
                 fallback.model,
@@ -195,7 +195,7 @@ class Gate:
             "missingCapabilities": list(missing),
             "fallbackAttempted": attempted,
         }
-        return Decision(
+        return GateDecision(
             "refuse",
             provider,
             model,

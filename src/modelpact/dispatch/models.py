@@ -14,8 +14,8 @@ from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
 from modelpact.evidence import (
-    Learned,
-    Refuted,
+    Observation,
+    Refutation,
     record_async,
     replace_async,
     standing,
@@ -24,20 +24,15 @@ from modelpact.evidence import (
     what_use_shows,
 )
 from modelpact.ledger.costs import Attribution
-from modelpact.ledger.store import LedgerError
-from modelpact.providers.adapters.addresses import Address, find_address
-from modelpact.providers.adapters.choice import adapter_for
-from modelpact.providers.adapters.keys import Key, resolve_key
-from modelpact.providers.adapters.model_provider import ModelProvider
-from modelpact.providers.adapters.values import (
-    CHAT,
-    read_event,
-    read_response,
-    write_request,
-)
+from modelpact.ledger.stores.base import LedgerError
 from modelpact.providers.contract import Invocation, Semantics
+from modelpact.providers.models.credentials import ApiKey, resolve_key
+from modelpact.providers.models.endpoints import ProviderAddress, find_address
+from modelpact.providers.models.factory import adapter_for
+from modelpact.providers.models.json_codec import CHAT, read_event, read_response, write_request
+from modelpact.providers.models.model_provider import ModelProvider
 from modelpact.providers.port import ModelPort, ProviderError
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Client
 
@@ -58,21 +53,21 @@ class CallFailed(ProviderError):
         message: str,
         invocation: Invocation,
         cause: BaseException | None = None,
-        learned: tuple[Learned, ...] = (),
+        learned: tuple[Observation, ...] = (),
     ) -> None:
         self.invocation = invocation
         self.learned = learned
         super().__init__(message, status=getattr(cause, "status", None))
 
 
-class Called(msgspec.Struct, frozen=True):
+class ModelResult(msgspec.Struct, frozen=True):
     """A model's answer, and the settled invocation that it came of."""
 
     response: Response
     invocation: Invocation
 
 
-class Models:
+class ModelCaller:
     """Calls models by provider name: each call is an invocation, recorded and paid for.
 
     What providers refuse, and what answers prove against the catalog, is kept as evidence.
@@ -97,9 +92,9 @@ class Models:
         self._environment = environment
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
-        self._learned: set[Learned] = set()
+        self._learned: set[Observation] = set()
 
-    def key(self, name: str) -> Key:
+    def key(self, name: str) -> ApiKey:
         """Return the key of a provider, an empty one where none is needed, or raise."""
         return resolve_key(
             self.configuration.providers.get(name),
@@ -108,7 +103,7 @@ class Models:
             environment=self._environment,
         )
 
-    def address(self, name: str) -> Address:
+    def address(self, name: str) -> ProviderAddress:
         """Return where a provider is, and which variable says so, if one does."""
         return find_address(
             self.configuration.providers.get(name),
@@ -116,7 +111,7 @@ class Models:
             self._environment,
         )
 
-    def led_elsewhere(self) -> dict[str, Address]:
+    def led_elsewhere(self) -> dict[str, ProviderAddress]:
         """Return the providers whose address comes from the environment."""
         names = {*self.configuration.providers}
         names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
@@ -192,7 +187,7 @@ class Models:
         cause: str | None = None,
         attribution: Attribution | None = None,
         deadline_s: float = DEADLINE,
-    ) -> Called:
+    ) -> ModelResult:
         """Call a model for a whole answer; `CallFailed` when none came."""
         invocation = await self._invoke(
             provider, request, "sync", envelope, cause, attribution, deadline_s
@@ -208,7 +203,7 @@ class Models:
         cause: str | None = None,
         attribution: Attribution | None = None,
         deadline_s: float = DEADLINE,
-    ) -> AsyncIterator[StreamEvent | Called]:
+    ) -> AsyncIterator[StreamEvent | ModelResult]:
         """Call a model for an answer in events; the last thing that comes is the whole of it.
 
         The events are passed on as they come and tallied; the whole answer is kept at its end.
@@ -252,7 +247,7 @@ class Models:
 
     async def _called(
         self, request: Request, invocation: Invocation, events: list[StreamEvent]
-    ) -> Called:
+    ) -> ModelResult:
         """Read the answer of a settled invocation, or raise; either way learn from it."""
         provider = invocation.provider
         known = self.catalog.resolve(provider, request.model)
@@ -270,10 +265,10 @@ class Models:
             held = await asyncio.to_thread(standing, self.runtime.ledger, *names)
             refuted = what_it_refutes(held, shown, response.usage, known)
             await self._take_back(refuted, invocation)
-        return Called(response, invocation)
+        return ModelResult(response, invocation)
 
     async def _learn(
-        self, learned: tuple[Learned, ...], known: Resolution, invocation: Invocation
+        self, learned: tuple[Observation, ...], known: Resolution, invocation: Invocation
     ) -> None:
         """Keep what the catalog does not say; a ledger that cannot take it spoils no answer."""
         fresh = [one for one in learned if one not in self._learned and _is_news(one, known)]
@@ -282,13 +277,13 @@ class Models:
                 await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
                 self._learned.update(fresh)
 
-    async def _take_back(self, refuted: tuple[Refuted, ...], invocation: Invocation) -> None:
+    async def _take_back(self, refuted: tuple[Refutation, ...], invocation: Invocation) -> None:
         """Take back the evidence that an answer contradicts; it may be learned again."""
         await replace_async(self.runtime.ledger, refuted, cause=invocation.settled_by)
         gone = {one.before.capability for one in refuted}
         self._learned = {one for one in self._learned if one.capability not in gone}
 
 
-def _is_news(one: Learned, known: Resolution) -> bool:
+def _is_news(one: Observation, known: Resolution) -> bool:
     claim = known.claim(one.capability)
     return claim.support != one.support or one.value not in (None, claim.value)

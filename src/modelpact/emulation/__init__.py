@@ -7,9 +7,9 @@ from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.report import (
     AppliedEmulation,
     AskAgain,
+    EmulatedRequestReport,
     EmulationFailed,
     StreamCutOff,
-    WorkReport,
 )
 from modelpact.emulation.strategies import (
     Disabled,
@@ -25,12 +25,14 @@ from modelpact.emulation.strategies import (
     default_strategies,
     default_strategy,
 )
-from modelpact.emulation.work import StreamProcessor, Work
+from modelpact.emulation.work import EmulatedRequest, StreamProcessor
 
 __all__ = [
     "AppliedEmulation",
     "AskAgain",
     "Disabled",
+    "EmulatedRequest",
+    "EmulatedRequestReport",
     "EmulationConfig",
     "EmulationEngine",
     "EmulationEntry",
@@ -42,8 +44,6 @@ __all__ = [
     "StreamCutOff",
     "StreamProcessor",
     "SystemPromptInjection",
-    "Work",
-    "WorkReport",
     "apply_emulation",
     "can_emulate",
     "default_strategies",

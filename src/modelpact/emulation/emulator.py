@@ -9,8 +9,8 @@ from typing import Final
 
 from modelpact.conversation.request import Request, TokenLimitParam
 from modelpact.emulation.preparation import LABELS, Preparation
-from modelpact.emulation.report import WorkReport
-from modelpact.emulation.work import Work
+from modelpact.emulation.report import EmulatedRequestReport
+from modelpact.emulation.work import EmulatedRequest
 from modelpact.negotiation.negotiate import Strategies
 from modelpact.vocabulary.capability import capability
 from modelpact.vocabulary.errors import InputError
@@ -50,7 +50,7 @@ class Emulator:
         capabilities: Iterable[str],
         *,
         token_limit_param: TokenLimitParam | None = None,
-    ) -> WorkReport:
+    ) -> EmulatedRequestReport:
         """Return the report that `prepare` would give; the request stays as it is anyway."""
         return self.prepare(request, capabilities, token_limit_param=token_limit_param).report
 
@@ -60,7 +60,7 @@ class Emulator:
         capabilities: Iterable[str],
         *,
         token_limit_param: TokenLimitParam | None = None,
-    ) -> Work:
+    ) -> EmulatedRequest:
         """Return the work: the request as it is to be sent, the report, and the answer's handling.
 
         `capabilities` are those to make up for. Preparing a prepared request changes nothing more

@@ -22,7 +22,7 @@ _MOST_TRIED: Final = 256
 _DEEPEST: Final = 200
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundJson(msgspec.Struct, frozen=True):
     """JSON that was found: its value, and its text as the model wrote it."""
 
     value: Any
@@ -33,7 +33,7 @@ class NoJson(Exception):
     """No JSON, or none that can be read; the message says what was wrong."""
 
 
-def find_json(text: str, wanted: Callable[[Any], bool] | None = None) -> Found:
+def find_json(text: str, wanted: Callable[[Any], bool] | None = None) -> FoundJson:
     """Return the JSON of an answer: the whole of it, a fenced block, or the first in the prose.
 
     With `wanted`, the first that is wanted; where none is, the first. A part of broken JSON is
@@ -43,7 +43,7 @@ def find_json(text: str, wanted: Callable[[Any], bool] | None = None) -> Found:
         raise NoJson(f"the answer has {len(text):,} characters; more than {LARGEST_ANSWER:,}")
     if not text.strip():
         raise NoJson("the answer is empty")
-    first: Found | None = None
+    first: FoundJson | None = None
     problem = "the answer has no JSON in it"
     for tried, one in enumerate(_candidates(text)):
         if isinstance(one, NoJson):
@@ -59,17 +59,17 @@ def find_json(text: str, wanted: Callable[[Any], bool] | None = None) -> Found:
     return first
 
 
-def _candidates(text: str) -> Iterator[Found | NoJson]:
+def _candidates(text: str) -> Iterator[FoundJson | NoJson]:
     whole = text.strip()
     try:
-        yield Found(parse_strict(whole), whole)
+        yield FoundJson(parse_strict(whole), whole)
         return
     except NoJson as error:
         if whole[0] in '{["':
             yield error
     for inner in _fenced(text):
         try:
-            yield Found(parse_strict(inner), inner)
+            yield FoundJson(parse_strict(inner), inner)
         except NoJson as error:
             yield error
     yield from _in_prose(text)
@@ -90,7 +90,7 @@ def _fenced(text: str) -> Iterator[str]:
         place = text.find(_FENCE, close + len(_FENCE))
 
 
-def _in_prose(text: str) -> Iterator[Found | NoJson]:
+def _in_prose(text: str) -> Iterator[FoundJson | NoJson]:
     """Yield every JSON object and array, in one pass: what is nearly JSON is not searched."""
     opening = _OPENING.search(text)
     while opening is not None:
@@ -99,7 +99,7 @@ def _in_prose(text: str) -> Iterator[Found | NoJson]:
         if _BEGUN.match(text, start):
             try:
                 value, place = json_at(text, start)
-                yield Found(value, text[start:place])
+                yield FoundJson(value, text[start:place])
             except NoJson as error:
                 yield error
                 place = _end_of(text, start)

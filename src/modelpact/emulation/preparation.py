@@ -12,15 +12,9 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Request,
-    TokenLimitParam,
-    Tool,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Request, TokenLimitParam, Tool
 from modelpact.emulation import thinking
-from modelpact.emulation.report import AppliedEmulation, WorkReport, token_estimate
+from modelpact.emulation.report import AppliedEmulation, EmulatedRequestReport, token_estimate
 from modelpact.emulation.stops import StopScanner
 from modelpact.emulation.strategies import (
     EmulationStrategy,
@@ -30,7 +24,7 @@ from modelpact.emulation.strategies import (
 )
 from modelpact.emulation.tools import ToolSpec, tool_schemas, tools_prompt, written_out
 from modelpact.emulation.validation import Schema
-from modelpact.emulation.work import Work
+from modelpact.emulation.work import EmulatedRequest
 from modelpact.vocabulary.errors import InputError
 
 MARK: Final = "modelpact"
@@ -66,7 +60,7 @@ class Preparation:
         for message in request.messages:
             self.marks |= _marked(message)
 
-    def run(self, token_limit_param: TokenLimitParam | None) -> Work:
+    def run(self, token_limit_param: TokenLimitParam | None) -> EmulatedRequest:
         """Apply the wanted emulations, in the order of the set, and return the work."""
         warnings = [
             f"Capability {name} not emulated: no emulation of the set provides it"
@@ -89,8 +83,8 @@ class Preparation:
         prepared = msgspec.structs.replace(
             self.request, messages=tuple(self.conversation.messages), **self.changes
         )
-        report = WorkReport(tuple(self.applied), tuple(warnings))
-        return Work(prepared, report, repairs=self.repairs, **self.work)
+        report = EmulatedRequestReport(tuple(self.applied), tuple(warnings))
+        return EmulatedRequest(prepared, report, repairs=self.repairs, **self.work)
 
     def entry(
         self, name: str, strategy: EmulationStrategy, fidelity: Any, *, calls: int = 0

@@ -29,7 +29,7 @@ class AppliedEmulation(msgspec.Struct, frozen=True, omit_defaults=True):
     """At most so many further calls, when the answer has to be asked for again."""
 
 
-class WorkReport(msgspec.Struct, frozen=True, omit_defaults=True):
+class EmulatedRequestReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that differs from asking a model that can do it all natively."""
 
     applied: tuple[AppliedEmulation, ...] = ()

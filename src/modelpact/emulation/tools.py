@@ -39,7 +39,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     """How many calls the conversation already has: new ids count on from there."""
 
 
-class Calls(msgspec.Struct, frozen=True):
+class ParsedToolCalls(msgspec.Struct, frozen=True):
     """What was read from an answer: its text, the calls in it, and what is wrong with them."""
 
     text: str
@@ -115,7 +115,7 @@ def _next_call(text: str, place: int) -> int:
     return -1
 
 
-def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Calls:
+def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> ParsedToolCalls:
     """Read the calls from an answer, each checked against its tool's schema.
 
     Calls end an answer. A result that the model made up after them is left out; other text there
@@ -146,7 +146,7 @@ def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Call
         if between and not between.startswith(_MADE_UP):
             findings.append("text stands after a tool call; a call must end the answer")
     findings.extend(_choice_findings(spec, calls, bool(findings)))
-    return Calls(spoken(text), tuple(calls), tuple(findings))
+    return ParsedToolCalls(spoken(text), tuple(calls), tuple(findings))
 
 
 def _one_call(text: str, place: int) -> tuple[Any, int, str]:

@@ -5,13 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modelpact.conversation.message import (
-    Block,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import (
     BlockEnd,
@@ -24,10 +18,14 @@ from modelpact.conversation.response import (
     spell_out,
 )
 from modelpact.emulation import thinking
-from modelpact.emulation.chunks import chunks
 from modelpact.emulation.json_text import LARGEST_ANSWER, NoJson, find_json
-from modelpact.emulation.report import AskAgain, EmulationFailed, StreamCutOff, WorkReport
-from modelpact.emulation.stops import StopScanner, first_stop
+from modelpact.emulation.report import (
+    AskAgain,
+    EmulatedRequestReport,
+    EmulationFailed,
+    StreamCutOff,
+)
+from modelpact.emulation.stops import StopScanner, chunks, first_stop
 from modelpact.emulation.tools import ToolSpec, read_calls, spoken
 from modelpact.emulation.validation import Schema
 
@@ -37,11 +35,11 @@ _MOST_SHOWN: Final = 8_000
 """Characters of a bad answer that are sent back with the request to correct it."""
 
 
-class Work(msgspec.Struct, frozen=True):
+class EmulatedRequest(msgspec.Struct, frozen=True):
     """A request as it is to be sent, and how its answer becomes what was asked for."""
 
     request: Request
-    report: WorkReport
+    report: EmulatedRequestReport
     tools: ToolSpec | None = None
     tool_schemas: Mapping[str, Schema] = {}
     output: JsonObject | JsonSchema | None = None
@@ -185,7 +183,7 @@ class StreamProcessor:
 
     __slots__ = ("_attempt", "_finish", "_held", "_size", "_splitter", "_stops", "_work")
 
-    def __init__(self, work: Work, attempt: int) -> None:
+    def __init__(self, work: EmulatedRequest, attempt: int) -> None:
         self._work = work
         self._attempt = attempt
         self._held: list[StreamEvent] = []

@@ -3,8 +3,10 @@
 May import what lies beneath it, and nothing that calls models.
 """
 
-from modelpact.evidence.acceptance import what_use_shows
-from modelpact.evidence.keeping import (
+from modelpact.evidence.observation import Observation, Origin
+from modelpact.evidence.rejection import Rejection, what_it_teaches
+from modelpact.evidence.responses import Refutation, what_it_refutes, what_use_shows
+from modelpact.evidence.store import (
     forget,
     read_evidence,
     record,
@@ -12,14 +14,11 @@ from modelpact.evidence.keeping import (
     replace_async,
     standing,
 )
-from modelpact.evidence.learned import Learned, Origin
-from modelpact.evidence.refuting import Refuted, what_it_refutes
-from modelpact.evidence.rejection import Rejection, what_it_teaches
 
 __all__ = [
-    "Learned",
+    "Observation",
     "Origin",
-    "Refuted",
+    "Refutation",
     "Rejection",
     "forget",
     "read_evidence",

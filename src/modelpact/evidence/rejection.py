@@ -14,8 +14,16 @@ import msgspec
 from modelpact.catalog.statement import EFFORTS
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
-from modelpact.evidence.learned import Learned, shortened
-from modelpact.evidence.signs import CONDITIONAL, FIELDS, NAMED_MODEL, NEVER, QUOTED, SIGNS, Sign
+from modelpact.evidence.observation import Observation, shortened
+from modelpact.evidence.rejection_patterns import (
+    CONDITIONAL,
+    FIELDS,
+    NAMED_MODEL,
+    NEVER,
+    QUOTED,
+    SIGNS,
+    RejectionPattern,
+)
 from modelpact.vocabulary.errors import InputError
 
 _LONGEST_READ: Final = 2_000
@@ -65,7 +73,7 @@ class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def what_it_teaches(
     error: Rejection | BaseException, request: Request, provider: str, model: str
-) -> tuple[Learned, ...]:
+) -> tuple[Observation, ...]:
     """Return what a refusal teaches of a model; mostly nothing. Never raises."""
     said = error if isinstance(error, Rejection) else Rejection.of(error)
     if not said.tells:
@@ -82,7 +90,7 @@ def what_it_teaches(
     name, value = found
     try:
         return (
-            Learned(
+            Observation(
                 provider,
                 model,
                 name,
@@ -167,7 +175,7 @@ def _by_code(said: Rejection, request: Request) -> _Taught | None:
     return taught if taught is not None and used(request, taught[0]) else None
 
 
-def _read(sign: Sign, match: re.Match[str], request: Request) -> _Taught | None:
+def _read(sign: RejectionPattern, match: re.Match[str], request: Request) -> _Taught | None:
     groups = match.groupdict()
     if "limit" in groups:
         return sign.capability, int(groups["limit"].replace(",", "").replace("_", ""))

@@ -5,8 +5,8 @@ import datetime
 from typing import Final
 
 from modelpact.gateway.keys import ClientKey, Period
-from modelpact.ledger.reader import Reader
-from modelpact.ledger.totals import cost_totals
+from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.totals.totals import cost_totals
 
 FRESH_SECONDS: Final = 10.0
 """How old a total may be for a yes: other gateways on the same store spend too."""
@@ -20,7 +20,7 @@ class Budgets:
     What is under way counts with its estimate, what has ended with its cost, from that moment on.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: LedgerReader) -> None:
         self._reader = reader
         self._read: dict[str, tuple[float, int]] = {}
         """By the id of each key with a budget: when its total was read, and the total."""

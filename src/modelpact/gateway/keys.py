@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from modelpact.gateway.policy import LOOSENABLE
+from modelpact.gateway.plan.policy import LOOSENABLE
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.reader import Reader
+from modelpact.ledger.reader import LedgerReader
 from modelpact.vocabulary.errors import InputError, brief
 
 ENVELOPE: Final = "keys"
@@ -105,12 +105,12 @@ def revoke_key(ledger: Ledger, identity: str) -> ClientKey:
     return ledger.write(work)
 
 
-def list_keys(reader: Reader) -> list[ClientKey]:
+def list_keys(reader: LedgerReader) -> list[ClientKey]:
     """Return all keys, the newest first."""
     return [key for _, key in _rows(reader)]
 
 
-def _rows(reader: Reader) -> list[tuple[str, ClientKey]]:
+def _rows(reader: LedgerReader) -> list[tuple[str, ClientKey]]:
     rows = reader.read(
         "SELECT digest, id, name, settings, created, revoked FROM client_keys "
         "ORDER BY created DESC, id"
@@ -126,7 +126,7 @@ _LED_BY: Final = 8
 """Digits of a hash that lead to the few keys whose hashes are then compared in constant time."""
 
 
-class Keys:
+class ClientKeys:
     """The keys that are in force, looked up by what a client shows."""
 
     def __init__(self, keys: Mapping[str, ClientKey]) -> None:
@@ -136,7 +136,7 @@ class Keys:
             self.add(held, key)
 
     @classmethod
-    def load(cls, reader: Reader) -> "Keys":
+    def load(cls, reader: LedgerReader) -> "ClientKeys":
         """Load the keys that are not revoked."""
         return cls({held: key for held, key in _rows(reader) if key.revoked is None})
 
@@ -161,7 +161,7 @@ class Keys:
         return len(self._by_id)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keys) and self._keys == other._keys
+        return isinstance(other, ClientKeys) and self._keys == other._keys
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -171,7 +171,7 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class Rates:
+class RateLimiter:
     """Requests a minute, by key: a bucket that fills evenly. Each process counts for itself."""
 
     def __init__(self) -> None:

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.gateway.bodies import USAGE
-from modelpact.gateway.endings import end_at
-from modelpact.gateway.plan import Plan
-from modelpact.gateway.usage import UNREADABLE
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.upstream.passthrough import USAGE
+from modelpact.gateway.upstream.stream import UNREADABLE, end_at
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError, brief
@@ -21,7 +20,7 @@ HEADER: Final = "modelpact-report"
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Report(msgspec.Struct):
+class ResponseReport(msgspec.Struct):
     """What is told of one request: its plan, its record, and its cost once that is known."""
 
     plan: Plan

@@ -4,7 +4,7 @@ Imports only `vocabulary`. `cryptography` and `ssl` are imported when a key is f
 """
 
 from modelpact.identity.authority import Authority, Issued
-from modelpact.identity.bodies import HEADER, BodySignature, sign_body, verify_body
+from modelpact.identity.body_signatures import HEADER, BodySignature, sign_body, verify_body
 from modelpact.identity.errors import (
     BadSignature,
     IdentityError,
@@ -22,7 +22,7 @@ from modelpact.identity.peers import (
     read_certificate,
     read_revocations,
 )
-from modelpact.identity.records import Kind, Reason, Record
+from modelpact.identity.records import IdentityRecord, Kind, Reason
 from modelpact.identity.tls import Guard, Identity, Trust, client_context, server_context
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Guard",
     "Identity",
     "IdentityError",
+    "IdentityRecord",
     "Issued",
     "Keyring",
     "Kind",
@@ -41,7 +42,6 @@ __all__ = [
     "PublicKey",
     "PublicKeys",
     "Reason",
-    "Record",
     "Revocations",
     "Signature",
     "Signer",

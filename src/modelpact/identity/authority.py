@@ -31,7 +31,7 @@ from modelpact.identity.files import (
     write_file,
 )
 from modelpact.identity.peers import serial_text
-from modelpact.identity.records import NAME, Kind, Reason, Record, read_record
+from modelpact.identity.records import NAME, IdentityRecord, Kind, Reason, read_record
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _SERIAL: Final = re.compile(r"[0-9a-f]{32,40}")
 class Issued(msgspec.Struct, frozen=True):
     """A new certificate, and the file with it and its key."""
 
-    record: Record
+    record: IdentityRecord
     path: Path
 
 
@@ -154,7 +154,7 @@ class Authority:
             key = self._kept_key(last, records) if keep_key else make.new_key()
             return self._deliver(name, last.kind, last.hosts, days, key)
 
-    def revoke(self, which: str, reason: Reason = "unspecified") -> tuple[Record, ...]:
+    def revoke(self, which: str, reason: Reason = "unspecified") -> tuple[IdentityRecord, ...]:
         """Revoke every certificate of a name, or one by its serial; return the newly revoked.
 
         A compromised key takes every certificate that was made for it along.
@@ -183,12 +183,12 @@ class Authority:
         serials = {one.serial for one in new}
         return tuple(one for one in self.list() if one.serial in serials)
 
-    def list(self) -> tuple[Record, ...]:
+    def list(self) -> tuple[IdentityRecord, ...]:
         """Return every certificate ever issued, oldest first."""
         from modelpact.identity import certificates as make
 
         revoked = make.crl_entries(make.crl_from_pem(read_file(self.crl), self.crl))
-        found: dict[str, Record] = {}
+        found: dict[str, IdentityRecord] = {}
         newest: dict[str, str] = {}
         for path in sorted((self.folder / "certificates").glob("*.pem")):
             one = read_record(make.certificate_from_pem(read_file(path), path), revoked, path)
@@ -250,7 +250,9 @@ class Authority:
         pending.rename(pending.with_suffix(".pem"))
         return Issued(read_record(leaf, {}, path), path)
 
-    def _kept_key(self, last: Record, records: Iterable[Record]) -> "ec.EllipticCurvePrivateKey":
+    def _kept_key(
+        self, last: IdentityRecord, records: Iterable[IdentityRecord]
+    ) -> "ec.EllipticCurvePrivateKey":
         from modelpact.identity import certificates as make
 
         same = [one for one in records if one.fingerprint == last.fingerprint]
@@ -261,7 +263,7 @@ class Authority:
             raise IdentityError(f"{path} is gone, and with it the key: put it back, or make a new")
         return make.key_from_pem(read_private(path), path)
 
-    def _extend_crl(self, records: Iterable[Record], reason: Reason) -> None:
+    def _extend_crl(self, records: Iterable[IdentityRecord], reason: Reason) -> None:
         from modelpact.identity import certificates as make
 
         old = make.crl_from_pem(read_file(self.crl), self.crl)

@@ -27,7 +27,7 @@ Reason = Literal[
 NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 
 
-class Record(msgspec.Struct, frozen=True):
+class IdentityRecord(msgspec.Struct, frozen=True):
     """One certificate that was issued; `current` is the newest of its name."""
 
     name: str
@@ -55,7 +55,7 @@ class Record(msgspec.Struct, frozen=True):
 
 def read_record(
     certificate: "x509.Certificate", revoked: Mapping[int, tuple[datetime, str]], where: Path
-) -> Record:
+) -> IdentityRecord:
     """Read a certificate of ours; `revoked` has time and reason by serial."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -65,7 +65,7 @@ def read_record(
     if scheme != "modelpact" or kind not in ("provider", "runtime") or not NAME.fullmatch(name):
         raise IdentityError(f"{where} is not a certificate of this authority: move it elsewhere")
     since, reason = revoked.get(int(read.serial, 16), (None, None))
-    return Record(
+    return IdentityRecord(
         name,
         cast(Kind, kind),
         read.hosts,

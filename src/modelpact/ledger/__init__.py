@@ -4,24 +4,29 @@ Append-only and hash-chained. No write is acknowledged before it is durable. May
 beneath it, and nothing that calls models.
 """
 
-from modelpact.ledger.archive import archive
-from modelpact.ledger.batch import EnvelopeClosed
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.canonical import NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost
 from modelpact.ledger.event import Draft, Event, check_type, event_hash
-from modelpact.ledger.export import export_lines
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.reader import Envelope, Reader
-from modelpact.ledger.report import Broken, ExpectedHead, VerifyReport
-from modelpact.ledger.store import LedgerError, LedgerUnavailable, LedgerUncertain, NewerSchema
-from modelpact.ledger.transfer import NotVerified, import_export
-from modelpact.ledger.verify import verify_export
+from modelpact.ledger.reader import Envelope, LedgerReader
+from modelpact.ledger.stores.base import (
+    LedgerError,
+    LedgerUnavailable,
+    LedgerUncertain,
+    NewerSchema,
+)
+from modelpact.ledger.verify.archive import archive
+from modelpact.ledger.verify.export import export_lines
+from modelpact.ledger.verify.importer import NotVerified, import_export
+from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, VerifyReport
+from modelpact.ledger.verify.verifier import verify_export
+from modelpact.ledger.write.batch import EnvelopeClosed
 
 __all__ = [
     "Attribution",
-    "Broken",
+    "BrokenLink",
     "Bus",
     "Checkpoint",
     "CostLine",
@@ -33,12 +38,12 @@ __all__ = [
     "ExpectedHead",
     "Ledger",
     "LedgerError",
+    "LedgerReader",
     "LedgerUnavailable",
     "LedgerUncertain",
     "NewerSchema",
     "NotCanonical",
     "NotVerified",
-    "Reader",
     "Transaction",
     "VerifyReport",
     "archive",

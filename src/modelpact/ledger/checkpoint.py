@@ -6,7 +6,7 @@ import msgspec
 
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import read_time
-from modelpact.ledger.store import Row
+from modelpact.ledger.stores.base import Row
 from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class _OnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CheckpointLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint: _OnWire
 
 
-_LINE: Final = msgspec.json.Decoder(_Line)
+_LINE: Final = msgspec.json.Decoder(_CheckpointLine)
 
 
 def read_checkpoint(line: bytes) -> Checkpoint:

@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
-from modelpact.ledger.committer import Clock, Committer
-from modelpact.ledger.entry import Entry, Placed
 from modelpact.ledger.event import Draft, Event
-from modelpact.ledger.reader import Reader, read_event
-from modelpact.ledger.rows import Known
-from modelpact.ledger.scribe import Scribe
-from modelpact.ledger.store import LedgerError, Store, migrate, open_store
-from modelpact.ledger.transaction import Transaction
-from modelpact.ledger.waiting import Gathering, Item, Noted, Unheard, Waiter, Work
-from modelpact.ledger.writer import Writer
+from modelpact.ledger.prepared import EventRef, PreparedEvent
+from modelpact.ledger.reader import LedgerReader, read_event
+from modelpact.ledger.stores.base import LedgerError, Store, migrate, open_store
+from modelpact.ledger.write.batch import WriterCache
+from modelpact.ledger.write.committer import Clock, Committer
+from modelpact.ledger.write.pending import (
+    EventItem,
+    LoopGatherer,
+    OnAbandoned,
+    ThreadWaiter,
+    Work,
+    WorkItem,
+)
+from modelpact.ledger.write.transaction import Transaction
+from modelpact.ledger.write.worker_client import WorkerClient
+from modelpact.ledger.write.writer import WriterThread
 
 if TYPE_CHECKING:
     from modelpact.identity import Signer
@@ -35,7 +42,7 @@ EVERY: Final = 1_000
 """How many events of an envelope are appended before a checkpoint is signed."""
 
 
-class Ledger(Reader):
+class Ledger(LedgerReader):
     """A ledger, open for writing and reading. Safe to use from many threads and tasks.
 
     With a `signer`, a checkpoint is signed for every so many events, and for the rest on closing.
@@ -58,7 +65,7 @@ class Ledger(Reader):
         try:
             migrate(connection)
             latest = connection.execute("SELECT MAX(time) FROM events")[0][0] or 0
-            known = Known(uuid.uuid4().hex[:16])
+            known = WriterCache(uuid.uuid4().hex[:16])
             committer = Committer(
                 store,
                 known,
@@ -69,14 +76,14 @@ class Ledger(Reader):
                 signer=signer,
                 every=checkpoint_every,
             )
-            self._writer = Writer(committer)
+            self._writer = WriterThread(committer)
         except BaseException:
             connection.close()
             raise
-        self._gathering = Gathering(self._writer.put)
+        self._gathering = LoopGatherer(self._writer.put)
         self._every = checkpoint_every
         self._latest = latest
-        self._scribe: Scribe | None = None
+        self._scribe: WorkerClient | None = None
         self._unsigned: dict[str, int] = {}
         """Events of the scribe's that no checkpoint signs, by envelope."""
 
@@ -104,7 +111,7 @@ class Ledger(Reader):
         From then on `note` is for this loop only.
         """
         if self.store.by_url and sys.platform != "win32":
-            self._scribe = Scribe(
+            self._scribe = WorkerClient(
                 self.store,
                 self.clock,
                 self.bus,
@@ -143,15 +150,15 @@ class Ledger(Reader):
     def submit(self, work: Work[T]) -> "Future[T]":
         """Hand work in; the future is done when the work is durable, or has failed."""
         future: Future[T] = Future()
-        if not self._writer.put(Item(work, future)):
+        if not self._writer.put(WorkItem(work, future)):
             future.set_exception(LedgerError("the ledger is closed"))
         return future
 
     def write(self, work: Work[T]) -> T:
         """Do work and wait until it is durable."""
         self.check_may_wait()
-        waiter = Waiter()
-        if not self._writer.put(Item(work, waiter)):
+        waiter = ThreadWaiter()
+        if not self._writer.put(WorkItem(work, waiter)):
             raise LedgerError("the ledger is closed")
         result: T = waiter.result()
         return result
@@ -160,12 +167,12 @@ class Ledger(Reader):
         """Do work and wait until it is durable, without blocking the loop."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._gathering.add(Item(work, future, loop), loop)
+        self._gathering.add(WorkItem(work, future, loop), loop)
         return await future
 
     def note(
-        self, entry: Entry, unheard: Unheard | None = None, *, alone: bool = False
-    ) -> asyncio.Future[Placed]:
+        self, entry: PreparedEvent, unheard: OnAbandoned | None = None, *, alone: bool = False
+    ) -> asyncio.Future[EventRef]:
         """Append an entry; it is durable when the future is done: the short way, for many of them.
 
         `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
@@ -173,15 +180,15 @@ class Ledger(Reader):
         """
         if self._scribe is not None:
             return self._scribe.note(entry, unheard, alone=alone)
-        future: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
         self._note_here(entry, future, unheard)
         return future
 
     def _note_here(
-        self, entry: Entry, future: asyncio.Future[Placed], unheard: Unheard | None
+        self, entry: PreparedEvent, future: asyncio.Future[EventRef], unheard: OnAbandoned | None
     ) -> None:
         loop = future.get_loop()
-        self._gathering.add(Noted(entry, future, loop, unheard), loop)
+        self._gathering.add(EventItem(entry, future, loop, unheard), loop)
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""

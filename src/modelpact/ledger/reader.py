@@ -7,14 +7,14 @@ import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.event import Event
-from modelpact.ledger.store import (
-    Connection,
+from modelpact.ledger.stores.base import (
     LedgerError,
     LedgerUnavailable,
     Params,
-    Refused,
     Row,
+    StatementRejected,
     Store,
+    StoreConnection,
     check_schema,
     open_store,
 )
@@ -47,23 +47,23 @@ class Envelope(msgspec.Struct, frozen=True):
     """When it was closed; its events may then lie in an archive only."""
 
 
-class Reader:
+class LedgerReader:
     """A ledger, open for reading. Safe to use from many threads."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._reader: Connection | None = None
+        self._reader: StoreConnection | None = None
         self._reading = threading.Lock()
         self._done = False
 
     @classmethod
-    def open_to_read(cls, url: str) -> "Reader":
+    def open_to_read(cls, url: str) -> "LedgerReader":
         """Open what a URL names for reading only; nothing is made and nothing is changed."""
-        reader = Reader(open_store(url))
+        reader = LedgerReader(open_store(url))
         connection = reader._reader = reader.store.connect(writer=False)
         try:
             check_schema(connection)
-        except Refused:
+        except StatementRejected:
             reader.close()
             where = reader.store.url
             raise LedgerError(f"there is no ledger in {where}: name another with --store") from None
@@ -72,7 +72,7 @@ class Reader:
             raise
         return reader
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> "LedgerReader":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,7 +3,7 @@
 May import `catalog` and `vocabulary`.
 """
 
+from modelpact.needs.dialects import read_abp, read_openwop, read_stud
 from modelpact.needs.need import Level, Need, Needs, need
-from modelpact.needs.readers import read_abp, read_openwop, read_stud
 
 __all__ = ["Level", "Need", "Needs", "need", "read_abp", "read_openwop", "read_stud"]

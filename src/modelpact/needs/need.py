@@ -17,14 +17,15 @@ import msgspec
 from modelpact.catalog.statement import LARGEST_LIMIT
 from modelpact.vocabulary.capability import (
     CAPABILITIES,
+    MIN_SUPPORTS,
     AnyOf,
     Capability,
     Ladder,
+    MinSupport,
     SameAs,
     capability,
 )
 from modelpact.vocabulary.errors import InvalidNeed, brief
-from modelpact.vocabulary.support import MIN_SUPPORTS, MinSupport
 
 Level = Literal["hard", "preferred", "probed"]
 LEVELS: Final[tuple[Level, ...]] = ("hard", "preferred", "probed")

@@ -16,7 +16,7 @@ from modelpact.vocabulary.errors import InputError, brief
 RequestApi = Literal["openai-chat", "openai-responses", "anthropic", "embeddings"]
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class RequestFeatures(msgspec.Struct, frozen=True, gc=False):
     """What one request asks for: capabilities with their place, parameters, and its stream."""
 
     api: RequestApi
@@ -56,7 +56,7 @@ def _needs(uses: tuple[tuple[str, str], ...]) -> Needs:
     return Needs(one(*use) for use in uses)
 
 
-def read_asked(api: RequestApi, body: Any) -> Asked:
+def read_asked(api: RequestApi, body: Any) -> RequestFeatures:
     """Read what a body asks for; raise where it is not a request of that API."""
     if type(body) is not dict:
         raise InputError(f"the body: expected an object, not {brief(body)}")
@@ -78,7 +78,7 @@ def _refuse_look_alikes(body: dict[str, Any]) -> NoReturn:
     raise AssertionError("no key looks like another")
 
 
-def _read_chat(body: dict[str, Any]) -> Asked:
+def _read_chat(body: dict[str, Any]) -> RequestFeatures:
     messages = body.get("messages")
     if type(messages) is not list or not messages:
         raise InputError("messages: expected a list with at least one message")
@@ -99,7 +99,7 @@ def _read_chat(body: dict[str, Any]) -> Asked:
     if stream:
         uses["streaming"] = "stream"
     if body.keys() <= _PLAINEST:
-        return Asked("openai-chat", tuple(uses.items()), (), stream)
+        return RequestFeatures("openai-chat", tuple(uses.items()), (), stream)
     if body.get("tools") or body.get("functions"):
         uses["tool-calling"] = "tools" if body.get("tools") else "functions"
         _cached(body.get("tools"), uses)
@@ -114,7 +114,7 @@ def _read_chat(body: dict[str, Any]) -> Asked:
     modalities = body.get("modalities")
     if type(modalities) is list and "audio" in modalities:
         uses["audio-output"] = "modalities"
-    return Asked("openai-chat", tuple(uses.items()), _params(body, _CHAT_PARAMS), stream)
+    return RequestFeatures("openai-chat", tuple(uses.items()), _params(body, _CHAT_PARAMS), stream)
 
 
 _PLAINEST: Final = frozenset(("model", "messages", "stream"))
@@ -159,7 +159,7 @@ def _cached(listed: Any, uses: dict[str, str]) -> None:
         uses["prompt-caching"] = "cache_control"
 
 
-def _read_messages(body: dict[str, Any]) -> Asked:
+def _read_messages(body: dict[str, Any]) -> RequestFeatures:
     messages = body.get("messages")
     if type(messages) is not list or not messages:
         raise InputError("messages: expected a list with at least one message")
@@ -191,10 +191,12 @@ def _read_messages(body: dict[str, Any]) -> Asked:
     stream = body.get("stream") is True
     if stream:
         uses["streaming"] = "stream"
-    return Asked("anthropic", tuple(uses.items()), _params(body, _MESSAGES_PARAMS), stream)
+    return RequestFeatures(
+        "anthropic", tuple(uses.items()), _params(body, _MESSAGES_PARAMS), stream
+    )
 
 
-def _read_responses(body: dict[str, Any]) -> Asked:
+def _read_responses(body: dict[str, Any]) -> RequestFeatures:
     given = body.get("input")
     if type(given) not in (str, list) and not body.get("previous_response_id"):
         raise InputError(f"input: expected a text or a list, not {brief(given)}")
@@ -225,7 +227,9 @@ def _read_responses(body: dict[str, Any]) -> Asked:
     stream = body.get("stream") is True
     if stream:
         uses["streaming"] = "stream"
-    return Asked("openai-responses", tuple(uses.items()), _params(body, _RESPONSES_PARAMS), stream)
+    return RequestFeatures(
+        "openai-responses", tuple(uses.items()), _params(body, _RESPONSES_PARAMS), stream
+    )
 
 
 _HOSTED: Final = {
@@ -237,13 +241,13 @@ _HOSTED: Final = {
 }
 
 
-def _read_embeddings(body: dict[str, Any]) -> Asked:
+def _read_embeddings(body: dict[str, Any]) -> RequestFeatures:
     if type(body.get("input")) not in (str, list):
         raise InputError(f"input: expected a text or a list, not {brief(body.get('input'))}")
-    return Asked("embeddings", (("embedding-output", "input"),))
+    return RequestFeatures("embeddings", (("embedding-output", "input"),))
 
 
-_READERS: Final[Mapping[RequestApi, Callable[[dict[str, Any]], Asked]]] = {
+_READERS: Final[Mapping[RequestApi, Callable[[dict[str, Any]], RequestFeatures]]] = {
     "openai-chat": _read_chat,
     "anthropic": _read_messages,
     "openai-responses": _read_responses,

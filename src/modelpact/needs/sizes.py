@@ -12,7 +12,7 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _CHARACTERS_A_KEY: Final = 3
 
 
-class Sizes(msgspec.Struct, frozen=True, gc=False):
+class RequestSize(msgspec.Struct, frozen=True, gc=False):
     """How long a request is: characters of text, images, and the answer that it asks for."""
 
     characters: int
@@ -20,7 +20,7 @@ class Sizes(msgspec.Struct, frozen=True, gc=False):
     output: int | None = None
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class PromptText(msgspec.Struct, frozen=True):
     """What a model will read: texts, the keys that hold them, and media without their data."""
 
     texts: list[str]
@@ -28,7 +28,7 @@ class Prompt(msgspec.Struct, frozen=True):
     media: int
 
 
-def read_prompt(body: Mapping[str, Any]) -> Prompt:
+def read_prompt(body: Mapping[str, Any]) -> PromptText:
     """Take the texts out of a body, without base64 data."""
     texts: list[str] = []
     keys = media = 0
@@ -46,10 +46,10 @@ def read_prompt(body: Mapping[str, Any]) -> Prompt:
             else:
                 stack.extend(part.values())
                 keys += len(part)
-    return Prompt(texts, keys, media)
+    return PromptText(texts, keys, media)
 
 
-def measure(body: Mapping[str, Any]) -> Sizes:
+def measure(body: Mapping[str, Any]) -> RequestSize:
     """Measure a request in characters."""
     prompt = read_prompt(body)
     characters = prompt.keys * _CHARACTERS_A_KEY
@@ -57,4 +57,4 @@ def measure(body: Mapping[str, Any]) -> Sizes:
         # Scripts that take more bytes for a character take more tokens for it as well.
         characters += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     limits = [body[name] for name in _LIMITS if type(body.get(name)) is int]
-    return Sizes(characters, prompt.media, max(limits, default=None))
+    return RequestSize(characters, prompt.media, max(limits, default=None))

@@ -3,7 +3,8 @@
 May import `needs`, `catalog` and `vocabulary`.
 """
 
-from modelpact.negotiation.diagnose import diagnose
+from modelpact.negotiation.diagnosis import diagnose
+from modelpact.negotiation.formats import markdown, one_line, verdict_data
 from modelpact.negotiation.negotiate import NO_STRATEGIES, Strategies, decide, negotiate
 from modelpact.negotiation.parameters import (
     ParamFinding,
@@ -11,7 +12,6 @@ from modelpact.negotiation.parameters import (
     negotiate_parameters,
     params_affected,
 )
-from modelpact.negotiation.reports import markdown, one_line, verdict_data
 from modelpact.negotiation.search import find_models, suggest
 from modelpact.negotiation.verdict import (
     Diagnostic,

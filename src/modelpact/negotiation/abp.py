@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.claim import Claim, Claims
+from modelpact.needs.dialects import read_abp
 from modelpact.needs.need import Needs
-from modelpact.needs.readers import read_abp
 from modelpact.negotiation.negotiate import NO_STRATEGIES, Strategies, decide
 from modelpact.negotiation.verdict import Finding, Policy, Verdict
 from modelpact.vocabulary.dialects import ABP, pascal_case

@@ -11,9 +11,8 @@ from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs, ladder_steps
 from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
-from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs
+from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs, satisfies
 from modelpact.vocabulary.errors import InputError, brief, nearest
-from modelpact.vocabulary.support import satisfies
 
 DEFAULT_POLICY: Final = Policy()
 _MOST_REMEMBERED: Final = 1_024

@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
-from modelpact.negotiation.reports import evidence_text
+from modelpact.negotiation.formats import evidence_text
 from modelpact.negotiation.verdict import ParamAffected, shown
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact, redact_text

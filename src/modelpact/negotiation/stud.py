@@ -9,9 +9,9 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, Claims, Evidence
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.statement import LARGEST_LIMIT
+from modelpact.needs.dialects import read_stud
 from modelpact.needs.need import LEVELS
-from modelpact.needs.readers import read_stud
-from modelpact.negotiation.diagnose import diagnose
+from modelpact.negotiation.diagnosis import diagnose
 from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide
 from modelpact.negotiation.parameters import check_layers
 from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict

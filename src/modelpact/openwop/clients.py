@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from modelpact.needs.modules import FallbackModel
-from modelpact.openwop.workflows import RunRequest, Target
+from modelpact.needs.node_modules import FallbackModel
+from modelpact.openwop.workflows import ModelTarget, RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 
 MOST_TEXT: Final = 16_000_000
 """Characters that the prompts and outputs of one run may have in all."""
 
 
-class Client(Protocol):
+class RunClient(Protocol):
     """Who starts runs, and how much of what it may have."""
 
     @property
@@ -35,7 +35,7 @@ class Client(Protocol):
         """Count what it did cost instead."""
 
 
-FindClient = Callable[[str], Client | None]
+FindClient = Callable[[str], RunClient | None]
 """Returns the client of a tenant as it is now; None where it may do nothing any more."""
 
 
@@ -82,7 +82,7 @@ async def check_start(find: FindClient, tenant: str, request: RunRequest) -> Non
     those out that are not allowed.
     """
     client = _present(find, tenant)
-    named: list[Target | FallbackModel] = [request.active, *request.retry_on]
+    named: list[ModelTarget | FallbackModel] = [request.active, *request.retry_on]
     named += [one.fallback_model for one in request.workflow.nodes if one.fallback_model]
     for one in named:
         _check_allowed(client, f"{one.provider}/{one.model}")
@@ -107,7 +107,7 @@ class Allowance:
         client = self._find(self._tenant)
         return client is not None and client.allows(f"{provider}/{model}")
 
-    async def before_call(self, target: str, told: str) -> Client:
+    async def before_call(self, target: str, told: str) -> RunClient:
         """Return the client once it may call a model, which is `told` of so; or raise.
 
         A run that asks too often is slowed down, since its work up to here is paid for. The start
@@ -125,22 +125,22 @@ class Allowance:
             await asyncio.sleep(wait)
 
 
-def _present(find: FindClient, tenant: str) -> Client:
+def _present(find: FindClient, tenant: str) -> RunClient:
     client = find(tenant)
     if client is None:
         raise ClientRefused(403, "client_unknown", "the key of this run is not in force any more")
     return client
 
 
-def _check_allowed(client: Client, target: str) -> None:
+def _check_allowed(client: RunClient, target: str) -> None:
     if not client.allows(target):
         raise _not_allowed(client, target)
 
 
-def _not_allowed(client: Client, told: str) -> ClientRefused:
+def _not_allowed(client: RunClient, told: str) -> ClientRefused:
     return ClientRefused(403, "model_not_allowed", f"{client.name} is not for {told}")
 
 
-async def _check_budget(client: Client) -> None:
+async def _check_budget(client: RunClient) -> None:
     if not await client.left():
         raise ClientRefused(429, "insufficient_quota", f"{client.name} has spent its budget")

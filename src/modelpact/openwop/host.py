@@ -10,19 +10,18 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.configuration.config import Configuration, HostSettings
-from modelpact.configuration.packs import load_pack
+from modelpact.configuration.sections import load_pack
 from modelpact.dispatch.gate import Gate, catalog_lacks
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.store import LedgerError
-from modelpact.needs.modules import FallbackModel, Pack
-from modelpact.openwop.calling import Executor
+from modelpact.ledger.stores.base import LedgerError
+from modelpact.needs.node_modules import FallbackModel, Pack
+from modelpact.openwop.builtin import ENVELOPES, FIXTURE, core_pack
 from modelpact.openwop.clients import FindClient, Unlimited, check_start
-from modelpact.openwop.core import FIXTURE, core_pack
-from modelpact.openwop.envelopes import ENVELOPES
-from modelpact.openwop.running import Runner
-from modelpact.openwop.runs import NotOurs, Run
-from modelpact.openwop.workflows import Library, RunRequest, Target
+from modelpact.openwop.model_call import Executor
+from modelpact.openwop.runner import Runner
+from modelpact.openwop.runs import Run, RunOwnedElsewhere
+from modelpact.openwop.workflows import Library, ModelTarget, RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 
 MOST_RUNNING: Final = 64
@@ -34,7 +33,7 @@ _LOG: Final = logging.getLogger("modelpact.openwop")
 _LIMITS: Final = {"clarificationRounds": 3, "schemaRounds": 3, "envelopesPerTurn": 8}
 
 
-class Busy(ModelpactError):
+class HostBusy(ModelpactError):
     """A run that is not taken because too many wait already."""
 
 
@@ -44,7 +43,7 @@ class Host:
     def __init__(
         self,
         ledger: Ledger,
-        models: Models,
+        models: ModelCaller,
         *,
         settings: HostSettings | None = None,
         packs: tuple[Pack, ...] = (),
@@ -66,7 +65,7 @@ class Host:
             redact=self.settings.redact_fallback,
             on=self.settings.gating,
         )
-        self.default = Target(*models.catalog.split(self.settings.model))
+        self.default = ModelTarget(*models.catalog.split(self.settings.model))
         self.runner = Runner(ledger, self.library, self.gate, models, executors)
         self.runs = self.runner.runs
         self._clients = clients
@@ -136,10 +135,10 @@ class Host:
     async def start(self, request: RunRequest, tenant: str = "") -> Run:
         """Keep a run and begin it, as far as its tenant's limits allow that."""
         if len(self._tasks) >= MOST_RUNNING + MOST_WAITING:
-            raise Busy(f"{len(self._tasks)} runs are under way or wait; try again later")
+            raise HostBusy(f"{len(self._tasks)} runs are under way or wait; try again later")
         held = self._tenants.get(tenant)
         if held is not None and held.runs >= (MOST_RUNNING + MOST_WAITING) // MOST_OF_ONE:
-            raise Busy(f"{held.runs} runs of yours are under way or wait; try again later")
+            raise HostBusy(f"{held.runs} runs of yours are under way or wait; try again later")
         await check_start(self._clients, tenant, request)
         run = await self.runs.open(request, self.name, tenant)
         self._begin(run)
@@ -168,7 +167,7 @@ class Host:
                     elif run.status == "running":
                         await runner.interrupted(run)
                     return
-                except NotOurs as error:
+                except RunOwnedElsewhere as error:
                     _LOG.warning("%s", error)
                     return
                 except Exception as error:
@@ -242,7 +241,7 @@ async def running_host(host: Host, *, grace: float = 10.0) -> AsyncIterator[Host
 
 def configured_host(
     ledger: Ledger,
-    models: Models,
+    models: ModelCaller,
     executors: Mapping[str, Executor] | None = None,
     clients: FindClient = lambda _: Unlimited(),
 ) -> Host:

@@ -13,7 +13,7 @@ from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import COLUMNS, read_event
-from modelpact.ledger.store import LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
 from modelpact.openwop.workflows import RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -32,7 +32,7 @@ class UnknownRun(ModelpactError):
     """A run that is not there, or is somebody else's."""
 
 
-class NotOurs(ModelpactError):
+class RunOwnedElsewhere(ModelpactError):
     """A run that another process has begun or ended: nothing more is written to it."""
 
 
@@ -119,8 +119,8 @@ class Runs:
     ) -> Event:
         """Append an event to a run and, in the same commit, change its status.
 
-        A run is begun once and ended once, by whoever is first; `NotOurs` tells the others. A
-        store that is away for a moment is waited for.
+        A run is begun once and ended once, by whoever is first; `RunOwnedElsewhere` tells the
+        others. A store that is away for a moment is waited for.
         """
         draft = Draft(run.envelope, kind, payload, cause)
         told = None if error is None else msgspec.json.encode(error).decode()
@@ -142,7 +142,9 @@ class Runs:
                     )
                 )
             if not ours:
-                raise NotOurs(f"{run.id}: {kind} comes too late: another process was first")
+                raise RunOwnedElsewhere(
+                    f"{run.id}: {kind} comes too late: another process was first"
+                )
             tx.open_envelope(run.envelope, "run", run.workflow)
             return tx.append(draft)
 

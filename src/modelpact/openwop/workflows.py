@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.needs.modules import FallbackModel, NodeModule, Pack, read_module
-from modelpact.openwop.prompts import check_config
+from modelpact.needs.node_modules import FallbackModel, NodeModule, Pack, read_module
+from modelpact.openwop.model_call import check_config
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 MOST_NODES: Final = 100
@@ -22,7 +22,7 @@ _NODE_FIELDS: Final = (
 )
 
 
-class Node(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class WorkflowNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A node of a workflow: which module, how configured, and what this one needs beyond it."""
 
     node_id: str
@@ -44,10 +44,10 @@ class Workflow(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes that run one after the other."""
 
     workflow_id: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[WorkflowNode, ...]
 
 
-class Target(msgspec.Struct, frozen=True):
+class ModelTarget(msgspec.Struct, frozen=True):
     """A provider and a model."""
 
     provider: str
@@ -58,9 +58,9 @@ class RunRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """What a run was asked for: kept with it, so that another process can read it."""
 
     workflow: Workflow
-    active: Target
+    active: ModelTarget
     inputs: dict[str, Any] = {}
-    retry_on: tuple[Target, ...] = ()
+    retry_on: tuple[ModelTarget, ...] = ()
     """Models to try in turn when a node is refused: the run's retry policy."""
 
 
@@ -91,7 +91,7 @@ class Library:
                     raise InputError(f"{pack.name}: {workflow.workflow_id} stands there twice")
                 self.workflows[workflow.workflow_id] = workflow
 
-    def read_run(self, body: Any, default: Target) -> RunRequest:
+    def read_run(self, body: Any, default: ModelTarget) -> RunRequest:
         """Read `POST /v1/runs`; fields of other slices of the protocol are let be."""
         if not isinstance(body, Mapping):
             raise InputError("expected an object with workflowId, or with nodes")
@@ -109,7 +109,7 @@ class Library:
             workflow = self.workflows[named]
         inputs = _object(body, "inputs")
         ai = _object(_object(body, "configurable"), "ai", "configurable.")
-        active = Target(
+        active = ModelTarget(
             _text(ai, "provider", "configurable.ai.", default.provider),
             _text(ai, "model", "configurable.ai.", default.model),
         )
@@ -153,7 +153,7 @@ class Library:
                 raise InputError(f"{prefix}nodes: {name_} stands there twice")
         return Workflow(name, nodes)
 
-    def _node(self, data: Any, where: str, pack: str) -> Node:
+    def _node(self, data: Any, where: str, pack: str) -> WorkflowNode:
         place = f"{pack}: {where}" if pack else where
         if not isinstance(data, Mapping):
             raise InputError(f"{place}: expected an object, not {brief(data)}")
@@ -173,7 +173,7 @@ class Library:
         config = dict(_object(data, "config", f"{place}."))
         if type_id not in self._own:
             check_config(config, f"{place}.config")
-        return Node(node_id, type_id, config, own.required, own.fallback)
+        return WorkflowNode(node_id, type_id, config, own.required, own.fallback)
 
 
 class UnknownWorkflow(UnknownName):
@@ -183,10 +183,10 @@ class UnknownWorkflow(UnknownName):
         super().__init__("workflow", name, known)
 
 
-def _target(data: Any, where: str) -> Target:
+def _target(data: Any, where: str) -> ModelTarget:
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: expected an object with provider and model")
-    return Target(_text(data, "provider", f"{where}."), _text(data, "model", f"{where}."))
+    return ModelTarget(_text(data, "provider", f"{where}."), _text(data, "model", f"{where}."))
 
 
 def _text(data: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:

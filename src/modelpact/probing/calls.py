@@ -1,19 +1,47 @@
-"""Calls of a probe: within its budget, on the record, and with every failure told apart."""
+"""Pictures of one colour, to ask a model which colour it sees."""
 
+import base64
 import hashlib
+import struct
+import zlib
 from typing import Any, Final
 
 import msgspec
 
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
-from modelpact.dispatch.models import Called, CallFailed, Models
+from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence.rejection import Rejection
 from modelpact.ledger.canonical import LARGEST, canonical
 from modelpact.ledger.costs import Attribution, embedded_cost
-from modelpact.probing.trial import Seen
-from modelpact.providers.adapters.values import write_request, write_response
+from modelpact.probing.trials import Seen
 from modelpact.providers.contract import Invocation
+from modelpact.providers.models.json_codec import write_request, write_response
+
+COLOURS: Final[dict[str, tuple[int, int, int]]] = {
+    "red": (220, 20, 20),
+    "green": (20, 160, 40),
+    "blue": (20, 40, 220),
+    "yellow": (250, 220, 20),
+}
+_SIDE: Final = 32
+
+
+def picture(colour: str) -> str:
+    """Return a small PNG of one colour, in base64."""
+    line = b"\x00" + bytes(COLOURS[colour]) * _SIDE
+    head = struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 2, 0, 0, 0)
+    chunks = (
+        _chunk(b"IHDR", head),
+        _chunk(b"IDAT", zlib.compress(line * _SIDE, 9)),
+        _chunk(b"IEND", b""),
+    )
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
 
 _DEADLINE: Final = 120.0
 _WHO: Final = Attribution(intent="probe")
@@ -29,22 +57,22 @@ class Budget(msgspec.Struct, frozen=True):
     money: int = 100_000_000
 
 
-class Stop(Exception):
+class ProbeStopped(Exception):
     """The probe ends here: its budget is used up, or the provider does not answer."""
 
 
-class Unreadable(Exception):
+class UnreadableResponse(Exception):
     """One call came to nothing, for no fault of the capability that it asked for."""
 
 
-class NotStreamed(Unreadable):
+class NotStreamed(UnreadableResponse):
     """A whole answer came where a stream was asked for."""
 
 
-class Calls:
+class ProbeCalls:
     """Makes the calls of one probe and remembers them."""
 
-    def __init__(self, models: Models, provider: str, envelope: str, budget: Budget) -> None:
+    def __init__(self, models: ModelCaller, provider: str, envelope: str, budget: Budget) -> None:
         self._models = models
         self._provider = provider
         self._envelope = envelope
@@ -80,7 +108,7 @@ class Calls:
         content = canonical(_plain(self._written))
         return content, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
-    async def _whole(self, request: Request) -> tuple[Called, int]:
+    async def _whole(self, request: Request) -> tuple[ModelResult, int]:
         called = await self._models.call(
             self._provider,
             request,
@@ -90,9 +118,9 @@ class Calls:
         )
         return called, 1
 
-    async def _stream(self, request: Request) -> tuple[Called, int]:
+    async def _stream(self, request: Request) -> tuple[ModelResult, int]:
         pieces = 0
-        last: Called | None = None
+        last: ModelResult | None = None
         async for event in self._models.stream(
             self._provider,
             request,
@@ -100,23 +128,23 @@ class Calls:
             attribution=_WHO,
             deadline_s=_DEADLINE,
         ):
-            if isinstance(event, Called):
+            if isinstance(event, ModelResult):
                 last = event
             else:
                 pieces += isinstance(event, _PIECES)
         if last is None:
-            raise Unreadable("the stream ended without an answer")
+            raise UnreadableResponse("the stream ended without an answer")
         return last, pieces
 
     def _check(self, request: Request) -> None:
         """Stop before a call that the budget may not cover."""
         if self.made >= self._budget.calls:
-            raise Stop(f"the budget of {self._budget.calls} calls is used up")
+            raise ProbeStopped(f"the budget of {self._budget.calls} calls is used up")
         lines = self._models.provider(self._provider).estimate(write_request(request))
         money = [line.amount for line in lines if line.unit == "currency"]
         self.priced = self.priced or bool(money)
         if self.spent + sum(money) > self._budget.money:
-            raise Stop("the next call might exceed the budget")
+            raise ProbeStopped("the next call might exceed the budget")
 
     def _pay(self, invocation: Invocation) -> None:
         ledger = self._models.runtime.ledger
@@ -130,11 +158,11 @@ class Calls:
         if said.code == "not_streamed":
             raise NotStreamed(told)
         if said.status is None and said.code in ("malformed", "cut_off"):
-            raise Unreadable(told)
+            raise UnreadableResponse(told)
         if said.status is None or said.status in _NO_USE or said.status >= 500:
-            raise Stop(told)
+            raise ProbeStopped(told)
         if not said.tells:
-            raise Unreadable(told)
+            raise UnreadableResponse(told)
         return said
 
 

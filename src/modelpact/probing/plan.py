@@ -9,9 +9,8 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
 from modelpact.ledger.costs import price_cost
-from modelpact.probing.trial import Trial
-from modelpact.probing.trials import SHORT, baseline, trials
-from modelpact.providers.adapters.model_provider import prompt_tokens
+from modelpact.probing.trials import SHORT, Trial, baseline, trials
+from modelpact.providers.models.model_provider import prompt_tokens
 from modelpact.vocabulary.capability import capability
 from modelpact.vocabulary.errors import InputError, UnknownName
 

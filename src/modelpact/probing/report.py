@@ -6,13 +6,13 @@ import msgspec
 
 from modelpact.catalog.claim import Claim
 from modelpact.catalog.resolution import Resolution
-from modelpact.evidence.learned import Learned, shortened
-from modelpact.probing.trial import Verdict
+from modelpact.evidence.observation import Observation, shortened
+from modelpact.probing.trials import Verdict
 
 _HAVE = ("native", "emulated", "restricted")
 
 
-class Result(msgspec.Struct, frozen=True):
+class ProbeResult(msgspec.Struct, frozen=True):
     """What was found of one capability."""
 
     capability: str
@@ -51,7 +51,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
     provider: str
     model: str
     envelope: str
-    results: tuple[Result, ...]
+    results: tuple[ProbeResult, ...]
     calls: int
     spent: int | None
     """In nano-dollars; None where the price is not known."""
@@ -64,15 +64,15 @@ class ProbeReport(msgspec.Struct, frozen=True):
     hash: str
 
     @property
-    def contradictions(self) -> tuple[Result, ...]:
+    def contradictions(self) -> tuple[ProbeResult, ...]:
         """The results that the catalog says otherwise."""
         return tuple(one for one in self.results if one.contradicts)
 
     @property
-    def learned(self) -> tuple[Learned, ...]:
+    def learned(self) -> tuple[Observation, ...]:
         """What is worth recording: everything that was found out."""
         return tuple(
-            Learned(
+            Observation(
                 self.provider,
                 self.model,
                 one.capability,

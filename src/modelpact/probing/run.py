@@ -5,12 +5,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from modelpact.conversation.request import Request
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.evidence.rejection import Rejection, what_it_teaches
-from modelpact.probing.calls import Budget, Calls, NotStreamed, Stop, Unreadable
+from modelpact.probing.calls import (
+    Budget,
+    NotStreamed,
+    ProbeCalls,
+    ProbeStopped,
+    UnreadableResponse,
+)
 from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, ProbePlan
-from modelpact.probing.report import ProbeReport, Result, claimed
-from modelpact.probing.trial import Outcome, Trial, without_effect
+from modelpact.probing.report import ProbeReport, ProbeResult, claimed
+from modelpact.probing.trials import Trial, TrialOutcome, without_effect
 from modelpact.probing.window import find_window
 from modelpact.vocabulary.capability import CAPABILITIES
 
@@ -20,7 +26,7 @@ Progress = Callable[[int, int, str], Any]
 
 
 async def run_probe(
-    models: Models,
+    models: ModelCaller,
     plan: ProbePlan,
     *,
     budget: Budget | None = None,
@@ -39,7 +45,7 @@ class Probe:
 
     def __init__(
         self,
-        models: Models,
+        models: ModelCaller,
         plan: ProbePlan,
         *,
         budget: Budget | None = None,
@@ -48,7 +54,7 @@ class Probe:
         self._plan = plan
         self._envelope = f"probe/{secrets.token_hex(8)}"
         provider = plan.resolution.provider_id
-        self._calls = Calls(models, provider, self._envelope, budget or Budget())
+        self._calls = ProbeCalls(models, provider, self._envelope, budget or Budget())
         self._run = _Run(plan, self._calls, on_progress or (lambda *_: None))
 
     async def run(self) -> str:
@@ -75,11 +81,11 @@ class Probe:
 
 
 class _Run:
-    def __init__(self, plan: ProbePlan, calls: Calls, on_progress: Progress) -> None:
+    def __init__(self, plan: ProbePlan, calls: ProbeCalls, on_progress: Progress) -> None:
         self._plan = plan
         self._calls = calls
         self._tell = on_progress
-        self._found: dict[str, Result] = {}
+        self._found: dict[str, ProbeResult] = {}
         self.answered = False
 
     async def all(self) -> str:
@@ -97,8 +103,8 @@ class _Run:
                 result, why = await find_window(self._calls, self._plan)
                 self._found[CONTEXT_WINDOW] = result
                 if why:
-                    raise Stop(why)
-        except (Stop, Unreadable) as error:
+                    raise ProbeStopped(why)
+        except (ProbeStopped, UnreadableResponse) as error:
             return str(error)
         self._tell(total, total, "")
         return ""
@@ -113,15 +119,15 @@ class _Run:
             again = await self._calls.ask(request)
             first = first if isinstance(again, Rejection) else again
         if isinstance(first, Rejection):
-            raise Stop(f"a plain request is refused: {first.message}")
+            raise ProbeStopped(f"a plain request is refused: {first.message}")
         self.answered = True
 
-    def results(self, stopped: str) -> tuple[Result, ...]:
+    def results(self, stopped: str) -> tuple[ProbeResult, ...]:
         """Return what was found, and what could not be, in the order of the plan."""
         why = "the probe ended before" if stopped else "nothing showed it"
         return tuple(
             self._found.get(name)
-            or Result(name, "inconclusive", why, claimed(self._plan.resolution, name))
+            or ProbeResult(name, "inconclusive", why, claimed(self._plan.resolution, name))
             for name in dict.fromkeys((*self._plan.capabilities, *self._found))
         )
 
@@ -134,13 +140,13 @@ class _Run:
         for _ in range(ATTEMPTS):
             try:
                 outcome = await self._once(trial)
-            except Unreadable as error:
-                outcome = Outcome("inconclusive", str(error))
+            except UnreadableResponse as error:
+                outcome = TrialOutcome("inconclusive", str(error))
             if outcome.verdict != "ignored":
                 break
         self._note(trial, outcome)
 
-    async def _once(self, trial: Trial) -> Outcome:
+    async def _once(self, trial: Trial) -> TrialOutcome:
         try:
             seen = await self._calls.ask(trial.request, streamed=trial.streamed)
         except NotStreamed:
@@ -153,25 +159,25 @@ class _Run:
         found = self._plan.resolution
         for one in what_it_teaches(seen, trial.request, found.provider_id, found.model):
             if one.capability != trial.capability and one.support == "unsupported":
-                self._keep(one.capability, Outcome("unsupported", one.detail), None)
-        return Outcome("unsupported", f"rejected: {seen.message}")
+                self._keep(one.capability, TrialOutcome("unsupported", one.detail), None)
+        return TrialOutcome("unsupported", f"rejected: {seen.message}")
 
-    async def _controlled(self, outcome: Outcome, control: Request) -> Outcome:
+    async def _controlled(self, outcome: TrialOutcome, control: Request) -> TrialOutcome:
         """Believe that a parameter is heeded only where nonsense in its place is refused."""
         if isinstance(await self._calls.ask(control), Rejection):
             return outcome
-        return Outcome("inconclusive", "accepted, but so is nonsense in its place")
+        return TrialOutcome("inconclusive", "accepted, but so is nonsense in its place")
 
-    def _note(self, trial: Trial, outcome: Outcome) -> None:
+    def _note(self, trial: Trial, outcome: TrialOutcome) -> None:
         value = trial.value if outcome.verdict == "supported" else None
         if CAPABILITIES[trial.capability].kind == "choice" and value is None:
             # A name that does not work is no statement about the name that does.
-            outcome = Outcome("inconclusive", outcome.detail)
+            outcome = TrialOutcome("inconclusive", outcome.detail)
         self._keep(trial.capability, outcome, value)
         if outcome.verdict == "supported":
             for name in trial.shows:
                 self._keep(name, outcome, None)
 
-    def _keep(self, name: str, outcome: Outcome, value: str | None) -> None:
+    def _keep(self, name: str, outcome: TrialOutcome, value: str | None) -> None:
         said = claimed(self._plan.resolution, name)
-        self._found[name] = Result(name, outcome.verdict, outcome.detail, said, value)
+        self._found[name] = ProbeResult(name, outcome.verdict, outcome.detail, said, value)

@@ -1,10 +1,10 @@
-"""The trials: for each capability, what is asked and what a good answer looks like."""
+"""Trials: one call that shows whether a model has a capability, and how its answer is judged."""
 
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -18,9 +18,66 @@ from modelpact.conversation.request import (
     Tool,
     ToolChoice,
 )
+from modelpact.conversation.response import Response
 from modelpact.emulation.validation import Schema
-from modelpact.probing.picture import COLOURS, picture
-from modelpact.probing.trial import Outcome, Seen, Trial, good, without_effect
+from modelpact.probing.calls import COLOURS, picture
+
+Verdict = Literal["supported", "unsupported", "ignored", "inconclusive"]
+"""`ignored`: the request was taken and the capability had no effect; that is unsupported too."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """An answer, and in how many pieces it came."""
+
+    response: Response
+    pieces: int = 1
+
+
+class TrialOutcome(msgspec.Struct, frozen=True):
+    """What one trial showed."""
+
+    verdict: Verdict
+    detail: str = ""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One call. `shows` are capabilities that a good answer proves beside the trial's own.
+
+    `value` is what the capability's value is where the trial succeeds. `control` puts nonsense in
+    the parameter's place: a server that takes that too does not look at the parameter.
+    """
+
+    capability: str
+    request: Request
+    judge: Callable[[Seen], TrialOutcome]
+    streamed: bool = False
+    shows: tuple[str, ...] = ()
+    control: Request | None = None
+    value: str | None = None
+
+    def judged(self, seen: Seen) -> TrialOutcome:
+        """Judge an answer; one that ended too early proves nothing against the model."""
+        found = self.judge(seen)
+        if found.verdict != "ignored":
+            return found
+        response = seen.response
+        if response.stop_reason == "length":
+            limit = self.request.max_tokens
+            return TrialOutcome("inconclusive", f"the answer was cut off at {limit} tokens")
+        if response.stop_reason == "refusal":
+            return TrialOutcome("inconclusive", "the model refused to answer")
+        return found
+
+
+def good(detail: str) -> TrialOutcome:
+    """Say that the capability is there."""
+    return TrialOutcome("supported", detail)
+
+
+def without_effect(detail: str) -> TrialOutcome:
+    """Say that the request was taken, and nothing came of it."""
+    return TrialOutcome("ignored", f"silently ignored: {detail}")
+
 
 SHORT: Final = 96
 """Tokens that an answer may take."""
@@ -118,7 +175,7 @@ class _Asking:
     def streaming(self) -> Trial:
         """Is the answer sent in pieces?"""
 
-        def judge(seen: Seen) -> Outcome:
+        def judge(seen: Seen) -> TrialOutcome:
             if seen.pieces > 1:
                 return good("the answer came in pieces")
             return without_effect("the whole answer came at once")
@@ -133,7 +190,7 @@ class _Asking:
             Message("user", (TextBlock("What is two plus two?"),)),
         )
 
-        def judge(seen: Seen) -> Outcome:
+        def judge(seen: Seen) -> TrialOutcome:
             if "plumage" in seen.response.text.lower():
                 return good("the instruction was obeyed")
             return without_effect("the instruction was not obeyed")
@@ -158,13 +215,13 @@ class _Asking:
         """Is the answer held to a schema, to a JSON object?"""
         schema = Schema(_SCHEMA, "probe")
 
-        def to_schema(seen: Seen) -> Outcome:
+        def to_schema(seen: Seen) -> TrialOutcome:
             value = _json(seen.response.text)
             if value is not None and schema.accepts(value):
                 return good("the answer kept to a schema that nobody would guess")
             return without_effect("the answer did not keep to the schema")
 
-        def to_object(seen: Seen) -> Outcome:
+        def to_object(seen: Seen) -> TrialOutcome:
             if isinstance(_json(seen.response.text), dict):
                 return good("the answer was a JSON object")
             return without_effect("the answer was not a JSON object")
@@ -187,7 +244,7 @@ class _Asking:
             TextBlock(question),
         )
 
-        def judge(seen: Seen) -> Outcome:
+        def judge(seen: Seen) -> TrialOutcome:
             said = set(re.findall(r"[a-z]+", seen.response.text.lower())) & set(names)
             if said == {chosen}:
                 return good("the colour of a picture was seen")
@@ -198,7 +255,7 @@ class _Asking:
     def reasoning(self) -> Iterator[Trial]:
         """Is the setting for reasoning taken, and is there reasoning?"""
 
-        def judge(seen: Seen) -> Outcome:
+        def judge(seen: Seen) -> TrialOutcome:
             if seen.response.usage.reasoning or seen.response.thinking:
                 return good("the answer came with reasoning")
             return without_effect("no reasoning was seen")
@@ -221,7 +278,7 @@ class _Asking:
         if self._limit == names[1]:
             names.reverse()
 
-        def judge(seen: Seen) -> Outcome:
+        def judge(seen: Seen) -> TrialOutcome:
             response = seen.response
             short = 0 < response.usage.output <= _CUT and "30" not in response.text
             if response.stop_reason == "length" or short:
@@ -236,15 +293,15 @@ class _Asking:
     def parameters(self) -> Iterator[Trial]:
         """Is the stop heeded, are probabilities there, are the other parameters taken?"""
 
-        def stopped(seen: Seen) -> Outcome:
+        def stopped(seen: Seen) -> TrialOutcome:
             text = seen.response.text.lower()
             if "charlie" in text:
                 return without_effect("the answer went past the stop")
             if "bravo" in text:
                 return good("the answer ended at the stop")
-            return Outcome("inconclusive", "the answer was not the text that was asked for")
+            return TrialOutcome("inconclusive", "the answer was not the text that was asked for")
 
-        def probable(seen: Seen) -> Outcome:
+        def probable(seen: Seen) -> TrialOutcome:
             told = seen.response.extra.get(self.api, {}).get("choice", {})
             if told.get("logprobs"):
                 return good("probabilities came with the answer")
@@ -266,14 +323,14 @@ _COUNT: Final = "Count from 1 to 30 in digits, separated by spaces."
 _HELLO: Final = "Say hello."
 
 
-def _taken(_: Seen) -> Outcome:
+def _taken(_: Seen) -> TrialOutcome:
     return good("accepted, and nonsense in its place is refused")
 
 
-def _called(count: int, celsius: int | None = None) -> Callable[[Seen], Outcome]:
+def _called(count: int, celsius: int | None = None) -> Callable[[Seen], TrialOutcome]:
     schema = Schema(_TOOL.parameters, "probe")
 
-    def judge(seen: Seen) -> Outcome:
+    def judge(seen: Seen) -> TrialOutcome:
         calls = [one for one in seen.response.tool_calls if one.name == _TOOL.name]
         if not calls:
             return without_effect("prose came instead of a tool call")

@@ -5,9 +5,9 @@ from typing import Final
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.evidence.rejection import Rejection, what_it_teaches
-from modelpact.probing.calls import Calls, Stop, Unreadable
+from modelpact.probing.calls import ProbeCalls, ProbeStopped, UnreadableResponse
 from modelpact.probing.plan import CONTEXT_WINDOW, USUAL_WINDOW, WINDOW_CALLS, ProbePlan
-from modelpact.probing.report import Result, claimed
+from modelpact.probing.report import ProbeResult, claimed
 
 _WORD: Final = "marzipan"
 _FILLER: Final = "one two three four five six seven eight nine ten "
@@ -16,17 +16,17 @@ _CLOSE: Final = 0.1
 """How near the search comes: within a tenth."""
 
 
-async def find_window(calls: Calls, plan: ProbePlan) -> tuple[Result, str]:
+async def find_window(calls: ProbeCalls, plan: ProbePlan) -> tuple[ProbeResult, str]:
     """Search for the window; also return why the search ended early, or an empty text."""
     search = _Search(calls, plan)
     try:
         return await search.run(), ""
-    except (Stop, Unreadable) as error:
+    except (ProbeStopped, UnreadableResponse) as error:
         return search.result(), str(error)
 
 
 class _Search:
-    def __init__(self, calls: Calls, plan: ProbePlan) -> None:
+    def __init__(self, calls: ProbeCalls, plan: ProbePlan) -> None:
         self._calls = calls
         self._plan = plan
         self._claim = claimed(plan.resolution, CONTEXT_WINDOW)
@@ -39,7 +39,7 @@ class _Search:
         self._stated: int | None = None
         self._lost = False
 
-    async def run(self) -> Result:
+    async def run(self) -> ProbeResult:
         """Fill less and more of the window until its size is known closely enough."""
         await self._try(min(_FIRST, self._guess // 2))
         left = WINDOW_CALLS - 1
@@ -95,21 +95,23 @@ class _Search:
             api=base.api,
         )
 
-    def result(self) -> Result:
+    def result(self) -> ProbeResult:
         """Say what is known by now."""
         if self._stated is not None:
             return self._found(self._stated, "the server says so when it is exceeded")
         if not self._fits:
-            return Result(CONTEXT_WINDOW, "inconclusive", "no prompt was answered", self._claim)
+            return ProbeResult(
+                CONTEXT_WINDOW, "inconclusive", "no prompt was answered", self._claim
+            )
         how = "longer ones lose their start" if self._lost else "longer ones are refused"
         if self._over is None:
             if self._known and self._fits < self._guess:
                 told = f"{self._fits:,} tokens fit; more was not tried"
-                return Result(CONTEXT_WINDOW, "inconclusive", told, self._claim)
+                return ProbeResult(CONTEXT_WINDOW, "inconclusive", told, self._claim)
             return self._found(self._fits, f"{self._fits:,} tokens fit; more was not tried")
         if self._known and self._fits <= self._guess <= self._over:
             return self._found(self._guess, f"{self._fits:,} tokens fit; {how}")
         return self._found(self._fits, f"{self._fits:,} tokens fit; {how}")
 
-    def _found(self, size: int, detail: str) -> Result:
-        return Result(CONTEXT_WINDOW, "supported", detail, self._claim, size)
+    def _found(self, size: int, detail: str) -> ProbeResult:
+        return ProbeResult(CONTEXT_WINDOW, "supported", detail, self._claim, size)

@@ -4,13 +4,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from modelpact.configuration import Configuration
 from modelpact.ledger.costs import Attribution, CostLine, Unit, half_even
 from modelpact.vocabulary.errors import ModelpactError, brief
 
 Category = Literal["model", "tool", "knowledge", "human", "signal-source"]
 Semantics = Literal["sync", "async", "streaming"]
-State = Literal["open", "completed", "failed", "cancelled"]
-Policy = Literal["drain", "cancel"]
+InvocationState = Literal["open", "completed", "failed", "cancelled"]
+DeregistrationPolicy = Literal["drain", "cancel"]
 
 
 class ContractError(ModelpactError):
@@ -84,7 +85,7 @@ class Invocation(msgspec.Struct, frozen=True):
     provider: str
     capability: str
     semantics: Semantics
-    state: State
+    state: InvocationState
     input: Any
     envelope: str
     event: str
@@ -118,11 +119,11 @@ class Reply(msgspec.Struct, frozen=True):
     estimate: bool = False
 
 
-class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ComplianceProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A compliance profile: a named bundle of policy."""
 
     name: str = "standard"
-    on_deregistration: Policy = "drain"
+    on_deregistration: DeregistrationPolicy = "drain"
     on_violation: Literal["flag", "deregister"] = "flag"
     require_identity: bool = False
     """Refuse providers without a pinned identity and a signing key."""
@@ -158,3 +159,12 @@ def cost_violation(
         if sum(charged) != wanted:
             return f"charged {sum(charged)} nano-units, the registered rates make {wanted}"
     return None
+
+
+def profile_in_force(configuration: Configuration) -> ComplianceProfile:
+    """Return the profile that `[contract]` names; without one, the standard profile."""
+    name = configuration.contract.profile
+    settings = configuration.profiles.get(name)
+    if settings is None:
+        return ComplianceProfile(name)
+    return ComplianceProfile(name, **msgspec.structs.asdict(settings))

@@ -6,13 +6,7 @@ from typing import Final
 from modelpact.catalog.claim import ClaimSource
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
-from modelpact.conversation.response import (
-    Response,
-    StreamEvent,
-    TextDelta,
-    Usage,
-    spell_out,
-)
+from modelpact.conversation.response import Response, StreamEvent, TextDelta, Usage, spell_out
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import capability
 

@@ -3,17 +3,17 @@
 May import `vocabulary`; nothing here reads files but its own profiles.
 """
 
-from modelpact.schemas.finding import LintReport, SchemaFinding
 from modelpact.schemas.fix import FixedSchema, fix_schema
 from modelpact.schemas.lint import lint_schema
-from modelpact.schemas.profile import PROFILES, Profile, load_profile
+from modelpact.schemas.profile import PROFILES, VendorProfile, load_profile
+from modelpact.schemas.report import LintReport, SchemaFinding
 
 __all__ = [
     "PROFILES",
     "FixedSchema",
     "LintReport",
-    "Profile",
     "SchemaFinding",
+    "VendorProfile",
     "fix_schema",
     "lint_schema",
     "load_profile",

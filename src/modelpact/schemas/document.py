@@ -1,11 +1,54 @@
-"""A schema that was read: every subschema with its place, and where its references lead."""
+"""JSON pointers, and the references that hold them in a fragment."""
 
+from collections.abc import Iterable
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
-from modelpact.schemas.pointer import MISSING, fragment_steps, pointer, step_into
 from modelpact.vocabulary.errors import InputError, brief
+
+MISSING: Final = object()
+"""What a pointer leads to when it leads nowhere."""
+
+
+def pointer(steps: Iterable[str | int]) -> str:
+    """Write steps as a JSON pointer."""
+    return "".join(
+        f"/{step}" if isinstance(step, int) else f"/{step.replace('~', '~0').replace('/', '~1')}"
+        for step in steps
+    )
+
+
+def fragment_steps(fragment: str) -> tuple[str, ...] | None:
+    """Read the fragment of a reference, without `#`, as a pointer; None where it is none."""
+    text = unquote(fragment)
+    if not text:
+        return ()
+    if not text.startswith("/"):
+        return None
+    return steps_of(text)
+
+
+def steps_of(text: str) -> tuple[str, ...]:
+    """Read a JSON pointer."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:])
+
+
+def step_into(value: Any, steps: Iterable[str]) -> Any:
+    """Return what stands at a place, or `MISSING`."""
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step, MISSING)
+        elif isinstance(value, list) and step.isascii() and step.isdigit():
+            place = int(step) if len(step) < 9 and (step == "0" or step[0] != "0") else len(value)
+            value = value[place] if place < len(value) else MISSING
+        else:
+            return MISSING
+        if value is MISSING:
+            return MISSING
+    return value
+
 
 _OBJECT_WORDS: Final = frozenset(
     ["properties", "required", "additionalProperties", "patternProperties"]
@@ -19,11 +62,11 @@ DYNAMIC: Final = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target depends on the way there; they are not followed."""
 
 
-class Node(msgspec.Struct, eq=False):
+class SchemaNode(msgspec.Struct, eq=False):
     """A schema within the schema: where it stands, and in what."""
 
     schema: dict[str, Any]
-    parent: "Node | None"
+    parent: "SchemaNode | None"
     steps: tuple[str | int, ...]
     """The steps from the parent, or from the root where there is no parent."""
     level: int = 0
@@ -41,7 +84,7 @@ class Node(msgspec.Struct, eq=False):
     def place(self) -> tuple[str | int, ...]:
         """Return the steps from the root."""
         steps: list[tuple[str | int, ...]] = []
-        node: Node | None = self
+        node: SchemaNode | None = self
         while node is not None:
             steps.append(node.steps)
             node = node.parent
@@ -71,17 +114,17 @@ class Document:
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root
-        self.nodes: list[Node] = []
-        self.booleans: list[Node] = []
+        self.nodes: list[SchemaNode] = []
+        self.booleans: list[SchemaNode] = []
         """Places where `true` or `false` stands for a schema."""
-        self.objects: list[Node] = []
-        self.refs: list[Node] = []
-        self.unions: list[Node] = []
+        self.objects: list[SchemaNode] = []
+        self.refs: list[SchemaNode] = []
+        self.unions: list[SchemaNode] = []
         """Nodes with `anyOf` or `oneOf`."""
-        self.tuples: list[Node] = []
+        self.tuples: list[SchemaNode] = []
         """Nodes whose `items` is a list, as drafts before 2020-12 wrote a tuple."""
         self.anchors: dict[str, dict[str, Any]] = {}
-        self.by_id: dict[int, Node] = {}
+        self.by_id: dict[int, SchemaNode] = {}
         self._targets: dict[str, Any] = {}
         self._ends: dict[str, Any] = {}
 
@@ -119,7 +162,7 @@ class Document:
             self._ends[ref] = schema
         return schema
 
-    def node_of(self, schema: Any) -> Node | None:
+    def node_of(self, schema: Any) -> SchemaNode | None:
         """Return the node of a schema object of this document."""
         return self.by_id.get(id(schema))
 

@@ -13,13 +13,21 @@ from urllib.parse import quote
 
 import msgspec
 
-from modelpact.schemas.document import ANNOTATIONS, DYNAMIC, Document, Node
-from modelpact.schemas.finding import LintReport, SchemaFinding
+from modelpact.schemas.document import (
+    ANNOTATIONS,
+    DYNAMIC,
+    Document,
+    SchemaNode,
+    fragment_steps,
+    pointer,
+    step_into,
+    steps_of,
+)
 from modelpact.schemas.lint import lint_document
 from modelpact.schemas.meaning import DYNAMIC_REASON, Meaning
-from modelpact.schemas.pointer import fragment_steps, pointer, step_into, steps_of
 from modelpact.schemas.profile import DEFAULT_PROFILES, compile_profiles, read_profiles
 from modelpact.schemas.reading import read_document, schema_of
+from modelpact.schemas.report import LintReport, SchemaFinding
 from modelpact.vocabulary.errors import InputError, brief
 
 _ROUNDS: Final = 8
@@ -124,7 +132,7 @@ class _Editor:
             raise _Keep("what stands there is no object")
         return found
 
-    def node(self, schema: dict[str, Any]) -> Node:
+    def node(self, schema: dict[str, Any]) -> SchemaNode:
         """Return the node of a schema that was there when the round began."""
         node = self.document.node_of(schema)
         if node is None:

@@ -1,14 +1,99 @@
-"""Limits on a schema as a whole: how deep, how many, how long; and recursion."""
+"""How deeply objects nest, and which schemas contain themselves, through references too."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
-from modelpact.schemas.document import Document, Node
-from modelpact.schemas.nesting import Nesting
-from modelpact.schemas.profile import Ask, Limits
-from modelpact.schemas.report import Report
+from modelpact.schemas.document import Document, SchemaNode, is_object
+from modelpact.schemas.profile import Ask, SchemaLimits
+from modelpact.schemas.report import FindingCollector
+
+_OPEN, _DONE = 1, 2
+
+
+class Nesting:
+    """The graph of what holds what. A definition counts where it is referred to.
+
+    Only objects, references and what they lead to are in it: nothing else nests or leads back.
+    """
+
+    def __init__(
+        self, document: Document, skip: Callable[[SchemaNode], bool] | None = None
+    ) -> None:
+        self.nodes = document.nodes
+        self.skip = skip
+        self.below: dict[int, list[int]] = {0: []}
+        targets = [document.node_of(document.target(one.schema["$ref"])) for one in document.refs]
+        kept = [*document.objects, *document.refs, *(one for one in targets if one is not None)]
+        self.below |= {node.number: [] for node in kept}
+        above: dict[int, int | None] = {}
+        for number in self.below:
+            holder = self._holder(self.nodes[number], above)
+            if holder is not None:
+                self.below[holder].append(number)
+        for node, target in zip(document.refs, targets, strict=True):
+            if target is not None:
+                self.below[node.number].append(target.number)
+        self.heights = dict.fromkeys(self.below, 0)
+        self.loops: list[SchemaNode] = []
+        """Nodes that lead back to something that they are in."""
+        self._measure()
+
+    def _holder(self, node: SchemaNode, above: dict[int, int | None]) -> int | None:
+        """Return the nearest node of the graph that holds this one; `above` remembers."""
+        passed = []
+        found: int | None = None
+        while node.parent is not None and node.inner and not (self.skip and self.skip(node)):
+            if node.number in above:
+                found = above[node.number]
+                break
+            passed.append(node.number)
+            node = node.parent
+            if node.number in self.below:
+                found = node.number
+                break
+        for number in passed:
+            above[number] = found
+        return found
+
+    def _measure(self) -> None:
+        state: dict[int, int] = {}
+        for start in self.below:
+            if start not in state:
+                self._descend(start, state)
+
+    def _descend(self, start: int, state: dict[int, int]) -> None:
+        stack = [(start, iter(self.below[start]))]
+        state[start] = _OPEN
+        while stack:
+            number, rest = stack[-1]
+            for inner in rest:
+                known = state.get(inner)
+                if known == _OPEN:
+                    self.loops.append(self.nodes[number])
+                elif known is None:
+                    state[inner] = _OPEN
+                    stack.append((inner, iter(self.below[inner])))
+                    break
+            else:
+                stack.pop()
+                state[number] = _DONE
+                highest = max((self.heights[inner] for inner in self.below[number]), default=0)
+                self.heights[number] = highest + is_object(self.nodes[number].schema)
+
+    def deepest(self) -> tuple[int, SchemaNode]:
+        """Return how many objects are in one another from the root on, and the innermost one."""
+        number = innermost = 0
+        passed = {0}
+        while True:
+            if is_object(self.nodes[number].schema):
+                innermost = number
+            inner = [one for one in self.below[number] if one not in passed]
+            if not inner:
+                return self.heights[0], self.nodes[innermost]
+            number = max(inner, key=self.heights.__getitem__)
+            passed.add(number)
 
 
 class Totals(msgspec.Struct):
@@ -21,7 +106,7 @@ class Totals(msgspec.Struct):
     optionals: int = 0
 
 
-def check_limits(document: Document, report: Report) -> None:
+def check_limits(document: Document, report: FindingCollector) -> None:
     """Find what is too deep, too many, too long, or endless."""
     profiles = report.ruleset.profiles
     nesting = Nesting(document) if document.refs else None
@@ -33,20 +118,20 @@ def check_limits(document: Document, report: Report) -> None:
             if one.limits.depth is not None and depth > one.limits.depth:
                 message = f"objects are nested {depth} deep; {one.id} takes {one.limits.depth}"
                 report.add("depth", innermost.path(), message, Ask("error", (one.id,)))
-    counted = [one for one in profiles if one.limits != Limits()]
+    counted = [one for one in profiles if one.limits != SchemaLimits()]
     if counted:
         totals = _count(document)
         for one in counted:
             _compare(document, totals, one.id, one.limits, report)
 
 
-def _deepest(document: Document) -> tuple[int, Node]:
+def _deepest(document: Document) -> tuple[int, SchemaNode]:
     """Return how many objects are in one another, and the innermost; there are no references."""
     node = max(document.objects, key=lambda one: one.depth, default=document.nodes[0])
     return node.depth, node
 
 
-def _check_recursion(document: Document, nesting: Nesting, report: Report) -> None:
+def _check_recursion(document: Document, nesting: Nesting, report: FindingCollector) -> None:
     for node in nesting.loops:
         report.add("recursion", _loop_path(node), "the schema contains itself through this")
     if report.asked("recursion-required"):
@@ -59,7 +144,7 @@ def _check_recursion(document: Document, nesting: Nesting, report: Report) -> No
             )
 
 
-def _loop_path(node: Node) -> str:
+def _loop_path(node: SchemaNode) -> str:
     return node.path("$ref") if "$ref" in node.schema else node.path()
 
 
@@ -111,7 +196,9 @@ _TOTALS: Final = {
 }
 
 
-def _compare(document: Document, totals: Totals, name: str, limits: Limits, report: Report) -> None:
+def _compare(
+    document: Document, totals: Totals, name: str, limits: SchemaLimits, report: FindingCollector
+) -> None:
     ask = Ask("error", (name,))
     for field, (rule, words) in _TOTALS.items():
         most, found = getattr(limits, field), getattr(totals, field)

@@ -3,17 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from modelpact.schemas.document import Document, Node
-from modelpact.schemas.finding import LintReport
+from modelpact.schemas.document import Document, SchemaNode
 from modelpact.schemas.limits import check_limits
-from modelpact.schemas.profile import (
-    DEFAULT_PROFILES,
-    Ruleset,
-    compile_profiles,
-    read_profiles,
-)
+from modelpact.schemas.profile import DEFAULT_PROFILES, Ruleset, compile_profiles, read_profiles
 from modelpact.schemas.reading import read_document
-from modelpact.schemas.report import Report, TooMany
+from modelpact.schemas.report import FindingCollector, LintReport, TooMany
 from modelpact.schemas.rules import ADVICE, KEYWORDS
 from modelpact.schemas.unions import type_of
 from modelpact.schemas.variants import check_unions
@@ -40,7 +34,7 @@ def lint_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) -
 
 def lint_document(document: Document, ruleset: Ruleset) -> LintReport:
     """Return what a ruleset finds in a schema that was read."""
-    report = Report(ruleset)
+    report = FindingCollector(ruleset)
     try:
         _check(document, report)
     except TooMany:
@@ -48,7 +42,7 @@ def lint_document(document: Document, ruleset: Ruleset) -> LintReport:
     return report.done()
 
 
-def _check(document: Document, report: Report) -> None:
+def _check(document: Document, report: FindingCollector) -> None:
     _check_root(document, report)
     watched = report.ruleset.watched
     types = report.asked("any-value")
@@ -71,7 +65,7 @@ def _check(document: Document, report: Report) -> None:
     check_limits(document, report)
 
 
-def _check_root(document: Document, report: Report) -> None:
+def _check_root(document: Document, report: FindingCollector) -> None:
     root = document.root
     if root.get("type") != "object":
         report.add("root-object", "", 'the root must say type: "object"')
@@ -80,7 +74,7 @@ def _check_root(document: Document, report: Report) -> None:
             report.add("root-any-of", "", f"the root must be an object, not {key}; wrap it in one")
 
 
-def _check_words(node: Node, report: Report) -> None:
+def _check_words(node: SchemaNode, report: FindingCollector) -> None:
     ruleset, schema = report.ruleset, node.schema
     for key in schema:
         ask = ruleset.refused.get(key)
@@ -103,7 +97,7 @@ def _refusal(key: str, level: str) -> str:
     return f"{key} {verb}: {ADVICE[KEYWORDS[key]]}"
 
 
-def _check_values(node: Node, report: Report) -> None:
+def _check_values(node: SchemaNode, report: FindingCollector) -> None:
     """Check the values of keywords that a profile supports in part."""
     ruleset, schema = report.ruleset, node.schema
     form = schema.get("format")
@@ -127,7 +121,7 @@ def _check_values(node: Node, report: Report) -> None:
                 report.add("array-constraint", node.path("minItems"), message, ask)
 
 
-def _check_object(node: Node, report: Report) -> None:
+def _check_object(node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     if schema.get("additionalProperties") is not False:
         said = "additionalProperties" in schema
@@ -151,7 +145,7 @@ def _check_object(node: Node, report: Report) -> None:
             report.add("required-unknown", node.path("required"), message)
 
 
-def _check_enum(node: Node, report: Report) -> None:
+def _check_enum(node: SchemaNode, report: FindingCollector) -> None:
     values = node.schema["enum"]
     kinds = {type_of(value) for value in values}
     for allowed, ask in report.ruleset.enums:
@@ -160,7 +154,7 @@ def _check_enum(node: Node, report: Report) -> None:
             report.add("enum-scalar", node.path("enum"), message, ask)
 
 
-def _check_const(node: Node, report: Report) -> None:
+def _check_const(node: SchemaNode, report: FindingCollector) -> None:
     """Check a const that is a list or an object: no enum could say it instead."""
     kind = type_of(node.schema["const"])
     for allowed, ask in report.ruleset.enums:
@@ -169,14 +163,14 @@ def _check_const(node: Node, report: Report) -> None:
             report.add("enum-scalar", node.path("const"), message, ask)
 
 
-def _check_tuple(node: Node, report: Report) -> None:
+def _check_tuple(node: SchemaNode, report: FindingCollector) -> None:
     ask = report.ruleset.refused.get("additionalItems")  # the other half of the old form
     if ask is not None:
         message = f"a list of items is not supported: {ADVICE['tuple']}"
         report.add("tuple", node.path("items"), message, ask)
 
 
-def _check_type(node: Node, report: Report) -> None:
+def _check_type(node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     if "type" in schema:
         if _ITEMS.isdisjoint(schema):
@@ -188,7 +182,7 @@ def _check_type(node: Node, report: Report) -> None:
         report.add("enum-type", node.path(), "the values are listed, but not their type")
 
 
-def _const_is_told(report: Report) -> bool:
+def _const_is_told(report: FindingCollector) -> bool:
     """Tell whether a const is a finding already, so that a note on its type would be one more."""
     ask = report.ruleset.asks.get("enum-type")
     return "const" in report.ruleset.refused and ask is not None and ask.level == "note"
@@ -198,7 +192,7 @@ def _entry_of_defs(ref: str) -> bool:
     return ref.startswith("#/$defs/") and ref.count("/") == 2
 
 
-def _check_ref(document: Document, node: Node, report: Report) -> None:
+def _check_ref(document: Document, node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     ref = schema["$ref"]
     if len(schema) == 1 and _entry_of_defs(ref) and isinstance(document.target(ref), dict):

@@ -2,9 +2,8 @@
 
 from typing import Any, Final
 
-from modelpact.schemas.document import DYNAMIC, Document, Node, says_more
-from modelpact.schemas.exclusion import Exclusion
-from modelpact.schemas.unions import types_of
+from modelpact.schemas.document import DYNAMIC, Document, SchemaNode, says_more
+from modelpact.schemas.unions import Exclusion, types_of
 
 _TURNED: Final = frozenset(["not", "if", "contains", "propertyNames"])
 """Where admitting less elsewhere means admitting more, or counting otherwise."""
@@ -52,7 +51,7 @@ class Meaning:
                 node = node.parent
         return found
 
-    def _waiting(self) -> list[tuple[Node, list[Node | None]]]:
+    def _waiting(self) -> list[tuple[SchemaNode, list[SchemaNode | None]]]:
         """Find the fields that would tell branches apart.
 
         Return each `oneOf` that then excludes overlaps, and the objects that it waits for.
@@ -75,7 +74,7 @@ class Meaning:
                     waiting.append((node, [self.document.node_of(part) for part in parts]))
         return waiting
 
-    def _held(self, waiting: list[tuple[Node, list[Node | None]]]) -> set[int]:
+    def _held(self, waiting: list[tuple[SchemaNode, list[SchemaNode | None]]]) -> set[int]:
         """Spare what is held only by a `oneOf` that is exclusive once its fields are required.
 
         That is so only where all of them can be, which other unions may prevent.
@@ -110,7 +109,7 @@ class Meaning:
         found = self._reach(deep, in_place=False)
         return found | self._reach(shallow, in_place=True)
 
-    def _may_overlap(self, node: Node, step: str | int, spared: frozenset[int]) -> bool:
+    def _may_overlap(self, node: SchemaNode, step: str | int, spared: frozenset[int]) -> bool:
         return (
             step == "oneOf"
             and node.parent is not None
@@ -132,7 +131,7 @@ class Meaning:
                     stack.append(inner)
         return found
 
-    def why_fixed(self, node: Node, *, telling: bool = False) -> str:
+    def why_fixed(self, node: SchemaNode, *, telling: bool = False) -> str:
         """Say why an object, or a field that tells branches apart, stays; empty where it need not.
 
         Not so much keeps such a field from being required.

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from modelpact.schemas.finding import Level
+from modelpact.schemas.report import Level
 from modelpact.schemas.rules import KEYWORDS, RULES
 from modelpact.vocabulary.errors import InputError, UnknownName
 
@@ -34,7 +34,7 @@ class Keywords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enum_types: tuple[str, ...] = ("string", "number", "boolean", "null")
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SchemaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much of something a schema may have; None is without a limit."""
 
     depth: int | None = None
@@ -49,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     optionals: int | None = None
 
 
-class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VendorProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One set of rules, with its version and where it is from."""
 
     id: str
@@ -59,16 +59,16 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: dict[str, Level]
     includes: tuple[str, ...] = ()
     keywords: Keywords = Keywords()
-    limits: Limits = Limits()
+    limits: SchemaLimits = SchemaLimits()
 
 
 @functools.cache
-def load_profile(name: str) -> Profile:
+def load_profile(name: str) -> VendorProfile:
     """Return a profile by its name, with what it includes."""
     if name not in PROFILES:
         raise UnknownName("profile", name, PROFILES, f"there are {', '.join(PROFILES)}")
     content = tomllib.loads((_DATA / f"{name}.toml").read_text(encoding="utf-8"))
-    profile = msgspec.convert(content, Profile)
+    profile = msgspec.convert(content, VendorProfile)
     for inner in profile.includes:
         rules = {**load_profile(inner).rules, **profile.rules}
         profile = msgspec.structs.replace(profile, rules=rules)
@@ -91,7 +91,7 @@ class Ask(msgspec.Struct, frozen=True):
 class Ruleset(msgspec.Struct, frozen=True):
     """Several profiles compiled for one walk over a schema."""
 
-    profiles: tuple[Profile, ...]
+    profiles: tuple[VendorProfile, ...]
     asks: dict[str, Ask]
     """Rule → who asks for it; where one profile has an error, those with a note are left out."""
     refused: dict[str, Ask]

@@ -5,11 +5,13 @@ property may have any name. A reference is followed by looking its target up, ne
 again, so that the work is linear in the size of the schema.
 """
 
+# The readers of keywords share one signature, whether or not they use all of it.
+# ruff: noqa: ARG001
+
 from collections.abc import Callable
 from typing import Any, Final
 
-from modelpact.schemas.document import Document, Node, is_object
-from modelpact.schemas.pointer import fragment_steps
+from modelpact.schemas.document import Document, SchemaNode, fragment_steps, is_object
 from modelpact.vocabulary.errors import InputError, brief
 
 DEEPEST: Final = 200
@@ -43,7 +45,7 @@ def schema_of(source: Any) -> dict[str, Any]:
 def read_document(source: Any) -> Document:
     """Read a schema, or raise an error that says where it is none."""
     document = Document(schema_of(source))
-    stack = [Node(document.root, None, ())]
+    stack = [SchemaNode(document.root, None, ())]
     resolved = 0
     while True:
         while stack:
@@ -58,16 +60,16 @@ def read_document(source: Any) -> Document:
     return document
 
 
-def _unread(document: Document, node: Node) -> list[Node]:
+def _unread(document: Document, node: SchemaNode) -> list[SchemaNode]:
     """Return the target of a reference where it stands in a place that is not read for schemas."""
     ref = node.schema["$ref"]
     target = document.target(ref)
     if not isinstance(target, dict) or id(target) in document.by_id:
         return []
-    return [Node(target, None, fragment_steps(ref[1:]) or (), length=len(ref))]
+    return [SchemaNode(target, None, fragment_steps(ref[1:]) or (), length=len(ref))]
 
 
-def _read(document: Document, node: Node, stack: list[Node]) -> None:
+def _read(document: Document, node: SchemaNode, stack: list[SchemaNode]) -> None:
     schema = node.schema
     node.number = len(document.nodes)
     if node.level > DEEPEST:
@@ -92,7 +94,7 @@ def _read(document: Document, node: Node, stack: list[Node]) -> None:
     if kind == "object" if kind.__class__ is str else is_object(schema):
         node.depth += 1
         document.objects.append(node)
-    children: list[Node] = []
+    children: list[SchemaNode] = []
     for key, value in schema.items():
         reader = _READERS.get(key)
         if reader is not None:
@@ -102,7 +104,7 @@ def _read(document: Document, node: Node, stack: list[Node]) -> None:
         stack += children
 
 
-def _too_deep(node: Node) -> str:
+def _too_deep(node: SchemaNode) -> str:
     above = node.parent
     while above is not None:
         if above.schema is node.schema:
@@ -111,27 +113,35 @@ def _too_deep(node: Node) -> str:
     return f"schemas are nested more than {DEEPEST} deep, at {node.path()[:100]}…"
 
 
-def _wrong(node: Node, step: str | tuple[str | int, ...], expected: str, value: Any) -> InputError:
+def _wrong(
+    node: SchemaNode, step: str | tuple[str | int, ...], expected: str, value: Any
+) -> InputError:
     where = node.path(*(step if isinstance(step, tuple) else (step,)))
     place = where if len(where) <= 200 else f"{where[:199]}…"
     return InputError(f"not a JSON Schema: {place}: expected {expected}, not {brief(value, 60)}")
 
 
-Reader = Callable[[Document, Node, str, Any, list[Node]], None]
+Reader = Callable[[Document, SchemaNode, str, Any, list[SchemaNode]], None]
 
 
 def _add(
-    document: Document, node: Node, steps: tuple[str | int, ...], value: Any, children: list[Node]
+    document: Document,
+    node: SchemaNode,
+    steps: tuple[str | int, ...],
+    value: Any,
+    children: list[SchemaNode],
 ) -> None:
     if isinstance(value, dict):
-        children.append(Node(value, node, steps, node.level + 1))
+        children.append(SchemaNode(value, node, steps, node.level + 1))
     elif isinstance(value, bool):
-        document.booleans.append(Node({}, node, steps))
+        document.booleans.append(SchemaNode({}, node, steps))
     else:
         raise _wrong(node, steps, "a schema", value)
 
 
-def _properties(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _properties(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, dict):
         raise _wrong(node, key, "an object of schemas", value)
     listed = node.schema.get("required")
@@ -139,7 +149,7 @@ def _properties(document: Document, node: Node, key: str, value: Any, children: 
     level = node.level + 1
     for name, one in value.items():
         if type(one) is dict:
-            children.append(Node(one, node, (key, name), level, name not in required))
+            children.append(SchemaNode(one, node, (key, name), level, name not in required))
         elif not isinstance(name, str):
             raise _wrong(node, key, "names that are texts", name)
         else:
@@ -150,7 +160,9 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _map(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _map(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, dict):
         raise _wrong(node, key, "an object of schemas", value)
     for name, one in value.items():
@@ -158,34 +170,42 @@ def _map(document: Document, node: Node, key: str, value: Any, children: list[No
 
 
 def _definitions(
-    document: Document, node: Node, key: str, value: Any, children: list[Node]
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
         raise _wrong(node, key, "an object of schemas", value)
     for name, one in value.items():
         if isinstance(one, dict):
-            children.append(Node(one, node, (key, str(name)), node.level + 1, inner=False))
+            children.append(SchemaNode(one, node, (key, str(name)), node.level + 1, inner=False))
         else:
             _add(document, node, (key, str(name)), one, children)
 
 
-def _list(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _list(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, list) or not value:
         raise _wrong(node, key, "a list of schemas", value)
     for place, one in enumerate(value):
         _add(document, node, (key, place), one, children)
 
 
-def _union(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _union(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     _list(document, node, key, value, children)
     document.unions.append(node)
 
 
-def _single(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _single(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     _add(document, node, (key,), value, children)
 
 
-def _items(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _items(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if isinstance(value, list):
         document.tuples.append(node)
         for place, one in enumerate(value):
@@ -194,13 +214,15 @@ def _items(document: Document, node: Node, key: str, value: Any, children: list[
         _add(document, node, (key,), value, children)
 
 
-def _open(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:
+def _open(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, bool):
         _add(document, node, (key,), value, children)
 
 
 def _dependencies(
-    document: Document, node: Node, key: str, value: Any, children: list[Node]
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
         raise _wrong(node, key, "an object", value)
@@ -209,19 +231,25 @@ def _dependencies(
             _add(document, node, (key, str(name)), one, children)
 
 
-def _ref(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:  # noqa: ARG001
+def _ref(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, str):
         raise _wrong(node, key, "a text", value)
     document.refs.append(node)
 
 
-def _anchor(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:  # noqa: ARG001
+def _anchor(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, str):
         raise _wrong(node, key, "a text", value)
     document.anchors.setdefault(value, node.schema)
 
 
-def _type(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:  # noqa: ARG001
+def _type(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if isinstance(value, str):
         if value in TYPES:
             return
@@ -230,14 +258,18 @@ def _type(document: Document, node: Node, key: str, value: Any, children: list[N
     raise _wrong(node, key, f"one or more of {', '.join(sorted(TYPES))}", value)
 
 
-def _required(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:  # noqa: ARG001
+def _required(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if isinstance(value, bool):
         return  # drafts before 04 wrote it so; it says nothing here
     if not isinstance(value, list) or not all(map(_is_text, value)):
         raise _wrong(node, key, "a list of names", value)
 
 
-def _enum(document: Document, node: Node, key: str, value: Any, children: list[Node]) -> None:  # noqa: ARG001
+def _enum(
+    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
+) -> None:
     if not isinstance(value, list) or not value:
         raise _wrong(node, key, "a list of values", value)
 

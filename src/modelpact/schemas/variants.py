@@ -8,8 +8,8 @@ plain values: §A speaks of shapes, so they are only noted.
 import json
 from typing import Final
 
-from modelpact.schemas.document import Document, Node
-from modelpact.schemas.report import Report
+from modelpact.schemas.document import Document, SchemaNode
+from modelpact.schemas.report import FindingCollector
 from modelpact.schemas.unions import Discriminator, Leaf, Unions
 from modelpact.vocabulary.errors import brief
 
@@ -18,7 +18,7 @@ _LONG: Final = 60
 """Characters of a literal that a message shows."""
 
 
-def check_unions(document: Document, report: Report) -> None:
+def check_unions(document: Document, report: FindingCollector) -> None:
     """Find the unions whose branches one field does not tell apart."""
     if not report.asked("variant-discriminator"):
         return
@@ -32,7 +32,7 @@ def check_unions(document: Document, report: Report) -> None:
                 _check(unions, node, key, report, told)
 
 
-def _check_types(node: Node, report: Report) -> None:
+def _check_types(node: SchemaNode, report: FindingCollector) -> None:
     types = node.schema.get("type")
     if isinstance(types, list) and (others := sorted({*types} - {"object", "null"})):
         report.add(
@@ -43,7 +43,9 @@ def _check_types(node: Node, report: Report) -> None:
         )
 
 
-def _check(unions: Unions, node: Node, key: str, report: Report, told: set[int]) -> None:
+def _check(
+    unions: Unions, node: SchemaNode, key: str, report: FindingCollector, told: set[int]
+) -> None:
     groups = unions.groups(node.schema[key])
     if len(groups) < 2:
         return
@@ -68,7 +70,9 @@ def distinct(groups: list[list[Leaf]]) -> list[Leaf]:
     return list(dict.fromkeys(leaf for group in groups for leaf in group))
 
 
-def _check_plain(groups: list[list[Leaf]], path: str, unions: Unions, report: Report) -> None:
+def _check_plain(
+    groups: list[list[Leaf]], path: str, unions: Unions, report: FindingCollector
+) -> None:
     """Check a union without objects: values of different JSON types are only noted."""
     owners: dict[str, int] = {}
     for place, group in enumerate(groups):
@@ -102,7 +106,7 @@ def _check_objects(
     leaves: list[Leaf],
     path: str,
     unions: Unions,
-    report: Report,
+    report: FindingCollector,
     told: set[int],
 ) -> None:
     document = unions.document
@@ -145,7 +149,12 @@ def _short(literal: str) -> str:
 
 
 def _check_form(
-    name: str, leaves: list[Leaf], path: str, document: Document, report: Report, told: set[int]
+    name: str,
+    leaves: list[Leaf],
+    path: str,
+    document: Document,
+    report: FindingCollector,
+    told: set[int],
 ) -> None:
     if name not in CONVENTIONAL:
         report.add(
@@ -174,7 +183,9 @@ def _check_form(
             )
 
 
-def _check_nothing_common(leaves: list[Leaf], path: str, unions: Unions, report: Report) -> None:
+def _check_nothing_common(
+    leaves: list[Leaf], path: str, unions: Unions, report: FindingCollector
+) -> None:
     counts: dict[str, int] = {}
     for leaf in leaves:
         properties = leaf.schema.get("properties") or ()

@@ -3,6 +3,7 @@
 May import everything beneath it; `cli` is built on it.
 """
 
+from modelpact.sessions.candidates import Candidate, at_hand, first_model, offers
 from modelpact.sessions.errors import (
     CapabilityMissing,
     KeyMissing,
@@ -19,46 +20,39 @@ from modelpact.sessions.errors import (
     UnknownSession,
     UnreadableSession,
 )
-from modelpact.sessions.extensions import (
-    ContextProvider,
-    Hook,
-    SecurityMode,
-    Stage,
-    StateMachine,
-)
-from modelpact.sessions.machines import find_machine, list_machines
-from modelpact.sessions.offers import Offer, at_hand, first_model, offers
+from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, Stage, StateMachine
 from modelpact.sessions.required import required_set
 from modelpact.sessions.session import Session, Switched
-from modelpact.sessions.state import Listed, Said, list_sessions
+from modelpact.sessions.state_machines import find_machine, list_machines
+from modelpact.sessions.store import SessionSummary, TranscriptEntry, list_sessions
 from modelpact.sessions.turn import Turn
 from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
 
 __all__ = [
     "CONTRACT_VERSION",
+    "Candidate",
     "CapabilityMissing",
     "ContextProvider",
     "ContractVersion",
     "Hook",
     "KeyMissing",
-    "Listed",
     "LoadError",
     "NoLongerFits",
-    "Offer",
     "ParamsRefused",
-    "Said",
     "SecurityMode",
     "Session",
     "SessionBusy",
     "SessionClosed",
     "SessionError",
     "SessionMoved",
+    "SessionSummary",
     "SpawnRejected",
     "Stage",
     "StateMachine",
     "SwitchRejected",
     "Switched",
     "TargetUnreachable",
+    "TranscriptEntry",
     "Turn",
     "UnknownSession",
     "UnreadableSession",

@@ -8,15 +8,23 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.store import LedgerUncertain
+from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.needs.need import Needs
-from modelpact.negotiation.diagnose import diagnose
+from modelpact.negotiation.diagnosis import diagnose
 from modelpact.negotiation.parameters import params_affected
 from modelpact.negotiation.verdict import Diagnostic
-from modelpact.sessions import state as rows
+from modelpact.sessions import store as rows
+from modelpact.sessions.audit_events import (
+    SessionDecision,
+    opening_payload,
+    record_change,
+    record_rejection,
+    record_resumption,
+    required_payload,
+)
 from modelpact.sessions.errors import (
     NoLongerFits,
     SessionClosed,
@@ -25,15 +33,7 @@ from modelpact.sessions.errors import (
     SwitchRejected,
 )
 from modelpact.sessions.knowledge import Knowledge
-from modelpact.sessions.recording import (
-    Decision,
-    opening_payload,
-    record_change,
-    record_rejection,
-    record_resumption,
-    required_payload,
-)
-from modelpact.sessions.state import Standing, State
+from modelpact.sessions.store import CommittedState, SessionState
 from modelpact.vocabulary.errors import ModelpactError
 
 T = TypeVar("T")
@@ -60,7 +60,9 @@ class _Lock:
 class Core:
     """The state in force. `lock` is held by whoever changes it."""
 
-    def __init__(self, id: str, ledger: Ledger, models: Models, standing: Standing) -> None:
+    def __init__(
+        self, id: str, ledger: Ledger, models: ModelCaller, standing: CommittedState
+    ) -> None:
         self.id = id
         self.envelope = f"session/{id}"
         self.ledger = ledger
@@ -75,7 +77,7 @@ class Core:
         """Why nothing is sent: the model does not fit as it is known since the resumption."""
         self._unsure = False
 
-    def current(self) -> State:
+    def current(self) -> SessionState:
         """Return the state in force; raise where the session is closed."""
         if self.closed:
             raise SessionClosed(self.id)
@@ -110,7 +112,7 @@ class Core:
             return opened
 
         opened = self.write(work)
-        self.standing = Standing(state, decision.needs, opened, 1)
+        self.standing = CommittedState(state, decision.needs, opened, 1)
 
     def take_up(self, unanswered: int) -> None:
         """Hold a session that was resumed against its model as that is known now."""
@@ -129,12 +131,12 @@ class Core:
             if self.refusal is not None:
                 raise self.refusal
 
-    def _look_again(self) -> Decision:
+    def _look_again(self) -> SessionDecision:
         decision = self.decide(RESUME, self.standing.state, self.standing.needs)
         self.refusal = None if decision.ok else decision.refusal(NoLongerFits)
         return decision
 
-    def decide(self, trigger: str, proposed: State, needs: Needs) -> Decision:
+    def decide(self, trigger: str, proposed: SessionState, needs: Needs) -> SessionDecision:
         """Negotiate a proposed state; nothing is changed or recorded by that."""
         before = self.standing.state
         previous = None if trigger == RESUME else before.target or None
@@ -160,11 +162,11 @@ class Core:
             affected = params_affected(proposed.layers, judged.resolution)
             if affected or no_way:
                 diagnostic = Diagnostic(proposed.target, (), previous, params_affected=affected)
-        return Decision(trigger, needs, judged, diagnostic, before.target, no_way)
+        return SessionDecision(trigger, needs, judged, diagnostic, before.target, no_way)
 
     def change(
-        self, trigger: str, proposed: State, needs: Needs, kind: str, payload: dict[str, Any]
-    ) -> Decision:
+        self, trigger: str, proposed: SessionState, needs: Needs, kind: str, payload: dict[str, Any]
+    ) -> SessionDecision:
         """Negotiate a proposed state; put it in force, or raise and leave all as it was."""
         before = self.standing
         decision = self.decide(trigger, proposed, needs)
@@ -173,24 +175,24 @@ class Core:
         if needs != before.needs:
             payload = {**payload, "required": required_payload(needs)}
 
-        def work(tx: Transaction) -> Standing:
+        def work(tx: Transaction) -> CommittedState:
             event = record_change(tx, self.envelope, decision, before.event, kind, payload)
-            return self._replaced(tx, Standing(proposed, needs, event, before.revision + 1))
+            return self._replaced(tx, CommittedState(proposed, needs, event, before.revision + 1))
 
         self.standing = self.write(work)
         self.refusal = None
         return decision
 
-    def put(self, proposed: State, kind: str, payload: dict[str, Any]) -> None:
+    def put(self, proposed: SessionState, kind: str, payload: dict[str, Any]) -> None:
         """Put a state in force that asks for nothing more than the one before."""
         before = self.standing
         needs = proposed.required()
         if needs != before.needs:
             payload = {**payload, "required": required_payload(needs)}
 
-        def work(tx: Transaction) -> Standing:
+        def work(tx: Transaction) -> CommittedState:
             event = tx.append(Draft(self.envelope, kind, payload, before.event)).id
-            return self._replaced(tx, Standing(proposed, needs, event, before.revision + 1))
+            return self._replaced(tx, CommittedState(proposed, needs, event, before.revision + 1))
 
         self.standing = self.write(work)
 
@@ -198,12 +200,12 @@ class Core:
         """Append an event that changes nothing."""
         self.ledger.append(Draft(self.envelope, kind, payload, self.standing.event))
 
-    def _replaced(self, tx: Transaction, after: Standing) -> Standing:
+    def _replaced(self, tx: Transaction, after: CommittedState) -> CommittedState:
         rows.replace(tx, self.id, after)
         self.own.add(after.event)
         return after
 
-    def reject(self, decision: Decision, kind: type[SwitchRejected]) -> None:
+    def reject(self, decision: SessionDecision, kind: type[SwitchRejected]) -> None:
         """Record a negotiation that ended with a no, and raise it."""
         refusal = decision.refusal(kind)
         cause = self.standing.event or None

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 from modelpact.negotiation.stud import wire
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Verdict
-from modelpact.providers.adapters.keys import MissingKey
+from modelpact.providers.models.credentials import MissingKey
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.redaction import redact_text
 

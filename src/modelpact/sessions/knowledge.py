@@ -8,16 +8,16 @@ import msgspec
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.resolution import Resolution
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.evidence import read_evidence
-from modelpact.ledger.reader import Reader
+from modelpact.ledger.reader import LedgerReader
 from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import decide, model_notes, negotiate
 from modelpact.negotiation.search import suggest
 from modelpact.negotiation.stud import is_known_pair
 from modelpact.negotiation.verdict import Policy, Verdict
-from modelpact.sessions.declared import (
+from modelpact.sessions.provider_claims import (
     SILENT,
     Capped,
     Declaration,
@@ -32,7 +32,7 @@ _FIRST_HAND: Final = ("evidence", "overlay")
 _MARK: Final = "SELECT COUNT(*), MAX(observed) FROM evidence"
 
 
-class Judged(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True):
     """A verdict, the model that it is about, and what was wrong with its provider's own words."""
 
     verdict: Verdict
@@ -45,7 +45,7 @@ class Judged(msgspec.Struct, frozen=True):
 class Knowledge:
     """The catalog as evidence has it now, and what providers declared of their models."""
 
-    def __init__(self, reader: Reader, models: Models) -> None:
+    def __init__(self, reader: LedgerReader, models: ModelCaller) -> None:
         self._reader = reader
         self._models = models
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class Knowledge:
             found = self._declared[target] = ask(self._models.port(provider), provider, model)
         return found
 
-    def judge(self, needs: Needs, target: str, policy: Policy) -> Judged:
+    def judge(self, needs: Needs, target: str, policy: Policy) -> Judgement:
         """Negotiate with what is known, and with what the provider last declared."""
         catalog = self.catalog()
         resolution = catalog.resolve(*target.split("/", 1))
@@ -143,7 +143,7 @@ class Knowledge:
             verdict = negotiate(
                 needs, resolution, policy, strategies=emulator_strategies(), catalog=catalog
             )
-            return Judged(verdict, resolution, catalog, problem=declaration.problem)
+            return Judgement(verdict, resolution, catalog, problem=declaration.problem)
         source, capped = held_against(_claims(resolution, known), declaration)
         verdict = decide(needs, source, policy, emulator_strategies())
         notes = model_notes(resolution, catalog)
@@ -151,7 +151,7 @@ class Knowledge:
         if hearsay:
             notes = (*notes, f"only its provider says that it has {', '.join(hearsay)}")
         verdict = msgspec.structs.replace(verdict, notes=notes)
-        return Judged(verdict, resolution, catalog, capped, declaration.problem)
+        return Judgement(verdict, resolution, catalog, capped, declaration.problem)
 
     def claims(self, target: str) -> ClaimSource:
         """Return what is known of a model now, its provider's own words included."""

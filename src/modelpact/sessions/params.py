@@ -10,7 +10,7 @@ from modelpact.conversation.message import Message, check_values
 from modelpact.conversation.openai_chat import from_openai_chat
 from modelpact.conversation.request import Reasoning, Request
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
-from modelpact.providers.invocations import encoded
+from modelpact.providers.runtime.store import encoded
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import is_secret_name
 

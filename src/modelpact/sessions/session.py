@@ -9,11 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.response import StreamEvent
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
-from modelpact.sessions import state as rows
+from modelpact.sessions import store as rows
+from modelpact.sessions.audit_events import told
+from modelpact.sessions.conversation_log import ConversationLog, Sent, read_messages
 from modelpact.sessions.core import Core
 from modelpact.sessions.extensions import (
     ContextProvider,
@@ -26,9 +28,7 @@ from modelpact.sessions.extensions import (
 )
 from modelpact.sessions.loop import await_call, call, follow
 from modelpact.sessions.params import check_params
-from modelpact.sessions.recording import told
-from modelpact.sessions.state import History, Standing, State
-from modelpact.sessions.talking import Sent, Talk, read_messages
+from modelpact.sessions.store import CommittedState, History, SessionState
 from modelpact.sessions.turn import Turn
 from modelpact.sessions.view import View
 from modelpact.vocabulary.errors import InputError, brief
@@ -57,7 +57,7 @@ class Session(View):
         target: str,
         *,
         ledger: Ledger,
-        models: Models,
+        models: ModelCaller,
         default_params: Mapping[str, Any] | None = None,
         launch: Mapping[str, Any] | None = None,
         machine: StateMachine | Mapping[str, Any] | None = None,
@@ -74,7 +74,7 @@ class Session(View):
         """
         if not isinstance(policy, Policy):
             raise InputError(f"policy is a Policy, not {brief(policy)}")
-        state = State(
+        state = SessionState(
             "",
             {
                 "defaultParams": check_params(default_params, "defaultParams"),
@@ -93,21 +93,21 @@ class Session(View):
     def _begin(
         cls,
         target: str,
-        state: State,
+        state: SessionState,
         ledger: Ledger,
-        models: Models,
+        models: ModelCaller,
         id: str | None,
         parent: Core | None = None,
     ) -> "Session":
         name = secrets.token_hex(8) if id is None else id
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise InputError(f"id: 1 to 64 letters, digits, . _ and -, not {brief(id)}")
-        core = Core(name, ledger, models, Standing(state, state.required(), "", 1))
+        core = Core(name, ledger, models, CommittedState(state, state.required(), "", 1))
         core.start(target, parent)
-        return cls(core, Talk(core, History()))
+        return cls(core, ConversationLog(core, History()))
 
     @classmethod
-    def resume(cls, id: str, *, ledger: Ledger, models: Models) -> "Session":
+    def resume(cls, id: str, *, ledger: Ledger, models: ModelCaller) -> "Session":
         """Take a session up as it was last committed; extensions come from the store with it.
 
         Its model is negotiated anew, as it is known now. Where it no longer fits, or cannot be
@@ -120,7 +120,7 @@ class Session(View):
         load_all(ContextProvider, state.context_providers)
         load_all(Hook, state.hooks)
         core = Core(id, ledger, models, standing)
-        session = cls(core, Talk(core, rows.load_history(ledger, id)))
+        session = cls(core, ConversationLog(core, rows.load_history(ledger, id)))
         core.take_up(len(session.unanswered))
         return session
 
@@ -190,7 +190,7 @@ class Session(View):
             return self._change("reload", proposed, needs, "session.reloaded", payload)
 
     def _change(
-        self, trigger: str, proposed: State, needs: Needs, kind: str, payload: dict[str, Any]
+        self, trigger: str, proposed: SessionState, needs: Needs, kind: str, payload: dict[str, Any]
     ) -> Switched:
         done = self._core.change(trigger, proposed, needs, kind, payload)
         return Switched(proposed.target, done.previous, done.verdict, done.diagnostic)
@@ -226,7 +226,7 @@ class Session(View):
             return self._put_params(state, {**left, **given}, payload)
 
     def _put_params(
-        self, state: State, held: dict[str, Any], payload: dict[str, Any]
+        self, state: SessionState, held: dict[str, Any], payload: dict[str, Any]
     ) -> tuple[ParamAffected, ...]:
         layers = {**state.layers, "/params": held}
         self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
@@ -251,7 +251,7 @@ class Session(View):
             layers = dict(state.layers)
             if launch is not None:
                 layers["launch"] = check_params(launch, "launch")
-            child = State(
+            child = SessionState(
                 "",
                 layers,
                 None if machine is None else load(StateMachine, machine),

@@ -10,29 +10,24 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.message import ImageBlock, Message, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, collect
-from modelpact.dispatch import emulated
-from modelpact.dispatch.emulated import left_open_by_nobody
-from modelpact.dispatch.models import Called, CallFailed, Models
+from modelpact.dispatch import emulated_call as emulated
+from modelpact.dispatch.emulated_call import left_open_by_nobody
+from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.emulator import Emulator, emulator_strategies
-from modelpact.emulation.report import WorkReport
-from modelpact.emulation.work import Work
+from modelpact.emulation.report import EmulatedRequestReport
+from modelpact.emulation.work import EmulatedRequest
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.negotiation.parameters import ParamFinding, effective_params, params_affected
 from modelpact.providers.contract import Invocation
-from modelpact.providers.invocations import digest, encoded
-from modelpact.sessions import state as rows
+from modelpact.providers.runtime.store import digest, encoded
+from modelpact.sessions import store as rows
+from modelpact.sessions.audit_events import told
 from modelpact.sessions.core import Core
-from modelpact.sessions.errors import (
-    CapabilityMissing,
-    ParamsRefused,
-    SessionMoved,
-    param_told,
-)
+from modelpact.sessions.errors import CapabilityMissing, ParamsRefused, SessionMoved, param_told
 from modelpact.sessions.params import apply_params, build_request
-from modelpact.sessions.recording import told
-from modelpact.sessions.state import History
+from modelpact.sessions.store import History
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.vocabulary.redaction import redact_text
 
@@ -61,14 +56,14 @@ class Turn(msgspec.Struct, frozen=True):
         return self.response.text
 
 
-class Recorded:
+class RecordedPort:
     """A model port whose every call is an invocation on the ledger, in the session's envelope."""
 
-    def __init__(self, models: Models, provider: str, envelope: str, cause: str) -> None:
+    def __init__(self, models: ModelCaller, provider: str, envelope: str, cause: str) -> None:
         self._models = models
         self._provider = provider
         self._where: dict[str, Any] = {"envelope": envelope, "cause": cause}
-        self.called: list[Called] = []
+        self.called: list[ModelResult] = []
 
     async def complete(self, request: Request) -> Response:
         """Answer a request whole."""
@@ -81,14 +76,14 @@ class Recorded:
         pieces = self._models.stream(self._provider, request, **self._where)
         async with left_open_by_nobody(pieces) as events:  # type: ignore[arg-type]
             async for piece in events:
-                if isinstance(piece, Called):
+                if isinstance(piece, ModelResult):
                     self.called.append(piece)
                     yield _finish(piece.response)
                 else:
                     yield piece
 
 
-class Asking:
+class TurnRunner:
     """One turn of a session, against the state that was in force when it began."""
 
     def __init__(self, core: Core, history: History) -> None:
@@ -111,7 +106,7 @@ class Asking:
         request, work = self._prepare(messages, streaming)
         begun = await self._keep_question(messages, streaming)
         provider = self._state.target.partition("/")[0]
-        port = Recorded(self._models, provider, self._envelope, begun)
+        port = RecordedPort(self._models, provider, self._envelope, begun)
         try:
             response: Response | None = None
             if streaming:
@@ -148,7 +143,7 @@ class Asking:
         yield turn
 
     def _streamed(
-        self, port: Recorded, request: Request, work: Work | None
+        self, port: RecordedPort, request: Request, work: EmulatedRequest | None
     ) -> AsyncIterator[StreamEvent]:
         if work is None:
             return port.stream(request)
@@ -156,7 +151,7 @@ class Asking:
 
     def _prepare(
         self, messages: tuple[Message, ...], streaming: bool
-    ) -> tuple[Request, Work | None]:
+    ) -> tuple[Request, EmulatedRequest | None]:
         """Make the request as the model can take it; what it cannot take is told or refused."""
         target, policy = self._state.target, self._state.policy
         claims = self._knowledge.claims(target)
@@ -190,7 +185,7 @@ class Asking:
                 raise CapabilityMissing(target, one.capability, told, one.path[0])
         raise ParamsRefused(target, tuple(affected[one.path] for one in lost))
 
-    def _report(self, report: WorkReport) -> None:
+    def _report(self, report: EmulatedRequestReport) -> None:
         self._warnings += [f"{one.capability} is emulated: {one.label}" for one in report.applied]
         self._warnings += report.warnings
 
@@ -218,7 +213,7 @@ class Asking:
         self._asked = messages
         return begun
 
-    async def _keep_answer(self, response: Response, called: list[Called], begun: str) -> Turn:
+    async def _keep_answer(self, response: Response, called: list[ModelResult], begun: str) -> Turn:
         invocations = tuple(one.invocation for one in called)
         self._warnings += _losses(invocations)
         before, message = self.history, Message("assistant", response.content)

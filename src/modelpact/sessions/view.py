@@ -11,18 +11,18 @@ from modelpact.negotiation.parameters import (
     params_affected,
 )
 from modelpact.negotiation.verdict import ParamAffected, Policy, Verdict
-from modelpact.sessions import state as rows
+from modelpact.sessions import store as rows
+from modelpact.sessions.conversation_log import ConversationLog
 from modelpact.sessions.core import Core
 from modelpact.sessions.errors import SessionError
 from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
-from modelpact.sessions.state import Said
-from modelpact.sessions.talking import Talk
+from modelpact.sessions.store import TranscriptEntry
 
 
 class View:
     """A session as it is; nothing here changes it."""
 
-    def __init__(self, core: Core, talk: Talk) -> None:
+    def __init__(self, core: Core, talk: ConversationLog) -> None:
         self._core = core
         self._talk = talk
 
@@ -115,7 +115,7 @@ class View:
         return self._talk.history.unanswered
 
     @property
-    def transcript(self) -> tuple[Said, ...]:
+    def transcript(self) -> tuple[TranscriptEntry, ...]:
         """Everything that was said, in order, unanswered messages in their places."""
         return rows.load_transcript(self._core.ledger, self.id)
 

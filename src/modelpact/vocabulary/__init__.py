@@ -7,8 +7,11 @@ from modelpact.vocabulary.capability import (
     CAPABILITIES,
     Capability,
     Kind,
+    MinSupport,
+    Support,
     capability,
     find_capability,
+    satisfies,
 )
 from modelpact.vocabulary.dialects import DIALECTS, Dialect, dialect
 from modelpact.vocabulary.errors import (
@@ -22,7 +25,6 @@ from modelpact.vocabulary.errors import (
     UnknownName,
 )
 from modelpact.vocabulary.redaction import REDACTED, redact, redact_text
-from modelpact.vocabulary.support import MinSupport, Support, satisfies
 
 __all__ = [
     "CAPABILITIES",

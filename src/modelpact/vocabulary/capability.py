@@ -1,8 +1,4 @@
-"""Capabilities: the named things that a model can do.
-
-A capability is a *flag*, a *limit* (an integer with a unit) or a *choice*. Some are derived from
-others by a formula that stands here as data; the catalog evaluates it.
-"""
+"""How well something is supported, and when that is enough."""
 
 import re
 from typing import Final, Literal
@@ -10,6 +6,29 @@ from typing import Final, Literal
 import msgspec
 
 from modelpact.vocabulary.errors import UnknownCapability
+
+Support = Literal["native", "emulated", "restricted", "unsupported", "unknown"]
+MinSupport = Literal["native", "emulated"]
+
+SUPPORTS: Final[tuple[Support, ...]] = (
+    "native",
+    "emulated",
+    "restricted",
+    "unsupported",
+    "unknown",
+)
+MIN_SUPPORTS: Final[tuple[MinSupport, ...]] = ("native", "emulated")
+
+_SATISFIED_BY: Final[dict[str, frozenset[str]]] = {
+    "native": frozenset({"native"}),
+    "emulated": frozenset({"native", "emulated", "restricted"}),
+}
+
+
+def satisfies(support: Support, minimum: MinSupport) -> bool:
+    """Tell whether `support` is at least `minimum`: `restricted` is enough for `emulated` only."""
+    return support in _SATISFIED_BY[minimum]
+
 
 Kind = Literal["flag", "limit", "choice"]
 Group = Literal["model", "modality", "parameter", "agent", "host"]

@@ -3,40 +3,40 @@
 Knows nothing of models or providers. May import `vocabulary` only.
 """
 
-from modelpact.wire.answer import Answer
 from modelpact.wire.client import Client
+from modelpact.wire.client_response import ClientResponse
 from modelpact.wire.errors import (
     ClientLeft,
     ConnectionLost,
+    HttpError,
     PoolFull,
-    Refused,
     WireError,
     WireTimeout,
 )
-from modelpact.wire.exchange import Handler, Incoming, Outgoing, Taken
-from modelpact.wire.headers import Headers, Lines
-from modelpact.wire.limits import Limits, PoolLimits, Timeouts
+from modelpact.wire.exchange import DrainableBody, Handler, HttpRequest, HttpResponse
+from modelpact.wire.headers import Headers, RawHeaders
+from modelpact.wire.limits import PoolLimits, ServerLimits, Timeouts
 from modelpact.wire.server import Server, serve
-from modelpact.wire.sse import Event, EventParser, write_comment, write_event
+from modelpact.wire.sse import EventParser, ServerSentEvent, write_comment, write_event
 
 __all__ = [
-    "Answer",
     "Client",
     "ClientLeft",
+    "ClientResponse",
     "ConnectionLost",
-    "Event",
+    "DrainableBody",
     "EventParser",
     "Handler",
     "Headers",
-    "Incoming",
-    "Limits",
-    "Lines",
-    "Outgoing",
+    "HttpError",
+    "HttpRequest",
+    "HttpResponse",
     "PoolFull",
     "PoolLimits",
-    "Refused",
+    "RawHeaders",
     "Server",
-    "Taken",
+    "ServerLimits",
+    "ServerSentEvent",
     "Timeouts",
     "WireError",
     "WireTimeout",

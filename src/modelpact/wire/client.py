@@ -9,18 +9,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
-from modelpact.wire.answer import Answer
+from modelpact.wire.client_connection import ClientConnection
+from modelpact.wire.client_response import ClientResponse
+from modelpact.wire.deadlines import DeadlineTimer
 from modelpact.wire.errors import ConnectionLost, WireError
 from modelpact.wire.headers import HeaderPairs, written
 from modelpact.wire.limits import PoolLimits, Timeouts
-from modelpact.wire.line import ClientLine
-from modelpact.wire.origin import Origin, Place
 from modelpact.wire.pool import Pool
-from modelpact.wire.proxies import from_environment, proxy_for, shown
-from modelpact.wire.watch import Watch
+from modelpact.wire.proxy import from_environment, proxy_for, shown
+from modelpact.wire.url import Origin, Url
 
 if TYPE_CHECKING:
-    from modelpact.wire.proxied import ProxiedOrigin
+    from modelpact.wire.proxy import ProxiedOrigin
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
 DEFAULT_LIMITS: Final = PoolLimits()
@@ -51,8 +51,8 @@ class Client:
         self._tls = tls
         self._limits = limits
         self._pools: dict[Origin, Pool] = {}
-        self._places: dict[str, Place] = {}
-        self._watch: Watch | None = None
+        self._places: dict[str, Url] = {}
+        self._watch: DeadlineTimer | None = None
         self._closed = False
         self._retired = False
 
@@ -64,7 +64,7 @@ class Client:
         body: bytes | AsyncIterable[bytes] = b"",
         *,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
-    ) -> Answer:
+    ) -> ClientResponse:
         """Send a request and return the answer as soon as its head is there.
 
         It is sent a second time, on a new connection, only if a connection that was used before
@@ -127,8 +127,8 @@ class Client:
     ) -> None:
         await self.aclose()
 
-    def _place(self, url: str) -> Place:
-        place = Place.parse(url)
+    def _place(self, url: str) -> Url:
+        place = Url.parse(url)
         if len(self._places) >= _MOST_REMEMBERED:
             self._places.clear()
         self._places[url] = place
@@ -140,7 +140,7 @@ class Client:
         pool = self._pools.get(origin)
         if pool is None:
             if self._watch is None:
-                self._watch = Watch(asyncio.get_running_loop(), _LOOK_SECONDS)
+                self._watch = DeadlineTimer(asyncio.get_running_loop(), _LOOK_SECONDS)
             if origin.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
             pool = self._pools[origin] = Pool(
@@ -161,7 +161,7 @@ class Client:
 
     def _through(self, origin: Origin, proxy: str) -> "ProxiedOrigin":
         try:
-            from modelpact.wire.proxied import ProxiedOrigin
+            from modelpact.wire.proxy import ProxiedOrigin
         except ImportError as error:
             raise InputError(
                 f"{origin} is reached through {shown(proxy)}, and that needs aiohttp: install "
@@ -173,7 +173,7 @@ class Client:
         self._pools.pop(origin, None)
 
 
-def _may_send_again(line: ClientLine, body: bytes | AsyncIterable[bytes]) -> bool:
+def _may_send_again(line: ClientConnection, body: bytes | AsyncIterable[bytes]) -> bool:
     return line.used and not line.answering and isinstance(body, bytes)
 
 
@@ -183,7 +183,7 @@ def _check_method(method: str) -> None:
 
 
 def _request_head(
-    method: str, place: Place, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
+    method: str, place: Url, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
 ) -> bytes:
     _check_method(method)
     if not isinstance(body, bytes):

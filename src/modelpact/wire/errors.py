@@ -41,7 +41,7 @@ class ClientLeft(ModelpactError):
     """The client of a request went away before its body was complete."""
 
 
-class Refused(ModelpactError):
+class HttpError(ModelpactError):
     """A request that is answered with an error status; a handler may raise it as well."""
 
     def __init__(self, status: int, reason: str) -> None:

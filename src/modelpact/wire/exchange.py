@@ -7,12 +7,12 @@ from typing import Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire.errors import Refused
+from modelpact.wire.body import ArrivingBody, BodySource
+from modelpact.wire.errors import HttpError
 from modelpact.wire.headers import HeaderPairs, Headers, date_line, written
-from modelpact.wire.message import Message, Source
 
 
-class Peer(Source, Protocol):
+class Peer(BodySource, Protocol):
     """The connection a request came by."""
 
     peer: tuple[str, int]
@@ -29,7 +29,7 @@ def peer_of(transport: asyncio.BaseTransport) -> tuple[tuple[str, int], bytes | 
     )
 
 
-class Incoming(Message):
+class HttpRequest(ArrivingBody):
     """A request: its head is there, its body may still be arriving."""
 
     __slots__ = (
@@ -74,9 +74,9 @@ class Incoming(Message):
         try:
             decoded = unquote_to_bytes(self.path).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise Refused(400, "the path is not UTF-8") from error
+            raise HttpError(400, "the path is not UTF-8") from error
         if "\0" in decoded:
-            raise Refused(400, "the path holds a NUL")
+            raise HttpError(400, "the path holds a NUL")
         return decoded
 
     @property
@@ -114,7 +114,7 @@ class Incoming(Message):
         return f"<Incoming {self.method} {self.path}>"
 
 
-class Taken(Protocol):
+class DrainableBody(Protocol):
     """A body that hands out all that has come at once; closed by `aclose` if it has that."""
 
     @property
@@ -125,10 +125,10 @@ class Taken(Protocol):
         """Return what has come since the last time, or wait for it; empty at the end."""
 
 
-class Outgoing:
+class HttpResponse:
     """A response: bytes at once, or an async iterable of bytes, each sent as it is produced.
 
-    What can be `Taken`, as messages can, is not iterated: it costs less.
+    What can be `DrainableBody`, as messages can, is not iterated: it costs less.
     """
 
     __slots__ = ("body", "headers", "status")
@@ -137,7 +137,7 @@ class Outgoing:
         self,
         status: int = 200,
         headers: HeaderPairs = (),
-        body: bytes | AsyncIterable[bytes] | Taken = b"",
+        body: bytes | AsyncIterable[bytes] | DrainableBody = b"",
     ) -> None:
         self.status = status
         self.headers = headers
@@ -147,7 +147,7 @@ class Outgoing:
         return f"<Outgoing {self.status}>"
 
 
-Handler = Callable[[Incoming], Awaitable[Outgoing]]
+Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 BODILESS: Final = (204, 304)
 """Statuses that forbid a body."""
@@ -157,12 +157,12 @@ _START_LINES: Final = {
 _PLAIN: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
-def refusal(status: int, reason: str) -> Outgoing:
+def refusal(status: int, reason: str) -> HttpResponse:
     """Return the response to a request that is not taken."""
-    return Outgoing(status, _PLAIN, f"{reason}\n".encode())
+    return HttpResponse(status, _PLAIN, f"{reason}\n".encode())
 
 
-def response_head(outgoing: Outgoing, framing: bytes) -> bytes:
+def response_head(outgoing: HttpResponse, framing: bytes) -> bytes:
     """Write the head of a response; `framing` are the lines about its length and connection."""
     status = outgoing.status
     start = _START_LINES.get(status)

@@ -47,7 +47,7 @@ _NOT_PASSED_ON: Final = frozenset(
 )
 
 
-class Lines(bytes):
+class RawHeaders(bytes):
     """Headers as they are sent: checked and written once, sent as often as need be.
 
     Made of anything but what a strict parser has read they must be made by `of`.
@@ -65,9 +65,9 @@ class Lines(bytes):
         lines = self.decode("latin-1").split("\r\n")[:-1]
         return [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
 
-    def plus(self, more: "Lines") -> "Lines":
+    def plus(self, more: "RawHeaders") -> "RawHeaders":
         """Return these lines and some more."""
-        return Lines(self + more)
+        return RawHeaders(self + more)
 
     def __repr__(self) -> str:
         # Values may be secrets, and representations end up in logs.
@@ -76,7 +76,7 @@ class Lines(bytes):
     __str__ = __repr__
 
 
-HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | Lines
+HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | RawHeaders
 
 
 class Headers:
@@ -86,7 +86,7 @@ class Headers:
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
-        self._passed_on: tuple[frozenset[bytes], Lines] | None = None
+        self._passed_on: tuple[frozenset[bytes], RawHeaders] | None = None
         self.memo: Any = None
         """What a handler makes of them and of nothing else: it is kept for as long as requests
         come with the same head, whatever the length of their bodies."""
@@ -117,7 +117,7 @@ class Headers:
         dropped = _HOP_BY_HOP | named | {"content-length", "date", "host"}
         return [(name, value) for name, value in self if name not in dropped]
 
-    def passed_on(self, without: frozenset[bytes] = _NONE) -> Lines:
+    def passed_on(self, without: frozenset[bytes] = _NONE) -> RawHeaders:
         """Return the same as lines to send, without some more (names in lower case).
 
         They are remembered: of requests that follow each other with one head, they are made once.
@@ -129,7 +129,7 @@ class Headers:
             named = ",".join(self.all("connection")).lower().encode("latin-1").split(b",")
             dropped = dropped.union(one.strip() for one in named)
         kept = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in dropped]
-        lines = Lines(b"".join(kept))
+        lines = RawHeaders(b"".join(kept))
         self._passed_on = without, lines
         return lines
 
@@ -177,7 +177,7 @@ _names_checked: dict[str, None] = {}
 
 def written(headers: HeaderPairs) -> bytes:
     """Write headers, or refuse those that would break or forge the framing of the message."""
-    if isinstance(headers, Lines):
+    if isinstance(headers, RawHeaders):
         return headers
     lines = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:

@@ -5,7 +5,7 @@ from math import inf
 import msgspec
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a server bears: sizes in bytes, times in seconds."""
 
     connections: int = 10_000

@@ -8,11 +8,11 @@ from math import inf
 from typing import Final
 
 from modelpact.identity.errors import PeerReason, UntrustedPeer
+from modelpact.wire.client_connection import ClientConnection
+from modelpact.wire.deadlines import DeadlineTimer
 from modelpact.wire.errors import PoolFull, WireError, WireTimeout
 from modelpact.wire.limits import PoolLimits
-from modelpact.wire.line import ClientLine
-from modelpact.wire.origin import Origin
-from modelpact.wire.watch import Watch
+from modelpact.wire.url import Origin
 
 _RETRY_AFTER: Final = 1.0
 _OTHER_HOST, _OTHER_ADDRESS = 62, 64
@@ -47,7 +47,7 @@ class Pool:
         origin: Origin,
         limits: PoolLimits,
         tls: ssl.SSLContext | None,
-        watch: Watch,
+        watch: DeadlineTimer,
         emptied: Callable[[Origin], None],
     ) -> None:
         self._origin = origin
@@ -56,17 +56,17 @@ class Pool:
         self._watch = watch
         self._emptied = emptied
         self._loop = asyncio.get_running_loop()
-        self._idle: list[ClientLine] = []
-        self._waiters: deque[asyncio.Future[ClientLine | None]] = deque()
+        self._idle: list[ClientConnection] = []
+        self._waiters: deque[asyncio.Future[ClientConnection | None]] = deque()
         self._open = 0
-        self._lines: set[ClientLine] = set()
+        self._lines: set[ClientConnection] = set()
         self._keeping = True
 
-    def free_line(self) -> ClientLine | None:
+    def free_line(self) -> ClientConnection | None:
         """Return the connection that was used last, if one is free."""
         return self._idle.pop() if self._idle else None
 
-    async def line(self, timeout: float, *, fresh: bool = False) -> ClientLine:
+    async def line(self, timeout: float, *, fresh: bool = False) -> ClientConnection:
         """Return a connection; a fresh one has never been used."""
         if fresh and self._idle and self._open >= self._limits.connections:
             self._idle[0].drop()
@@ -78,9 +78,9 @@ class Pool:
         line = await self._turn(timeout)
         return line if line is not None else await self._connect(timeout)
 
-    async def _turn(self, timeout: float) -> ClientLine | None:
+    async def _turn(self, timeout: float) -> ClientConnection | None:
         """Wait for a connection, or for the right to open one."""
-        waiter: asyncio.Future[ClientLine | None] = self._loop.create_future()
+        waiter: asyncio.Future[ClientConnection | None] = self._loop.create_future()
         self._waiters.append(waiter)
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
@@ -96,7 +96,7 @@ class Pool:
                 ) from error
             raise
 
-    async def _connect(self, timeout: float) -> ClientLine:
+    async def _connect(self, timeout: float) -> ClientConnection:
         """Open a connection; its place in the pool has been taken already."""
         origin = self._origin
         secure = origin.scheme == "https"
@@ -117,8 +117,8 @@ class Pool:
         self._lines.add(line)
         return line
 
-    def _make(self) -> ClientLine:
-        return ClientLine(str(self._origin), self._limits, self._watch, self._freed)
+    def _make(self) -> ClientConnection:
+        return ClientConnection(str(self._origin), self._limits, self._watch, self._freed)
 
     def _explained(self, error: OSError | UnicodeError, timeout: float) -> WireError:
         origin = self._origin
@@ -132,7 +132,7 @@ class Pool:
             return WireError("tls", f"{origin}: TLS failed: {error.reason or error}")
         return WireError("connect", f"{origin}: cannot connect: {error}")
 
-    def _freed(self, line: ClientLine, fit: bool) -> None:
+    def _freed(self, line: ClientConnection, fit: bool) -> None:
         """Take a connection back, or learn that it is gone; called by the connection."""
         if fit and not self._waiters:
             if self._keeping:
@@ -147,7 +147,7 @@ class Pool:
                 self._idle.remove(line)
             self._gone()
 
-    def _pass_on(self, line: ClientLine | None) -> None:
+    def _pass_on(self, line: ClientConnection | None) -> None:
         """Give a connection, or the right to open one, to the caller who waits longest."""
         if line is not None and line.dead:
             return

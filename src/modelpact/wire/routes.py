@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from urllib.parse import unquote_to_bytes
 
-from modelpact.wire.errors import Refused
-from modelpact.wire.exchange import Outgoing
+from modelpact.wire.errors import HttpError
+from modelpact.wire.exchange import HttpResponse
 
-Answering = Callable[..., Awaitable[Outgoing]]
+Answering = Callable[..., Awaitable[HttpResponse]]
 
 
 class Routes:
@@ -41,7 +41,7 @@ class Routes:
         if answering is None and method == "HEAD":
             answering = methods.get("GET")
         if answering is None:
-            raise Refused(405, f"expected {' or '.join(sorted(methods))}")
+            raise HttpError(405, f"expected {' or '.join(sorted(methods))}")
         return answering, given
 
     def _matched(self, path: str) -> tuple[dict[str, Answering], tuple[str, ...]]:
@@ -52,14 +52,14 @@ class Routes:
             ):
                 given = [part for one, part in zip(known, parts, strict=True) if one == "{}"]
                 return methods, tuple(map(_segment, given))
-        raise Refused(404, "no such path")
+        raise HttpError(404, "no such path")
 
 
 def _segment(raw: str) -> str:
     try:
         decoded = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused(400, "the path is not UTF-8") from None
+        raise HttpError(400, "the path is not UTF-8") from None
     if not decoded or "\0" in decoded:
-        raise Refused(404, "no such path")
+        raise HttpError(404, "no such path")
     return decoded

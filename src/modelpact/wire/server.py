@@ -5,13 +5,13 @@ import ssl
 from types import TracebackType
 from typing import Final, Self
 
-from modelpact.wire.connection import Connection
+from modelpact.wire.deadlines import DeadlineTimer, pace
 from modelpact.wire.exchange import Handler
-from modelpact.wire.limits import Limits
+from modelpact.wire.limits import ServerLimits
+from modelpact.wire.server_connection import ServerConnection
 from modelpact.wire.service import Service
-from modelpact.wire.watch import Watch, pace
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = ServerLimits()
 _BACKLOG: Final = 2_048
 _CLEANUP_SECONDS: Final = 5.0
 """How long handlers that were cancelled may take to clean up."""
@@ -80,7 +80,7 @@ async def serve(
     port: int,
     *,
     tls: ssl.SSLContext | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ServerLimits = DEFAULT_LIMITS,
 ) -> Server:
     """Listen on an address and have each request answered by the handler.
 
@@ -94,9 +94,9 @@ async def serve(
         limits.idle_seconds,
         limits.write_seconds,
     )
-    service = Service(handler, limits, loop, Watch(loop, pace(*seconds)))
+    service = Service(handler, limits, loop, DeadlineTimer(loop, pace(*seconds)))
     listening = await loop.create_server(
-        lambda: Connection(service),
+        lambda: ServerConnection(service),
         host,
         port,
         ssl=tls,

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Protocol
 
+from modelpact.wire.deadlines import DeadlineTimer
 from modelpact.wire.exchange import Handler
-from modelpact.wire.limits import Limits
-from modelpact.wire.watch import Watch
+from modelpact.wire.limits import ServerLimits
 
 
-class Open(Protocol):
+class OpenConnection(Protocol):
     """An open connection, as the server sees it."""
 
     def drain(self) -> None:
@@ -22,13 +22,17 @@ class Service:
     """What the connections of one server share."""
 
     def __init__(
-        self, handler: Handler, limits: Limits, loop: asyncio.AbstractEventLoop, watch: Watch
+        self,
+        handler: Handler,
+        limits: ServerLimits,
+        loop: asyncio.AbstractEventLoop,
+        watch: DeadlineTimer,
     ) -> None:
         self.handler = handler
         self.limits = limits
         self.loop = loop
         self.watch = watch
-        self.connections: set[Open] = set()
+        self.connections: set[OpenConnection] = set()
         self.leaving: set[asyncio.Task[None]] = set()
         """Handlers whose clients have left, until they have cleaned up."""
         self.draining = False

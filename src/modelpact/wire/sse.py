@@ -13,7 +13,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _DEFAULT_LIMIT: Final = 16 * 1024 * 1024
 
 
-class Event(msgspec.Struct, frozen=True):
+class ServerSentEvent(msgspec.Struct, frozen=True):
     """One event: its data, its type, and the last id that the stream has given."""
 
     data: str
@@ -52,7 +52,7 @@ class EventParser:
         self.retry: int | None = None
         """The milliseconds to wait before a reconnection that the stream last asked for."""
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """Return the events that this chunk completes. An event ends with an empty line."""
         if not chunk:
             return []
@@ -63,7 +63,7 @@ class EventParser:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = chunk.split(b"\n")
         last = lines.pop()
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         if lines:
             if self._partial:
                 lines[0] = b"".join([*self._partial, lines[0]])
@@ -99,13 +99,13 @@ class EventParser:
         elif name == b"retry" and value.isdigit() and len(value) < 16:
             self.retry = int(value)
 
-    def _dispatch(self) -> Event | None:
+    def _dispatch(self) -> ServerSentEvent | None:
         data, event = self._data, self._event
         self._data, self._event = [], b""
         self._data_size = 0
         if not data:
             return None
-        return Event(
+        return ServerSentEvent(
             b"\n".join(data).decode("utf-8", "replace"),
             event.decode("utf-8", "replace") or "message",
             self._id.decode("utf-8", "replace"),

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from modelpact.conversation import Message, Request, StreamEvent, TextBlock
-from modelpact.providers.adapters import (
+from modelpact.providers.models import (
     AnthropicAdapter,
-    Key,
+    ApiKey,
     OpenAIChatAdapter,
     OpenAIResponsesAdapter,
 )
@@ -45,7 +45,7 @@ async def at(
     serving = kind(script, key=KEY)
     serving.tls = tls
     async with serving as fake:
-        port = ADAPTERS[api](fake.base_url, Key(key), timeouts=timeouts, **how)
+        port = ADAPTERS[api](fake.base_url, ApiKey(key), timeouts=timeouts, **how)
         try:
             yield port, fake
         finally:

@@ -23,7 +23,7 @@ from modelpact.conversation import (
     from_openai_chat,
 )
 from modelpact.conversation.response import collect
-from modelpact.providers.adapters import CannotCarry, OpenAIChatAdapter
+from modelpact.providers.models import NotTranslatable, OpenAIChatAdapter
 from tests.fakes import Call, Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
@@ -264,9 +264,9 @@ async def test_headers_of_the_callers_own() -> None:
 @on_loop
 async def test_what_would_mean_something_else_is_not_sent() -> None:
     async with at("anthropic") as (port, fake):
-        with pytest.raises(CannotCarry, match=r"nothing was sent: output: this API") as raised:
+        with pytest.raises(NotTranslatable, match=r"nothing was sent: output: this API") as raised:
             await port.complete(ask("anthropic", output=JsonObject()))
-        with pytest.raises(CannotCarry, match="temperatures from 0 to 1"):
+        with pytest.raises(NotTranslatable, match="temperatures from 0 to 1"):
             await listed(port, ask("anthropic", temperature=1.5))
         assert fake.requests == []
         assert [loss.path for loss in raised.value.losses] == ["output"]
@@ -276,7 +276,7 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
 async def test_several_answers_are_not_asked_for() -> None:
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
     async with at("openai") as (port, fake):
-        with pytest.raises(CannotCarry, match="n: one answer is read"):
+        with pytest.raises(NotTranslatable, match="n: one answer is read"):
             await port.complete(from_openai_chat(body))
         assert fake.requests == []
 

@@ -4,12 +4,12 @@ import pytest
 
 from modelpact import default_catalog
 from modelpact.configuration import ProviderSettings, read_configuration
-from modelpact.dispatch.models import Models
+from modelpact.dispatch.models import ModelCaller
 from modelpact.ledger import Ledger
-from modelpact.providers.adapters.addresses import Address, find_address
-from modelpact.providers.adapters.choice import adapter_for
-from modelpact.providers.adapters.keys import NO_KEY, Key, resolve_key
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.models.credentials import NO_KEY, ApiKey, resolve_key
+from modelpact.providers.models.endpoints import ProviderAddress, find_address
+from modelpact.providers.models.factory import adapter_for
+from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 
 HERE = "http://127.0.0.1:9/v1"
@@ -22,16 +22,16 @@ def test_the_environment_leads_elsewhere_as_it_does_the_sdks(name: str) -> None:
     provider = default_catalog().find_provider(name)
     assert provider is not None
     variable = f"{name.upper()}_BASE_URL"
-    assert find_address(None, provider, {}) == Address(provider.base_url)
-    assert find_address(None, provider, {variable: "  "}) == Address(provider.base_url)
-    assert find_address(None, provider, {variable: HERE}) == Address(HERE, variable)
+    assert find_address(None, provider, {}) == ProviderAddress(provider.base_url)
+    assert find_address(None, provider, {variable: "  "}) == ProviderAddress(provider.base_url)
+    assert find_address(None, provider, {variable: HERE}) == ProviderAddress(HERE, variable)
     assert "http://127.0.0.1:9" in repr(adapter_for(name, environment={variable: HERE}))
 
 
 def test_the_configuration_wins() -> None:
     settings = ProviderSettings(base_url="https://gpt.example/v1")
     said = {"OPENAI_BASE_URL": HERE}
-    assert find_address(settings, OPENAI, said) == Address("https://gpt.example/v1")
+    assert find_address(settings, OPENAI, said) == ProviderAddress("https://gpt.example/v1")
     assert "https://gpt.example/v1" in repr(adapter_for("openai", settings, environment=said))
 
 
@@ -52,7 +52,7 @@ def test_plain_http_is_for_this_machine_only() -> None:
 
 def test_the_key_of_the_same_environment_goes_along_and_none_is_needed() -> None:
     said = {"OPENAI_BASE_URL": HERE}
-    assert resolve_key(None, OPENAI, environment={**said, "OPENAI_API_KEY": KEY}) == Key(KEY)
+    assert resolve_key(None, OPENAI, environment={**said, "OPENAI_API_KEY": KEY}) == ApiKey(KEY)
     assert resolve_key(None, OPENAI, environment=said) == NO_KEY
     elsewhere = ProviderSettings(base_url="https://gpt.example/v1")
     given = {**said, "OPENAI_API_KEY": KEY}
@@ -60,11 +60,11 @@ def test_the_key_of_the_same_environment_goes_along_and_none_is_needed() -> None
 
 
 def test_what_is_led_elsewhere_can_be_called(ledger: Ledger) -> None:
-    models = Models(Runtime(ledger), environment={"OPENAI_BASE_URL": HERE})
-    assert models.led_elsewhere() == {"openai": Address(HERE, "OPENAI_BASE_URL")}
+    models = ModelCaller(Runtime(ledger), environment={"OPENAI_BASE_URL": HERE})
+    assert models.led_elsewhere() == {"openai": ProviderAddress(HERE, "OPENAI_BASE_URL")}
     assert "openai" in models.supported()
     configured = read_configuration(f'[providers.openai]\nbase_url = "{HERE}"\n')
-    settled = Models(
+    settled = ModelCaller(
         Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"}
     )
     assert settled.led_elsewhere() == {}

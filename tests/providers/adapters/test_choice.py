@@ -4,12 +4,7 @@ import pytest
 
 from modelpact.configuration import read_configuration
 from modelpact.providers import MockProvider
-from modelpact.providers.adapters import (
-    AnthropicAdapter,
-    MissingKey,
-    OpenAIChatAdapter,
-    adapter_for,
-)
+from modelpact.providers.models import AnthropicAdapter, MissingKey, OpenAIChatAdapter, adapter_for
 from modelpact.vocabulary.errors import InputError
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI

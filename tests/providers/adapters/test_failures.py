@@ -10,10 +10,10 @@ import pytest
 from modelpact.conversation import Finish, TextDelta
 from modelpact.conversation.response import collect
 from modelpact.providers import ProviderError
-from modelpact.providers.adapters import Key, OpenAIChatAdapter, UpstreamError
-from modelpact.providers.adapters.errors import read_retry_after
+from modelpact.providers.models import ApiKey, OpenAIChatAdapter, UpstreamError
+from modelpact.providers.models.errors import read_retry_after
 from modelpact.vocabulary.errors import ModelpactError
-from modelpact.wire import Headers, Incoming, Outgoing, Timeouts, serve
+from modelpact.wire import Headers, HttpRequest, HttpResponse, Timeouts, serve
 from tests.fakes import Fail, Fault, Reply, cut, drip, flood, garbage, hang
 from tests.fakes.loops import on_loop
 from tests.providers.adapters.ports import APIS, KEY, ask, at, listed
@@ -94,11 +94,11 @@ async def test_pages_of_proxies(api: str) -> None:
 
 @on_loop
 async def test_redirects_are_not_followed() -> None:
-    async def elsewhere(_: Incoming) -> Outgoing:
-        return Outgoing(307, {"location": "https://evil.example/"})
+    async def elsewhere(_: HttpRequest) -> HttpResponse:
+        return HttpResponse(307, {"location": "https://evil.example/"})
 
     async with await serve(elsewhere, "127.0.0.1", 0) as server:
-        port = OpenAIChatAdapter(f"http://127.0.0.1:{server.port}", Key(KEY))
+        port = OpenAIChatAdapter(f"http://127.0.0.1:{server.port}", ApiKey(KEY))
         with pytest.raises(UpstreamError, match="redirects elsewhere"):
             await port.complete(ask("openai"))
         await port.aclose()
@@ -261,7 +261,7 @@ async def test_an_encoding_that_nobody_asked_for() -> None:
 async def test_an_address_where_nobody_is() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = OpenAIChatAdapter(f"http://127.0.0.1:{free.getsockname()[1]}", Key(KEY))
+        port = OpenAIChatAdapter(f"http://127.0.0.1:{free.getsockname()[1]}", ApiKey(KEY))
         with pytest.raises(UpstreamError, match="cannot connect") as raised:
             await port.complete(ask("openai"))
         assert raised.value.code == "unreachable"
@@ -283,13 +283,13 @@ async def test_a_connection_is_tried_twice_and_a_request_is_sent_once() -> None:
             return await super().request(*args, **how)
 
     async with at("openai") as (_, fake), Flaky() as client:
-        port = OpenAIChatAdapter(fake.base_url, Key(KEY), client=client)
+        port = OpenAIChatAdapter(fake.base_url, ApiKey(KEY), client=client)
         assert (await port.complete(ask("openai"))).text == "You said: Hi"
         assert (client.tries, len(fake.requests)) == (2, 1)
     for phase in ("tls", "write", "first byte", "head"):
         async with at("openai") as (_, fake), Flaky() as client:
             client.phase = phase
-            port = OpenAIChatAdapter(fake.base_url, Key(KEY), client=client)
+            port = OpenAIChatAdapter(fake.base_url, ApiKey(KEY), client=client)
             with pytest.raises(UpstreamError):
                 await port.complete(ask("openai"))
             assert client.tries == 1

@@ -8,9 +8,9 @@ import pytest
 
 from modelpact.catalog.provider import Provider
 from modelpact.configuration import ProviderSettings, SecretRef
-from modelpact.providers.adapters import Key, MissingKey, OpenAIChatAdapter, resolve_key
-from modelpact.providers.adapters.errors import cleaned
-from modelpact.providers.adapters.places import checked_base
+from modelpact.providers.models import ApiKey, MissingKey, OpenAIChatAdapter, resolve_key
+from modelpact.providers.models.endpoints import checked_base
+from modelpact.providers.models.errors import cleaned
 from modelpact.vocabulary.errors import InputError
 
 SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
@@ -84,7 +84,7 @@ def test_a_key_is_never_sent_to_another_address() -> None:
 
 
 def test_a_key_is_not_shown() -> None:
-    key = Key(SECRET)
+    key = ApiKey(SECRET)
     assert SECRET not in f"{key} {key!r} {OpenAIChatAdapter('https://x.example', key)!r}"
     with pytest.raises(TypeError):
         pickle.dumps(key)

@@ -11,10 +11,10 @@ from modelpact.conversation import Response, StreamEvent, TextBlock, Usage
 from modelpact.conversation.response import collect
 from modelpact.ledger import Attribution, CostLine, Ledger, price_cost
 from modelpact.providers import MockProvider
-from modelpact.providers.adapters import CHAT, ModelProvider
-from modelpact.providers.adapters.values import read_event, read_response
 from modelpact.providers.contract import ContractError, Invocation
-from modelpact.providers.runtime import Partial, Runtime
+from modelpact.providers.models import CHAT, ModelProvider
+from modelpact.providers.models.json_codec import read_event, read_response
+from modelpact.providers.runtime.runtime import Partial, Runtime
 from tests.fakes import Fail, Reply, cut, hang
 from tests.fakes.loops import on_loop
 from tests.fakes.replies import Script

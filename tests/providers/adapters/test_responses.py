@@ -19,11 +19,11 @@ from modelpact.conversation import (
     from_openai_chat,
     from_openai_responses,
 )
-from modelpact.conversation.answers import ResponsesEvents, to_openai_response
+from modelpact.conversation.codecs import ResponsesEvents, to_openai_response
 from modelpact.conversation.response import collect
-from modelpact.providers.adapters import CannotCarry, OpenAIResponsesAdapter, adapter_for
-from modelpact.providers.adapters.errors import UpstreamError
-from modelpact.wire import Incoming, Outgoing, serve, write_event
+from modelpact.providers.models import NotTranslatable, OpenAIResponsesAdapter, adapter_for
+from modelpact.providers.models.errors import UpstreamError
+from modelpact.wire import HttpRequest, HttpResponse, serve, write_event
 from tests.fakes import Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
@@ -86,13 +86,13 @@ async def test_a_request_of_the_api_itself_passes_as_it_is() -> None:
 async def test_what_would_mean_something_else_is_not_sent() -> None:
     chat = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "stop": "END"}
     async with at("responses") as (port, fake):
-        with pytest.raises(CannotCarry, match="this API has no stop sequences"):
+        with pytest.raises(NotTranslatable, match="this API has no stop sequences"):
             await port.complete(from_openai_chat(chat))
         assert fake.requests == []
     for api in ("openai", "anthropic"):
         earlier = {"model": "m", "input": "Hi", "previous_response_id": "resp_1"}
         async with at(api) as (other, fake_):
-            with pytest.raises(CannotCarry, match="an earlier answer is meant by its id"):
+            with pytest.raises(NotTranslatable, match="an earlier answer is meant by its id"):
                 await other.complete(from_openai_responses(earlier))
             assert fake_.requests == []
 
@@ -142,13 +142,15 @@ class City(pydantic.BaseModel):  # type: ignore[misc]
 async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
     """The official client at a server that asks another API on its behalf."""
 
-    async def answer(incoming: Incoming) -> Outgoing:
+    async def answer(incoming: HttpRequest) -> HttpResponse:
         asked = json.loads(await incoming.body())
         request: Request = msgspec.structs.replace(from_openai_responses(asked), model=model)
         if not request.stream:
             whole = to_openai_response(await port.complete(request), created=7, asked=asked).body
-            return Outgoing(200, {"content-type": "application/json"}, json.dumps(whole).encode())
-        return Outgoing(200, {"content-type": "text/event-stream"}, events(request, asked))
+            return HttpResponse(
+                200, {"content-type": "application/json"}, json.dumps(whole).encode()
+            )
+        return HttpResponse(200, {"content-type": "text/event-stream"}, events(request, asked))
 
     async def events(request: Request, asked: dict[str, Any]) -> AsyncIterator[bytes]:
         writer = ResponsesEvents("resp_1", request.model, created=7, asked=asked)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from modelpact.conversation.response import collect
-from modelpact.providers.adapters import CHAT, UpstreamError
-from modelpact.providers.adapters.values import read_response
 from modelpact.providers.contract import Invocation
+from modelpact.providers.models import CHAT, UpstreamError
+from modelpact.providers.models.json_codec import read_response
 from modelpact.wire import Client
 from tests.fakes import cut, hang
 from tests.fakes.loops import on_loop

@@ -21,10 +21,10 @@ from modelpact.conversation import (
     from_anthropic,
     from_openai_chat,
 )
-from modelpact.conversation.answers import from_anthropic_answer, from_openai_answer
+from modelpact.conversation.codecs import from_anthropic_answer, from_openai_answer
 from modelpact.conversation.response import spell_out
 from modelpact.emulation.validation import Schema
-from modelpact.providers.adapters.values import (
+from modelpact.providers.models.json_codec import (
     INPUT,
     OUTPUT,
     read_event,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from modelpact.providers.kit import Call, Final, Provider
+from modelpact.providers.sdk import CapabilityCall, FinalOutput, Provider
 
 NAME = os.environ.get("PROVIDER", "echo")
 provider = Provider(NAME, "tool", units=("discrete",))
@@ -16,7 +16,7 @@ ANY: dict[str, Any] = {"type": "object"}
 @provider.capability(
     "urn:test:echo", input=ANY, output=ANY, semantics=("sync", "async", "streaming")
 )
-async def echo(asked: dict[str, Any], call: Call) -> AsyncIterator[Any]:
+async def echo(asked: dict[str, Any], call: CapabilityCall) -> AsyncIterator[Any]:
     with Path(os.environ["WORKED"]).open("a") as log:
         log.write(f"{call.invocation_id}\n")
     if "HANG" in os.environ:
@@ -24,7 +24,7 @@ async def echo(asked: dict[str, Any], call: Call) -> AsyncIterator[Any]:
     call.spend("discrete", 1)
     yield {"half": 1}
     yield {"half": 2}
-    yield Final(asked)
+    yield FinalOutput(asked)
 
 
 provider.run()

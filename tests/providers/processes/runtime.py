@@ -19,9 +19,9 @@ import msgspec
 from modelpact.identity import Identity, Trust
 from modelpact.ledger import Ledger, LedgerError
 from modelpact.ledger.ledger import Work
-from modelpact.providers.binding import HttpCarrier, serve_runtime
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime import Runtime
+from modelpact.providers.http import HttpTransport, serve_runtime
+from modelpact.providers.runtime.runtime import Runtime
 
 
 class Task(msgspec.Struct):
@@ -73,7 +73,7 @@ class DoomedLedger(Ledger):
         return result
 
 
-class DoomedCarrier(HttpCarrier):
+class DoomedCarrier(HttpTransport):
     doom: Doomed
 
     async def send(self, registration: Any, invocation: Any) -> Any:

@@ -1,0 +1,1 @@
+"""`modelpact chat`: a session in the terminal."""

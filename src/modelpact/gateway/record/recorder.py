@@ -1,0 +1,353 @@
+"""An answer that goes by in pieces: what the record has of it."""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.catalog.facts import Price
+from modelpact.conversation.response import Usage
+from modelpact.gateway.budgets import Budgets
+from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.record.calls import INVOKED, KIND, CallOpened, CallSettled, GatewayCall
+from modelpact.gateway.record.envelopes import Envelopes
+from modelpact.gateway.reports import money_of
+from modelpact.ledger.canonical import LARGEST, canonical, canonical_plain
+from modelpact.ledger.clock import steady
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
+from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.stores.base import LedgerError
+from modelpact.ledger.write.pending import OnAbandoned
+from modelpact.providers.contract import Semantics
+from modelpact.providers.models.json_codec import CHAT
+from modelpact.providers.runtime.registry import Registered, Registry, as_registered
+from modelpact.providers.runtime.store import digest, plain
+
+_MOST_KEPT: Final = 32 * 1024 * 1024
+
+
+class AnswerDigest:
+    """Its digest, and itself where it is to be kept; one that does not end is not kept either."""
+
+    __slots__ = ("_hash", "_kept", "_room")
+
+    def __init__(self, *, keep: bool) -> None:
+        self._hash = hashlib.sha256()
+        self._kept: list[bytes] | None = [] if keep else None
+        self._room = _MOST_KEPT
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece in."""
+        self._hash.update(piece)
+        if self._kept is not None:
+            self._kept.append(piece)
+            self._room -= len(piece)
+            if self._room < 0:
+                self._kept = None
+
+    def told(self) -> tuple[str, str | None]:
+        """Return the digest, and the text if it is kept."""
+        text = None
+        if self._kept is not None:
+            text = b"".join(self._kept).decode("utf-8", "replace")
+        return f"sha256:{self._hash.hexdigest()}", text
+
+
+DECIDED: Final = "negotiation.decided"
+_MOST_REMEMBERED: Final = 2_000
+
+
+class SettlementNotRecorded(LedgerError):
+    """How a request ended could not be written: whoever asked must not take it for recorded."""
+
+
+class _Ready(msgspec.Struct):
+    """What the requests of one plan and one client have in common on the record."""
+
+    plan: Plan
+    until: int
+    """When its envelope is no longer the one to write to."""
+    envelope: str
+    cause: str
+    registered: Registered
+    given: Precondition
+    attribution: Attribution
+    written: msgspec.Raw
+    """The attribution in canonical JSON."""
+
+
+class Recorder:
+    """Writes the record of a gateway: one envelope for a process, a workload and a day."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        name: str,
+        budgets: Budgets,
+        *,
+        keep_content: bool = False,
+    ) -> None:
+        self.ledger = ledger
+        self._budgets = budgets
+        self._registry = registry
+        self._name = name
+        self.keep_content = keep_content
+        self.watch: Observer | None = None
+        self._now = steady(ledger.clock)
+        self.envelopes = Envelopes(ledger, name, self._now)
+        self._ready: dict[tuple[int, str], _Ready] = {}
+        self._decided: dict[int, tuple[Plan, str, str]] = {}
+        """By the plan itself: the envelope in which it was written, and its event."""
+
+    def envelope(self, plan: Plan) -> str:
+        """Return where the requests of a plan are recorded today."""
+        now = self._now()
+        if now >= self.envelopes.until:
+            self.envelopes.turn_over(now)
+            self._decided.clear()
+            self._ready.clear()
+        return self.envelopes.today("direct" if plan.workload is None else plan.workload.name)
+
+    async def decided(self, plan: Plan, envelope: str, **more: Any) -> str:
+        """Record a decision, and return its event."""
+        payload = canonical({**plan.data(), **more})
+        opens = (KIND, self._name)
+        placed = await self.ledger.note(PreparedEvent(envelope, DECIDED, payload, opens=opens))
+        self.envelopes.used(envelope)
+        return placed.event
+
+    async def _decision(self, plan: Plan, envelope: str) -> str:
+        """Return the event of a decision: written once for all requests that it is about."""
+        known = self._decided.get(id(plan))
+        if known is not None and known[0] is plan and known[1] == envelope:
+            return known[2]
+        event = await self.decided(plan, envelope)
+        if len(self._decided) >= _MOST_REMEMBERED:
+            self._decided.clear()
+        self._decided[id(plan)] = (plan, envelope, event)
+        return event
+
+    async def _make_ready(self, plan: Plan, worker: str) -> _Ready:
+        envelope = self.envelope(plan)
+        until = self.envelopes.until
+        cause = await self._decision(plan, envelope)
+        registered = self._registry.remembered(plan.provider)
+        if registered is None:
+            registered = await self._registry.looked_up(plan.provider)
+        workload = "" if plan.workload is None else plan.workload.name
+        who = Attribution(plan.provider, plan.model, CHAT, worker, function=workload)
+        given = as_registered(plan.provider, registered.event)
+        written = msgspec.Raw(canonical_plain(who))
+        ready = _Ready(plan, until, envelope, cause, registered, given, who, written)
+        if len(self._ready) >= _MOST_REMEMBERED:
+            self._ready.clear()
+        self._ready[id(plan), worker] = ready
+        return ready
+
+    def open(
+        self,
+        plan: Plan,
+        body: bytes,
+        semantics: Semantics,
+        worker: str,
+        estimate: tuple[CostLine, ...],
+    ) -> Coroutine[Any, Any, GatewayCall]:
+        """Record a request before it leaves; what it may cost counts before anything waits."""
+        if self._budgets.counts(worker):
+            return self._counted(plan, body, semantics, worker, estimate)
+        return self._opened(plan, body, semantics, worker, estimate)
+
+    async def _counted(
+        self,
+        plan: Plan,
+        body: bytes,
+        semantics: Semantics,
+        worker: str,
+        estimate: tuple[CostLine, ...],
+    ) -> GatewayCall:
+        """Record a request of a key that has a budget."""
+        money = money_of(estimate) or 0
+        self._budgets.opened(worker, money)
+        try:
+            return await self._opened(plan, body, semantics, worker, estimate, money)
+        except BaseException:
+            self._budgets.settled(worker, money, 0)
+            raise
+
+    async def _opened(
+        self,
+        plan: Plan,
+        body: bytes,
+        semantics: Semantics,
+        worker: str,
+        estimate: tuple[CostLine, ...],
+        money: int = 0,
+    ) -> GatewayCall:
+        ready = self._ready.get((id(plan), worker))
+        if (
+            ready is None
+            or ready.plan is not plan
+            or self._now() >= ready.until
+            or self._registry.remembered(plan.provider) is not ready.registered
+        ):
+            ready = await self._make_ready(plan, worker)
+        told = CallOpened(
+            ready.written,
+            CHAT,
+            estimate,
+            digest(body),
+            plan.provider,
+            ready.registered.event,
+            semantics,
+            body.decode() if self.keep_content else None,
+        )
+        envelope, who = ready.envelope, ready.attribution
+        entry = PreparedEvent(
+            envelope, INVOKED, canonical_plain(told), ready.cause, given=ready.given
+        )
+
+        def unheard(placed: EventRef | None, error: BaseException | None) -> None:
+            if placed is None:
+                self.envelopes.not_opened(envelope, error)
+                return
+            left = GatewayCall(placed.event, envelope, plan.provider, who, placed.time)
+            self.envelopes.later(self.cancel(left, "the client left"))
+
+        self.envelopes.opening(envelope)
+        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
+        try:
+            placed = await noted
+        except asyncio.CancelledError:
+            _heard_after_all(noted, unheard)
+            raise
+        except BaseException as error:
+            self.envelopes.not_opened(envelope, error)
+            if isinstance(
+                error, PreconditionFailed
+            ):  # it came anew or went; if it went, this raises
+                await self._registry.looked_up(plan.provider)
+                return await self._opened(plan, body, semantics, worker, estimate, money)
+            raise
+        call = GatewayCall(placed.event, envelope, plan.provider, who, placed.time, money)
+        if self.watch is not None:
+            self.watch.opened(plan, call)
+        return call
+
+    def settle(
+        self,
+        call: GatewayCall,
+        lines: tuple[CostLine, ...],
+        *,
+        error: str = "",
+        answer: bytes | AnswerDigest = b"",
+        estimate: bool = False,
+    ) -> Coroutine[Any, Any, None]:
+        """Record how a request ended and what it cost."""
+        if call.ended:
+            return asyncio.sleep(0)
+        record = self._record(call, lines, estimate=estimate)
+        if error:
+            kind, told = (
+                "capability.failed",
+                CallSettled(CHAT, record, call.provider, error=plain(error)),
+            )
+        else:
+            if isinstance(answer, AnswerDigest):
+                output, content = answer.told()
+            else:
+                output, content = digest(answer), None
+                if self.keep_content:
+                    content = answer.decode("utf-8", "replace")
+            kind = "capability.completed"
+            told = CallSettled(CHAT, record, call.provider, output, content=content)
+        if self.watch is not None:
+            self.watch.settled(call, lines, error)
+        return self._end(call, kind, told, record)
+
+    def cancel(
+        self, call: GatewayCall, reason: str, lines: tuple[CostLine, ...] = ()
+    ) -> Coroutine[Any, Any, None]:
+        """Record that nobody waits for an answer any more, and what it may cost nevertheless."""
+        if call.ended:
+            return asyncio.sleep(0)
+        if self.watch is not None:
+            self.watch.settled(call, lines, f"cancelled: {reason}")
+        record = self._record(call, lines, estimate=True)
+        told = CallSettled(CHAT, record, call.provider, reason=plain(reason))
+        return self._end(call, "capability.cancelled", told, record)
+
+    def _record(
+        self, call: GatewayCall, lines: tuple[CostLine, ...], *, estimate: bool = False
+    ) -> CostRecord:
+        """Return the cost of a call that ends; where nothing is known of it, how long it took."""
+        call.ended = True
+        worker = call.attribution.worker
+        if self._budgets.counts(worker):
+            cost = money_of(lines) or 0
+            self._budgets.ending(worker, call.money, cost)
+            call.money = cost
+        if not lines:
+            lines = (CostLine("time", max(0, self._now() - call.created)),)
+            estimate = True
+        for line in lines:
+            if not 0 <= line.amount <= LARGEST:
+                raise LedgerError(f"{line.unit}: {line.amount} cannot be recorded")
+        return CostRecord(lines, call.attribution, estimate)
+
+    async def _end(
+        self, call: GatewayCall, kind: str, told: CallSettled, record: CostRecord
+    ) -> None:
+        entry = PreparedEvent(call.envelope, kind, canonical_plain(told), call.id, record)
+
+        def unheard(placed: EventRef | None, error: BaseException | None) -> None:  # noqa: ARG001
+            if error is None:
+                self._kept(call)
+            else:
+                self.envelopes.later(self.envelopes.end_later(entry, partial(self._kept, call)))
+
+        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
+        try:
+            await noted
+        except asyncio.CancelledError:
+            _heard_after_all(noted, unheard)
+            raise
+        except LedgerError as error:
+            unheard(None, error)
+            raise SettlementNotRecorded(str(error)) from error
+        self._kept(call)
+
+    def _kept(self, call: GatewayCall) -> None:
+        """Take note that the end of a call is on the record: totals have its cost from now on."""
+        worker = call.attribution.worker
+        if self._budgets.counts(worker):
+            self._budgets.settled(worker, call.money, call.money)
+        self.envelopes.ended(call.envelope)
+
+
+def _heard_after_all(noted: "asyncio.Future[EventRef]", unheard: OnAbandoned) -> None:
+    """Tell what became of an entry that was done just when its caller was cancelled."""
+    if noted.cancelled():
+        return  # it is yet to be written, and will be told then
+    error = noted.exception()
+    unheard(None if error else noted.result(), error)
+
+
+def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
+    """Return what a usage costs: its tokens, and money where the price is known."""
+    money = None if price is None else price_cost(price, usage)
+    lines = usage_lines(usage)
+    found = lines if money is None else (*lines, money)
+    for line in found:
+        if line.amount > LARGEST:  # clients and upstreams may say anything
+            return tuple(map(_bounded, found))
+    return found
+
+
+def _bounded(line: CostLine) -> CostLine:
+    return CostLine(line.unit, min(line.amount, LARGEST), line.currency)

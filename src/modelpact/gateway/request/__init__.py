@@ -1,0 +1,1 @@
+"""Reading a request: who sent it, which model it names."""

@@ -1,0 +1,1 @@
+"""Sending a planned request to its provider, as it is or translated."""

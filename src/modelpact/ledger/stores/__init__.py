@@ -1,0 +1,1 @@
+"""Stores: SQLite and PostgreSQL behind one interface."""

@@ -1,0 +1,1 @@
+"""Verification: exports, audits, archives and imports."""

@@ -1,0 +1,227 @@
+"""The surface: the host over HTTP. Errors are flat JSON with a code in snake case."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.dispatch.gate_json import by_provider, decide_wire
+from modelpact.ledger.event import Event
+from modelpact.ledger.stores.base import LedgerError
+from modelpact.needs.node_modules import ManifestError
+from modelpact.openwop.clients import ClientRefused
+from modelpact.openwop.host import Host, HostBusy
+from modelpact.openwop.openapi import openapi
+from modelpact.openwop.runs import Run, UnknownRun, event_data
+from modelpact.openwop.workflows import UnknownWorkflow
+from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.strict_json import parse_json
+from modelpact.wire import (
+    ClientLeft,
+    HttpError,
+    HttpRequest,
+    HttpResponse,
+    write_comment,
+    write_event,
+)
+from modelpact.wire.routes import Routes
+
+DISCOVERY: Final = "/.well-known/openwop"
+_LOG: Final = logging.getLogger("modelpact.openwop")
+_JSON: Final = ("content-type", "application/json")
+_CODES: Final = {
+    400: "invalid_request",
+    401: "unauthorized",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "payload_too_large",
+    429: "too_many_runs",
+    500: "internal_error",
+    503: "store_unavailable",
+}
+_SEAM_PROVIDERS: Final = ("anthropic", "openai", "gemini")
+_TEST: Final = "/v1/host/sample/test/"
+_OURS: Final = ("/.well-known/", "/v1/runs/", "/v1/host/")
+Authorise = Callable[[HttpRequest], str | None]
+"""Returns who a request is from, or None where it is from nobody."""
+
+
+def is_hosts(path: str) -> bool:
+    """Tell whether a path is among the host's, where it stands beside other surfaces."""
+    return f"{path}/".startswith(_OURS)
+
+
+class HostRoutes:
+    """A handler for `modelpact.wire`."""
+
+    def __init__(self, host: Host, authorise: Authorise, *, conformance: bool = False) -> None:
+        self._host = host
+        self._authorise = authorise
+        seams = ("evaluate-model-capability-gate", "synthesize-model-capability-event")
+        self.routes = Routes(
+            ("GET", DISCOVERY, self._discovery),
+            ("GET", "/openapi.json", self._document),
+            ("POST", "/v1/runs", self._start),
+            ("GET", "/v1/runs/{}", self._run),
+            ("GET", "/v1/runs/{}/events", self._events),
+            ("GET", "/v1/host/sample/node-catalog", self._catalog),
+            *(("POST", f"{_TEST}{one}", self._seam) for one in seams if conformance),
+        )
+        self._openapi = msgspec.json.encode(openapi(conformance=conformance))
+
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request; errors say what is wrong in JSON."""
+        try:
+            tenant = None
+            if request.path != DISCOVERY:
+                tenant = self._authorise(request)
+                if tenant is None:
+                    return _error(401, "show a bearer token: Authorization: Bearer TOKEN")
+            answering, given = self.routes.find(request.method, request.path)
+            return await answering(request, tenant, *given)
+        except HttpError as refused:
+            return _error(refused.status, refused.reason)
+        except UnknownRun as error:
+            return _error(404, str(error))
+        except UnknownWorkflow as error:
+            return _error(404, str(error), "unknown_workflow")
+        except HostBusy as error:
+            return _error(429, str(error))
+        except ClientRefused as error:
+            return _error(error.status, str(error), error.code, retry_after=error.retry_after)
+        except LedgerError as error:
+            return _error(503, str(error))
+        except ManifestError as error:
+            wrong = [{"path": one.where, "message": one.message} for one in error.problems]
+            return _error(400, str(error), details={"problems": wrong})
+        except InputError as error:
+            return _error(400, str(error))
+        except ClientLeft:
+            raise
+        except Exception:
+            _LOG.exception("%s %s failed", request.method, request.path)
+            return _error(500, "the host failed at this request; its log has more")
+
+    async def _discovery(self, _: HttpRequest, __: str | None) -> HttpResponse:
+        headers = (_JSON, ("cache-control", "public, max-age=60"))
+        return HttpResponse(200, headers, msgspec.json.encode(self._host.discovery()))
+
+    async def _document(self, _: HttpRequest, __: str) -> HttpResponse:
+        return HttpResponse(200, (_JSON,), self._openapi)
+
+    async def _start(self, request: HttpRequest, tenant: str) -> HttpResponse:
+        body = parse_json(await request.body(), "the body")
+        # Schemas are compiled here, which may take a while.
+        asked = await asyncio.to_thread(self._host.library.read_run, body, self._host.default)
+        run = await self._host.start(asked, tenant)
+        data = {"runId": run.id, "status": run.status}
+        headers = (_JSON, ("location", f"/v1/runs/{run.id}"))
+        return HttpResponse(201, headers, msgspec.json.encode(data))
+
+    async def _run(self, _: HttpRequest, tenant: str, identity: str) -> HttpResponse:
+        return _json(200, (await self._host.runs.find(identity, tenant)).data())
+
+    async def _events(self, request: HttpRequest, tenant: str, identity: str) -> HttpResponse:
+        wanted = _accepted(request.headers.get("accept") or "*/*")
+        run = await self._host.runs.find(identity, tenant)
+        if wanted == "application/json":
+            events = await self._host.runs.events(run)
+            return _json(200, {"events": [event_data(one) for one in events]})
+        after = _sequence(request.headers.get("last-event-id") or "", run)
+        headers = (("content-type", "text/event-stream"), ("cache-control", "no-store"))
+        return HttpResponse(200, headers, self._stream(run, after))
+
+    async def _stream(self, run: Run, after: int) -> AsyncIterator[bytes]:
+        yield write_comment("the run's events follow")
+        async for event in self._host.runs.follow(run, after):
+            yield write_comment() if event is None else _written(event)
+
+    async def _catalog(self, _: HttpRequest, __: str) -> HttpResponse:
+        return _json(200, {"nodes": self._host.catalog()})
+
+    async def _seam(self, request: HttpRequest, _: str) -> HttpResponse:
+        body = parse_json(await request.body(), "the body")
+        known = self._host.models.catalog.find_provider
+        decision = decide_wire(
+            body,
+            lambda: by_provider(*_SEAM_PROVIDERS),
+            lambda name: known(name) is not None,
+        )
+        return _json(200, decision.data())
+
+
+def _written(event: Event) -> bytes:
+    data = event_data(event)
+    return write_event(msgspec.json.encode(data).decode(), event.type, event.id)
+
+
+def _sequence(last: str, run: Run) -> int:
+    """Return the sequence number that a client has seen last."""
+    if not last:
+        return 0
+    number = last.removeprefix(f"{run.envelope}:")
+    if not (number.isascii() and number.isdecimal() and len(number) < 16):
+        raise HttpError(400, f"Last-Event-ID: {last!r:.80} is not an event of this run")
+    return int(number)
+
+
+def _accepted(accept: str) -> str:
+    """Return the form that an Accept header prefers; JSON where it does not care."""
+    best, quality = "", 0.0
+    for part in accept.split(","):
+        kind, *parameters = (one.strip().lower() for one in part.split(";"))
+        worth = 1.0
+        for one in parameters:
+            if one.startswith("q="):
+                worth = _quality(one[2:])
+        form = _FORMS.get(kind)
+        if form is not None and worth > quality:
+            best, quality = form, worth
+    if not best:
+        raise HttpError(406, "there are application/json and text/event-stream")
+    return best
+
+
+_FORMS: Final = {
+    "application/json": "application/json",
+    "application/*": "application/json",
+    "*/*": "application/json",
+    "text/event-stream": "text/event-stream",
+    "text/*": "text/event-stream",
+}
+
+
+def _quality(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) and 0 <= value <= 1 else 0.0
+
+
+def _json(status: int, data: Any) -> HttpResponse:
+    return HttpResponse(status, (_JSON,), msgspec.json.encode(data))
+
+
+def _error(
+    status: int,
+    message: str,
+    code: str = "",
+    details: dict[str, Any] | None = None,
+    retry_after: float | None = None,
+) -> HttpResponse:
+    body: dict[str, Any] = {"error": code or _CODES.get(status, "refused"), "message": message}
+    if details:
+        body["details"] = details
+    headers: list[tuple[str, str]] = [_JSON]
+    if status == 401:
+        headers.append(("www-authenticate", "Bearer"))
+    if status == 429:
+        headers.append(("retry-after", str(math.ceil(retry_after or 1))))
+    if status == 405:
+        headers.append(("allow", message.removeprefix("expected ").replace(" or ", ", ")))
+    return HttpResponse(status, tuple(headers), msgspec.json.encode(body))
