@@ -264,7 +264,7 @@ def test_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
 @on_loop
 async def test_without_aiohttp_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "modelpact.wire.proxy", raising=False)
+    monkeypatch.delitem(sys.modules, "modelpact.wire.proxied_origin", raising=False)
     async with Client(proxies={"http": "http://p:1"}) as client:
         with pytest.raises(InputError, match=r"modelpact\[proxy\]"):
             await client.request("GET", URL)

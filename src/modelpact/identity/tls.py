@@ -4,11 +4,8 @@ Beyond what OpenSSL checks, every handshake asks the `Guard`: pins, the name in 
 revocation. A peer that it refuses never gets a connection, in plain sockets and in asyncio.
 """
 
-import logging
-import ssl
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -122,7 +119,7 @@ def _context(
 ) -> "ssl.SSLContext":
     import ssl
 
-    from modelpact.identity.tls import GuardedContext
+    from modelpact.identity.handshake import GuardedContext
 
     def no_passphrase() -> str:  # without this, OpenSSL would ask on the terminal and wait
         raise IdentityError(f"{key} is encrypted: give a key without a passphrase, mode 600")
@@ -155,56 +152,3 @@ def _context(
 
 def _said(error: OSError) -> str:
     return str(getattr(error, "reason", None) or error.strerror or error)
-
-
-_LOG: Final = logging.getLogger("modelpact.identity")
-
-
-class HandshakeRefused(UntrustedPeer, ssl.SSLCertVerificationError):  # type: ignore[misc]  # reason: str
-    """A handshake that our own checks ended."""
-
-
-class GuardedSocket(ssl.SSLSocket):
-    """A TLS socket; one that is refused is closed."""
-
-    def do_handshake(self, block: bool = False) -> None:
-        """Shake hands, then ask the guard."""
-        super().do_handshake(block)
-        try:
-            _ask(self.context, self.getpeercert(True))
-        except HandshakeRefused:
-            self.close()
-            raise
-
-
-class GuardedObject(ssl.SSLObject):
-    """TLS over buffers, as asyncio uses it."""
-
-    def do_handshake(self) -> None:
-        """Shake hands, then ask the guard; a server says of whom it refuses why."""
-        try:
-            super().do_handshake()
-            _ask(self.context, self.getpeercert(True))
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError):
-            raise
-        except ssl.SSLError as error:
-            if self.server_side:
-                said = getattr(error, "verify_message", "") or error.reason or error
-                _LOG.warning("a client got no connection: %s", said)
-            raise
-
-
-class GuardedContext(ssl.SSLContext):
-    """A context whose sockets ask its guard."""
-
-    sslsocket_class: type[ssl.SSLSocket] = GuardedSocket
-    sslobject_class: type[ssl.SSLObject] = GuardedObject
-    guard: Callable[[bytes | None], None]
-
-
-def _ask(context: ssl.SSLContext, der: bytes | None) -> None:
-    assert isinstance(context, GuardedContext)
-    try:
-        context.guard(der)
-    except UntrustedPeer as error:
-        raise HandshakeRefused(error.reason, error.message) from None

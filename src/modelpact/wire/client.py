@@ -20,7 +20,7 @@ from modelpact.wire.proxy import from_environment, proxy_for, shown
 from modelpact.wire.url import Origin, Url
 
 if TYPE_CHECKING:
-    from modelpact.wire.proxy import ProxiedOrigin
+    from modelpact.wire.proxied_origin import ProxiedOrigin
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
 DEFAULT_LIMITS: Final = PoolLimits()
@@ -161,7 +161,7 @@ class Client:
 
     def _through(self, origin: Origin, proxy: str) -> "ProxiedOrigin":
         try:
-            from modelpact.wire.proxy import ProxiedOrigin
+            from modelpact.wire.proxied_origin import ProxiedOrigin
         except ImportError as error:
             raise InputError(
                 f"{origin} is reached through {shown(proxy)}, and that needs aiohttp: install "

@@ -9,8 +9,9 @@ async def forecast(place, call):
 provider.run()
 """
 
-from modelpact.providers.sdk.provider import CapabilityCall, FinalOutput, Provider
+from modelpact.providers.sdk.provider import Provider
 from modelpact.providers.sdk.runtime_client import Deregistered
+from modelpact.providers.sdk.server import CapabilityCall, FinalOutput
 from modelpact.providers.sdk.settings import ProviderEnvironment
 
 __all__ = ["CapabilityCall", "Deregistered", "FinalOutput", "Provider", "ProviderEnvironment"]

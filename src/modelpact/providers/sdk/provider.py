@@ -1,4 +1,4 @@
-"""One call of a capability, as its author sees it."""
+"""The provider: its capabilities, its registration and its life as a process."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import logging
 import secrets
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -20,63 +19,12 @@ from modelpact.providers.contract import (
     Rate,
     Registration,
     Semantics,
-    expected_charge,
 )
 from modelpact.providers.sdk.runtime_client import Deregistered, RegistrationStatus, RuntimeClient
 from modelpact.providers.sdk.server import Function, ProviderServer
 from modelpact.providers.sdk.settings import ProviderEnvironment
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, serve
-
-
-class FinalOutput(msgspec.Struct, frozen=True):
-    """The last thing that a streaming capability yields: its whole output."""
-
-    output: Any
-
-
-class CapabilityCall:
-    """What is known of a call, and what it has cost so far."""
-
-    def __init__(self, invocation_id: str, deadline_ms: int | None, semantics: str) -> None:
-        self.invocation_id = invocation_id
-        self.semantics = semantics
-        self.deadline_ms = deadline_ms
-        """When the runtime gives up, in milliseconds since 1970."""
-        self.estimated = False
-        self._began = time.monotonic_ns()
-        self._spent: dict[tuple[Unit, str], int] = {}
-
-    @property
-    def seconds_left(self) -> float | None:
-        """How long the runtime will still wait."""
-        if self.deadline_ms is None:
-            return None
-        return max(0.0, self.deadline_ms / 1_000 - time.time())
-
-    def spend(self, unit: Unit, amount: int, currency: str = "") -> None:
-        """Report so much more of a unit: tokens, nanoseconds, pieces, nano-units of money."""
-        if amount < 0:
-            raise InputError("amount: a cost is never below zero")
-        key = (unit, currency)
-        self._spent[key] = self._spent.get(key, 0) + amount
-
-    def estimate(self) -> None:
-        """Say that the cost is an estimate, to be corrected later."""
-        self.estimated = True
-
-    def cost(self, registration: Registration, offer: Offer) -> list[CostLine]:
-        """Return the cost lines: what was reported, else time and pieces; money by the rates."""
-        lines = [CostLine(unit, amount, money) for (unit, money), amount in self._spent.items()]
-        if not lines and "time" in registration.units:
-            lines.append(CostLine("time", time.monotonic_ns() - self._began))
-        if not lines and "discrete" in registration.units:
-            lines.append(CostLine("discrete", 1))
-        if "currency" in registration.units and all(one.unit != "currency" for one in lines):
-            amount = expected_charge(offer, tuple(lines))
-            lines.append(CostLine("currency", amount, registration.currency))
-        return lines
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 Hook = Callable[[Deregistered], Awaitable[None]]
