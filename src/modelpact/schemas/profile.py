@@ -5,11 +5,10 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from modelpact.schemas.report import Level
 from modelpact.schemas.rules import KEYWORDS, RULES
 from modelpact.vocabulary.errors import InputError, UnknownName
 
@@ -18,6 +17,7 @@ DEFAULT_PROFILES: Final = ("tier1",)
 _VALUE_WORDS: Final = frozenset(["format", "pattern", "minItems", "enum", "const"])
 """Keywords whose values some profiles look at."""
 _DATA: Final = Path(__file__).parent / "data"
+Level = Literal["error", "note"]
 
 
 class Keywords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

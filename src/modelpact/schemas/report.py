@@ -1,12 +1,10 @@
 """What the linter finds."""
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from modelpact.schemas.profile import Ask, Ruleset
-
-Level = Literal["error", "note"]
+from modelpact.schemas.profile import Ask, Level, Ruleset
 
 
 class SchemaFinding(msgspec.Struct, frozen=True):

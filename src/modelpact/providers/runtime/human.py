@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from modelpact.ledger.costs import CostLine
 from modelpact.ledger.ledger import Transaction
@@ -16,11 +16,13 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.runtime import settlement as settling
 from modelpact.providers.runtime.registration import in_inbox
-from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.runtime.store import load
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import Accepted, Partial, Unreachable
 from modelpact.vocabulary.errors import InputError
+
+if TYPE_CHECKING:
+    from modelpact.providers.runtime.runtime import Runtime
 
 ASK: Final = "urn:modelpact:human:ask"
 _QUESTION: Final[dict[str, Any]] = {
@@ -80,7 +82,7 @@ def human_cost(
 
 
 async def answer(
-    runtime: Runtime, invocation_id: str, output: Any = None, *, error: str = ""
+    runtime: "Runtime", invocation_id: str, output: Any = None, *, error: str = ""
 ) -> Invocation:
     """Answer an open invocation from the inbox, with an output that fits, or with an error.
 
