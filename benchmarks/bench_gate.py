@@ -2,7 +2,7 @@
 
 import modelpact
 import peers
-from modelpact.dispatch.gate import Gate, catalog_lacks
+from modelpact.dispatch.gate import Gate, catalog_check
 from modelpact.needs.node_modules import FallbackModel, NodeModule
 from rows import Row, emit
 from timing import per_call, settle
@@ -23,7 +23,7 @@ def main() -> None:
     }
 
     def anew() -> None:
-        Gate(catalog_lacks(catalog)).decide(fits, "anthropic", "claude-opus-4-5")
+        Gate(catalog_check(catalog)).decide(fits, "anthropic", "claude-opus-4-5")
 
     catalog = modelpact.default_catalog()
     settle()

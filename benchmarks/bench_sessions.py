@@ -8,7 +8,7 @@ from pathlib import Path
 
 import environment
 from modelpact import CAPABILITIES, default_catalog
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Draft, Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.runtime.runtime import Runtime

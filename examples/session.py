@@ -3,7 +3,7 @@
 import sys
 
 import modelpact as mp
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.providers.runtime.runtime import Runtime
 
 with mp.Ledger.open(f"sqlite:{sys.argv[1]}") as ledger:

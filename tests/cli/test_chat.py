@@ -9,7 +9,7 @@ import pytest
 import modelpact as mp
 from modelpact.configuration import Configuration
 from modelpact.ledger.reader import LedgerReader
-from modelpact.sessions.required import required_set
+from modelpact.sessions.required_set import required_set
 from modelpact.sessions.state_machines import find_machine
 from tests.cli.terminal import Terminal
 from tests.fakes.anthropic import FakeAnthropic

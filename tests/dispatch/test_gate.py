@@ -12,7 +12,7 @@ from modelpact.dispatch.gate import (
     Gate,
     GateDecision,
     GateEvent,
-    catalog_lacks,
+    catalog_check,
 )
 from modelpact.needs.node_modules import FallbackModel, NodeModule
 from modelpact.vocabulary.dialects import OPENWOP
@@ -211,17 +211,17 @@ class TestRegistry:
             "reasoning",
             "function-calling",
         )
-        assert catalog_lacks()("anthropic", "claude-opus-4-5", five) == ()
-        assert "reasoning" in catalog_lacks()("openai", "gpt-4o-mini", five)
-        assert catalog_lacks()("openai", "gpt-4o-mini", ("long-context",)) == ("long-context",)
+        assert catalog_check()("anthropic", "claude-opus-4-5", five) == ()
+        assert "reasoning" in catalog_check()("openai", "gpt-4o-mini", five)
+        assert catalog_check()("openai", "gpt-4o-mini", ("long-context",)) == ("long-context",)
 
     def test_what_is_not_known_is_lacking(self) -> None:
-        assert catalog_lacks()("openai", "gpt-99-nobody-knows", ("reasoning",)) == ("reasoning",)
-        assert catalog_lacks()("nobody", "anything", tuple(OPENWOP.ids)) == tuple(OPENWOP.ids)
+        assert catalog_check()("openai", "gpt-99-nobody-knows", ("reasoning",)) == ("reasoning",)
+        assert catalog_check()("nobody", "anything", tuple(OPENWOP.ids)) == tuple(OPENWOP.ids)
 
     def test_host_extensions_and_unregistered_ids_are_never_met_by_chance(self) -> None:
         odd = ("x-host-acme-magic", "vision-input", "NOT AN ID")
-        assert catalog_lacks()("anthropic", "claude-opus-4-5", odd) == odd
+        assert catalog_check()("anthropic", "claude-opus-4-5", odd) == odd
 
     def test_advertised_is_what_the_modules_reference(self) -> None:
         """ "MUST reflect only the capability identifiers the host actually gates on" """

@@ -4,14 +4,14 @@ import msgspec
 
 from modelpact.conversation.message import TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.response import Response, TextDelta, Usage
-from modelpact.evidence import what_use_shows
+from modelpact.evidence import learn_from_response
 from tests.evidence.requests import PLAIN, using_everything
 
 PROSE = Response((TextBlock("Hello"),))
 
 
 def names(response: Response, **more: object) -> list[str]:
-    found = what_use_shows(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
+    found = learn_from_response(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
     assert all(one.support == "native" and one.origin == "use" for one in found)
     return [one.capability for one in found]
 
@@ -29,7 +29,7 @@ def test_a_call_of_an_offered_tool_proves_tool_calling() -> None:
     assert names(Response((ToolUseBlock("1", "look", {}),))) == ["tool-calling"]
     assert names(Response((ToolUseBlock("1", "made-up", {}),))) == []
     called = Response((ToolUseBlock("1", "look", {}),))
-    assert what_use_shows(PLAIN, called, "local", "m") == ()
+    assert learn_from_response(PLAIN, called, "local", "m") == ()
 
 
 def test_reasoning_is_seen_in_blocks_or_counted() -> None:

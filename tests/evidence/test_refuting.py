@@ -6,8 +6,8 @@ import pytest
 
 from modelpact.conversation import Message, Response, TextBlock, Usage
 from modelpact.conversation.request import Request
-from modelpact.dispatch.models import CallFailed, ModelCaller
-from modelpact.evidence import Observation, read_evidence, record, standing, what_it_refutes
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller
+from modelpact.evidence import Observation, find_refuted, read_evidence, record, standing
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.errors import UpstreamError
@@ -110,10 +110,10 @@ def test_other_limits_are_held_against_their_own_tokens() -> None:
         Observation("openai", "gpt-9", "max-input", "native", 1_000, "use"),
         Observation("openai", "gpt-9", "max-output", "native", 500, "probe"),
     ]
-    assert what_it_refutes(held, (), Usage(900, 400), known) == ()
-    found = what_it_refutes(held, (), Usage(1_001, 501), known)
+    assert find_refuted(held, (), Usage(900, 400), known) == ()
+    found = find_refuted(held, (), Usage(1_001, 501), known)
     assert [(one.before.capability, one.instead) for one in found] == [
         ("max-input", None),
         ("max-output", None),
     ]
-    assert what_it_refutes(held, (), Usage(), known) == ()
+    assert find_refuted(held, (), Usage(), known) == ()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
-from modelpact.evidence import Observation, Rejection, what_it_teaches
+from modelpact.evidence import Observation, Rejection, learn_from_rejection
 from modelpact.evidence.rejection_patterns import FIELDS, SIGNS, RejectionPattern
 from modelpact.providers.models.errors import NotTranslatable, UpstreamError
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
@@ -28,7 +28,7 @@ def shown(learned: tuple[Observation, ...]) -> str:
 
 def teaches(message: str, status: int = 400, **more: Any) -> str:
     rejection = Rejection(message, status, **more)
-    return shown(what_it_teaches(rejection, using_everything(), "local", asked(message)))
+    return shown(learn_from_rejection(rejection, using_everything(), "local", asked(message)))
 
 
 def asked(message: str) -> str:
@@ -41,7 +41,7 @@ def test_every_sign_teaches_what_its_example_says(sign: RejectionPattern) -> Non
     request = using_everything(schema=sign.shows != "json-object")
     for status in sign.statuses:
         rejection = Rejection(sign.example, status)
-        learned = what_it_teaches(rejection, request, "local", asked(sign.example))
+        learned = learn_from_rejection(rejection, request, "local", asked(sign.example))
         assert shown(learned) == sign.shows
         assert learned[0].origin == "use"
         assert learned[0].support == ("native" if "=" in sign.shows else "unsupported")
@@ -50,7 +50,7 @@ def test_every_sign_teaches_what_its_example_says(sign: RejectionPattern) -> Non
 @pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
 def test_only_what_was_asked_for_can_be_refused(sign: RejectionPattern) -> None:
     """A message may quote a prompt: what the request did not use is not learned from it."""
-    learned = what_it_teaches(Rejection(sign.example, 400), PLAIN, "local", "m")
+    learned = learn_from_rejection(Rejection(sign.example, 400), PLAIN, "local", "m")
     limits = ("context-window", "max-input", "max-output")
     assert all(one.capability in limits for one in learned)
 
@@ -59,7 +59,7 @@ def test_only_what_was_asked_for_can_be_refused(sign: RejectionPattern) -> None:
 def test_no_other_status_teaches(status: int | None) -> None:
     for sign in SIGNS:
         rejection = Rejection(sign.example, status)
-        assert what_it_teaches(rejection, using_everything(), "local", "m") == ()
+        assert learn_from_rejection(rejection, using_everything(), "local", "m") == ()
 
 
 @pytest.mark.parametrize(
@@ -163,21 +163,21 @@ def test_errors_are_read_as_they_are_raised() -> None:
     wrapped = ProviderError("the call failed")
     wrapped.__cause__ = cause
     for error in (cause, wrapped):
-        (learned,) = what_it_teaches(error, using_everything(), "local", "m")
+        (learned,) = learn_from_rejection(error, using_everything(), "local", "m")
         assert learned.capability == "temperature"
         assert learned.detail.startswith("rejected: Unsupported value: 'temperature'")
 
 
 def test_what_could_not_be_asked_was_not_refused() -> None:
     error = NotTranslatable("local", [])
-    assert what_it_teaches(error, using_everything(), "local", "m") == ()
+    assert learn_from_rejection(error, using_everything(), "local", "m") == ()
 
 
 def test_a_provider_may_say_it_in_our_own_words() -> None:
     error = UnsupportedByProvider("stop-sequences", "stop")
-    (learned,) = what_it_teaches(error, using_everything(), "mock", "m")
+    (learned,) = learn_from_rejection(error, using_everything(), "mock", "m")
     assert (learned.capability, learned.support) == ("stop-sequences", "unsupported")
-    assert what_it_teaches(error, PLAIN, "mock", "m") == ()
+    assert learn_from_rejection(error, PLAIN, "mock", "m") == ()
 
 
 def test_fields_lead_to_capabilities() -> None:
@@ -204,7 +204,7 @@ def test_nothing_that_a_server_says_raises(
 ) -> None:
     """Whatever comes, what is learned is a valid statement of something that was used."""
     rejection = Rejection(f"{more}{message}{more}", status, code, param, capability)
-    for one in what_it_teaches(rejection, using_everything(), *names):
+    for one in learn_from_rejection(rejection, using_everything(), *names):
         assert one.capability in CAPABILITIES
         assert status in (400, 404, 413, 415, 422)
 
@@ -226,7 +226,7 @@ def test_what_the_request_itself_says_teaches_nothing(sign: RejectionPattern, fr
     """A server that repeats the prompt must not teach what the prompt says."""
     request = saying(f"Please explain: {sign.example} Thank you.")
     rejection = Rejection(frame.format(sign.example), 400)
-    assert what_it_teaches(rejection, request, "local", asked(sign.example)) == ()
+    assert learn_from_rejection(rejection, request, "local", asked(sign.example)) == ()
 
 
 @pytest.mark.parametrize(
@@ -251,11 +251,11 @@ def test_what_the_request_itself_says_teaches_nothing(sign: RejectionPattern, fr
     ],
 )
 def test_words_that_are_not_about_this_model_teach_nothing(message: str) -> None:
-    learned = what_it_teaches(Rejection(message, 400), using_everything(), "local", "gpt-4o")
+    learned = learn_from_rejection(Rejection(message, 400), using_everything(), "local", "gpt-4o")
     assert learned == ()
 
 
 def test_a_longer_name_of_the_model_is_its_own() -> None:
     message = "Model gpt-4o-2024-08-06 does not support tools"
-    learned = what_it_teaches(Rejection(message, 400), using_everything(), "local", "gpt-4o")
+    learned = learn_from_rejection(Rejection(message, 400), using_everything(), "local", "gpt-4o")
     assert shown(learned) == "tool-calling"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.configuration import read_configuration
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.plan.plan import Plan, PlanKey
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.policy import RequestPolicy, base_policy

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.record.leases import LeaseLost, leased
 from modelpact.gateway.server import serve_gateway
 from modelpact.ledger.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import Any
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.configuration.config import Configuration, ProviderSettings
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.probing import Budget, ProbeReport, plan_probe, run_probe
 from modelpact.providers.runtime.runtime import Runtime

@@ -28,7 +28,7 @@ from modelpact.conversation import (
     Usage,
 )
 from modelpact.conversation.response import collect
-from modelpact.evidence import what_it_teaches
+from modelpact.evidence import learn_from_rejection
 from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
 from modelpact.providers.models.factory import adapter_for
 from modelpact.vocabulary import UnknownCapability
@@ -181,5 +181,5 @@ def test_and_refuses_what_is_longer_than_its_window() -> None:
     long = Request("small", (Message("user", (TextBlock("long " * 8_192),)),))
     with pytest.raises(ProviderError, match="maximum context length is 8192 tokens") as caught:
         asyncio.run(mock.complete(long))
-    (learned,) = what_it_teaches(caught.value, long, "mock", "small")
+    (learned,) = learn_from_rejection(caught.value, long, "mock", "small")
     assert (learned.capability, learned.value) == ("context-window", 8192)

@@ -5,7 +5,7 @@ from typing import Any
 
 from modelpact.catalog.catalog import Catalog, Overlay
 from modelpact.catalog.facts import Price
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Event, Ledger, export_lines, verify_export
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ModelPort

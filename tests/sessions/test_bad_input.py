@@ -7,7 +7,7 @@ import pytest
 
 from modelpact import InputError, ModelpactError
 from modelpact.conversation import Message, TextBlock
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import ContextProvider, Hook, Session, Stage, StateMachine

@@ -4,11 +4,18 @@ import pytest
 
 from modelpact import Needs
 from modelpact.configuration import Configuration, read_configuration
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.runtime.runtime import Runtime
-from modelpact.sessions import Session, StateMachine, SwitchRejected, at_hand, first_model, offers
-from modelpact.sessions.candidates import reachable
+from modelpact.sessions import (
+    Session,
+    StateMachine,
+    SwitchRejected,
+    configured_candidates,
+    find_candidates,
+    first_model,
+)
+from modelpact.sessions.candidates import reachable_providers
 
 CONFIGURED = """
 [providers.local]
@@ -32,8 +39,8 @@ def models_with(ledger: Ledger, configuration: Configuration, **environment: str
 
 def test_what_can_be_called_is_reachable(ledger: Ledger) -> None:
     configured = read_configuration(CONFIGURED)
-    assert reachable(models_with(ledger, Configuration())) == ("mock",)
-    found = reachable(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
+    assert reachable_providers(models_with(ledger, Configuration())) == ("mock",)
+    found = reachable_providers(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
     assert set(found) == {"local", "anthropic", "mock"}
 
 
@@ -48,14 +55,14 @@ def test_the_first_model_is_one_that_can_be_called(ledger: Ledger) -> None:
 def test_those_that_fit_come_first(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED))
     with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
-        near = at_hand(session, models)
+        near = configured_candidates(session, models)
         assert [(one.target, one.verdict.ok) for one in near] == [
             ("mock/second", True),
             ("mock/demo", True),
             ("local/tuned", False),
         ]
-        assert offers(session, models, "") == near
-        answers = [one.verdict.answer for one in offers(session, models, "openai/gpt-")]
+        assert find_candidates(session, models, "") == near
+        answers = [one.verdict.answer for one in find_candidates(session, models, "openai/gpt-")]
         assert answers == sorted(answers, key=["yes", "labelled", "no"].index)
         assert "yes" in answers
 
@@ -63,19 +70,21 @@ def test_those_that_fit_come_first(ledger: Ledger) -> None:
 def test_names_are_found_by_their_beginning_and_inside(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED), OPENAI_API_KEY="-".join("abc"))
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
-        assert [one.target for one in offers(session, models, "tun")] == ["local/tuned"]
-        assert [one.target for one in offers(session, models, "local/une")] == ["local/tuned"]
-        found = [one.target for one in offers(session, models, "gpt-4o-mini", limit=5)]
+        assert [one.target for one in find_candidates(session, models, "tun")] == ["local/tuned"]
+        assert [one.target for one in find_candidates(session, models, "local/une")] == [
+            "local/tuned"
+        ]
+        found = [one.target for one in find_candidates(session, models, "gpt-4o-mini", limit=5)]
         assert len(found) == 5
         assert all(one.startswith("openai/") for one in found)
-        assert offers(session, models, "nothing-has-this-name") == []
+        assert find_candidates(session, models, "nothing-has-this-name") == []
 
 
 def test_offers_ask_change_and_record_nothing(ledger: Ledger) -> None:
     models = models_with(ledger, Configuration())
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         before = ledger.events(session.envelope)
-        assert offers(session, models, "openai/")
+        assert find_candidates(session, models, "openai/")
         assert ledger.events(session.envelope) == before
 
 
@@ -93,7 +102,9 @@ def test_neither_the_rejected_model_nor_the_one_in_force_is_suggested(ledger: Le
             session.attach(StateMachine("plan"))
         assert rejected.value.diagnostic.suggestion == "mock/demo"
         would = Needs(one.need for one in rejected.value.verdict.findings)
-        assert [(one.target, one.verdict.ok) for one in at_hand(session, models, would)] == [
+        assert [
+            (one.target, one.verdict.ok) for one in configured_candidates(session, models, would)
+        ] == [
             ("mock/demo", True),
             ("mock/small", False),
         ]

@@ -3,7 +3,7 @@
 import pytest
 
 from modelpact import InputError, Needs, need
-from modelpact.dispatch.models import CallFailed, ModelCaller
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.credentials import MissingKey

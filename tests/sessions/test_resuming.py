@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import Observation, forget, record
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider

@@ -11,7 +11,7 @@ from modelpact import InputError, Policy
 from modelpact.conversation import ImageBlock, Message, Response, TextBlock, TextDelta, ToolUseBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, StreamEvent
-from modelpact.dispatch.models import CallFailed
+from modelpact.dispatch.model_caller import CallFailed
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.errors import UpstreamError

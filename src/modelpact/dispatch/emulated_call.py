@@ -63,7 +63,7 @@ async def stream(
     request, attempt, used = work.request, 1, Usage()
     while True:
         processor = work.stream(attempt)
-        async with left_open_by_nobody(port.stream(request)) as events:
+        async with closing_stream(port.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finish):
                     used = used + event.usage
@@ -86,7 +86,7 @@ async def stream(
 
 
 @asynccontextmanager
-async def left_open_by_nobody(
+async def closing_stream(
     events: AsyncIterator[StreamEvent],
 ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
     """Close a port's stream when its reader leaves, so that no upstream writes to nobody."""

@@ -87,7 +87,7 @@ class CapabilityCheck(Protocol):
         """Return those that it lacks, in their order."""
 
 
-def catalog_lacks(catalog: Catalog | None = None, policy: Policy | None = None) -> CapabilityCheck:
+def catalog_check(catalog: Catalog | None = None, policy: Policy | None = None) -> CapabilityCheck:
     """Return what asks the catalog: what is not known to be there is lacking.
 
     The answer is remembered for each distinct question.
@@ -139,7 +139,7 @@ class Gate:
         redact: bool = False,
         on: bool = True,
     ) -> None:
-        self.lacks = lacks or catalog_lacks()
+        self.lacks = lacks or catalog_check()
         self.supported = supported
         self.can_authenticate = can_authenticate
         self.substitution = substitution

@@ -22,7 +22,7 @@ _FIELDS: Final = (
 _DEFAULT_NODE: Final = "test-node"
 
 
-def decide_wire(
+def decide_json(
     body: Any, lacks: Callable[[], CapabilityCheck], is_provider: Callable[[str], bool]
 ) -> GateDecision:
     """Decide on a request in JSON; `lacks` is asked where the body brings no claims.
@@ -52,7 +52,7 @@ def decide_wire(
     return gate.decide(module, provider, model, node_id=node)
 
 
-def by_provider(*providers: str) -> CapabilityCheck:
+def provider_check(*providers: str) -> CapabilityCheck:
     """Return what knows of providers only: those named have every reserved id, others none."""
 
     def lacks(provider: str, _: str, required: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ May import what lies beneath it, and nothing that calls models.
 """
 
 from modelpact.evidence.observation import Observation, Origin
-from modelpact.evidence.rejection import Rejection, what_it_teaches
-from modelpact.evidence.responses import Refutation, what_it_refutes, what_use_shows
+from modelpact.evidence.rejection import Rejection, learn_from_rejection
+from modelpact.evidence.responses import Refutation, find_refuted, learn_from_response
 from modelpact.evidence.store import (
     forget,
     read_evidence,
@@ -20,13 +20,13 @@ __all__ = [
     "Origin",
     "Refutation",
     "Rejection",
+    "find_refuted",
     "forget",
+    "learn_from_rejection",
+    "learn_from_response",
     "read_evidence",
     "record",
     "record_async",
     "replace_async",
     "standing",
-    "what_it_refutes",
-    "what_it_teaches",
-    "what_use_shows",
 ]

@@ -71,7 +71,7 @@ class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.status in _REFUSALS and NEVER.search(said) is None
 
 
-def what_it_teaches(
+def learn_from_rejection(
     error: Rejection | BaseException, request: Request, provider: str, model: str
 ) -> tuple[Observation, ...]:
     """Return what a refusal teaches of a model; mostly nothing. Never raises."""

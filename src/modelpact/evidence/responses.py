@@ -23,7 +23,7 @@ from modelpact.conversation.response import (
 from modelpact.evidence.observation import Observation
 
 
-def what_use_shows(
+def learn_from_response(
     request: Request,
     response: Response,
     provider: str,
@@ -68,7 +68,7 @@ class Refutation(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def what_it_refutes(
+def find_refuted(
     standing: Iterable[Observation], shown: Iterable[Observation], usage: Usage, known: Resolution
 ) -> tuple[Refutation, ...]:
     """Hold the evidence that stands against an answer: what it proves, and the tokens it took.

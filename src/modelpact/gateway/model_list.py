@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.service import GatewayState
 from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import negotiate
@@ -55,7 +55,7 @@ def _named(name: str, told: dict[str, Any]) -> dict[str, Any]:
 
 def _targets(state: GatewayState, needs: Needs) -> list[str]:
     models = state.models
-    usable = [one for one in models.supported() if models.can_authenticate(one)]
+    usable = [one for one in models.supported_providers() if models.can_authenticate(one)]
     listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
     overlaid = [
         "/".join(pair)

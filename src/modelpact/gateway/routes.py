@@ -20,7 +20,7 @@ from modelpact.gateway.service import Gateway
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
-from modelpact.openwop.routes import HostRoutes, is_hosts
+from modelpact.openwop.routes import HostRoutes, is_host_path
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import ClientLeft, Handler, HttpError, HttpRequest, HttpResponse
 from modelpact.wire.routes import Routes
@@ -99,7 +99,7 @@ class GatewayRoutes:
 
     async def _elsewhere(self, request: HttpRequest) -> HttpResponse:
         """Answer on a path that is not the gateway's: the host's, or nobody's."""
-        if self._host is not None and is_hosts(request.path):
+        if self._host is not None and is_host_path(request.path):
             return await self._host(request)
         self._gateway.key_of(request)
         raise HttpError(404, f"{request.method} {request.path:.200}: no such path")

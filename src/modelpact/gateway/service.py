@@ -8,8 +8,8 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
-from modelpact.dispatch.models import ModelCaller
-from modelpact.evidence import read_evidence, record_async, what_it_teaches
+from modelpact.dispatch.model_caller import ModelCaller
+from modelpact.evidence import learn_from_rejection, read_evidence, record_async
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_answer, refusal
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
@@ -275,7 +275,7 @@ class Gateway:
         except InputError:
             return
         plan = exchange.plan
-        learned = what_it_teaches(failed.error, request, plan.provider, plan.model)
+        learned = learn_from_rejection(failed.error, request, plan.provider, plan.model)
         if learned:
             try:
                 await record_async(self.ledger, *learned)

@@ -11,8 +11,8 @@ import msgspec
 
 from modelpact.configuration.config import Configuration, HostSettings
 from modelpact.configuration.sections import load_pack
-from modelpact.dispatch.gate import Gate, catalog_lacks
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.gate import Gate, catalog_check
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import FallbackModel, Pack
@@ -56,9 +56,9 @@ class Host:
             (core_pack(), *packs), own=tuple(executors or ()), gating=self.settings.gating
         )
         self.models = models
-        self.providers = models.supported()
+        self.providers = models.supported_providers()
         self.gate = Gate(
-            catalog_lacks(models.catalog),
+            catalog_check(models.catalog),
             supported=self.providers,
             can_authenticate=models.can_authenticate,
             substitution=self.settings.substitution,

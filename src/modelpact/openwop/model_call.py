@@ -10,7 +10,7 @@ import msgspec
 
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import JsonSchema, Request
-from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.validation import Schema
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, embedded_cost
 from modelpact.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.dispatch.gate_json import by_provider, decide_wire
+from modelpact.dispatch.gate_json import decide_json, provider_check
 from modelpact.ledger.event import Event
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import ManifestError
@@ -50,7 +50,7 @@ Authorise = Callable[[HttpRequest], str | None]
 """Returns who a request is from, or None where it is from nobody."""
 
 
-def is_hosts(path: str) -> bool:
+def is_host_path(path: str) -> bool:
     """Tell whether a path is among the host's, where it stands beside other surfaces."""
     return f"{path}/".startswith(_OURS)
 
@@ -146,9 +146,9 @@ class HostRoutes:
     async def _seam(self, request: HttpRequest, _: str) -> HttpResponse:
         body = parse_json(await request.body(), "the body")
         known = self._host.models.catalog.find_provider
-        decision = decide_wire(
+        decision = decide_json(
             body,
-            lambda: by_provider(*_SEAM_PROVIDERS),
+            lambda: provider_check(*_SEAM_PROVIDERS),
             lambda name: known(name) is not None,
         )
         return _json(200, decision.data())

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modelpact.dispatch.gate import CapabilityNotProvided, Gate, GateEvent
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError

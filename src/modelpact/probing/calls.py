@@ -10,7 +10,7 @@ import msgspec
 
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
-from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence.rejection import Rejection
 from modelpact.ledger.canonical import LARGEST, canonical
 from modelpact.ledger.costs import Attribution, embedded_cost

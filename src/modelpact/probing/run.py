@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from modelpact.conversation.request import Request
-from modelpact.dispatch.models import ModelCaller
-from modelpact.evidence.rejection import Rejection, what_it_teaches
+from modelpact.dispatch.model_caller import ModelCaller
+from modelpact.evidence.rejection import Rejection, learn_from_rejection
 from modelpact.probing.calls import (
     Budget,
     NotStreamed,
@@ -157,7 +157,7 @@ class _Run:
                 return await self._controlled(outcome, trial.control)
             return outcome
         found = self._plan.resolution
-        for one in what_it_teaches(seen, trial.request, found.provider_id, found.model):
+        for one in learn_from_rejection(seen, trial.request, found.provider_id, found.model):
             if one.capability != trial.capability and one.support == "unsupported":
                 self._keep(one.capability, TrialOutcome("unsupported", one.detail), None)
         return TrialOutcome("unsupported", f"rejected: {seen.message}")

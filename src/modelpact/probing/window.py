@@ -4,7 +4,7 @@ from typing import Final
 
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
-from modelpact.evidence.rejection import Rejection, what_it_teaches
+from modelpact.evidence.rejection import Rejection, learn_from_rejection
 from modelpact.probing.calls import ProbeCalls, ProbeStopped, UnreadableResponse
 from modelpact.probing.plan import CONTEXT_WINDOW, USUAL_WINDOW, WINDOW_CALLS, ProbePlan
 from modelpact.probing.report import ProbeResult, claimed
@@ -67,7 +67,7 @@ class _Search:
         seen = await self._calls.ask(request)
         if isinstance(seen, Rejection):
             names = (self._plan.resolution.provider_id, self._plan.resolution.model)
-            for one in what_it_teaches(seen, request, *names):
+            for one in learn_from_rejection(seen, request, *names):
                 if one.capability == CONTEXT_WINDOW and isinstance(one.value, int):
                     self._stated = one.value
             self._over = min(tokens, self._over or tokens)

@@ -3,7 +3,12 @@
 May import everything beneath it; `cli` is built on it.
 """
 
-from modelpact.sessions.candidates import Candidate, at_hand, first_model, offers
+from modelpact.sessions.candidates import (
+    Candidate,
+    configured_candidates,
+    find_candidates,
+    first_model,
+)
 from modelpact.sessions.errors import (
     CapabilityMissing,
     KeyMissing,
@@ -21,7 +26,7 @@ from modelpact.sessions.errors import (
     UnreadableSession,
 )
 from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, Stage, StateMachine
-from modelpact.sessions.required import required_set
+from modelpact.sessions.required_set import required_set
 from modelpact.sessions.session import Session, Switched
 from modelpact.sessions.state_machines import find_machine, list_machines
 from modelpact.sessions.store import SessionSummary, TranscriptEntry, list_sessions
@@ -57,11 +62,11 @@ __all__ = [
     "UnknownSession",
     "UnreadableSession",
     "VersionRange",
-    "at_hand",
+    "configured_candidates",
+    "find_candidates",
     "find_machine",
     "first_model",
     "list_machines",
     "list_sessions",
-    "offers",
     "required_set",
 ]

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Verdict
 from modelpact.sessions.session import Session
@@ -25,12 +25,12 @@ class Candidate(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
-def reachable(models: ModelCaller) -> tuple[str, ...]:
+def reachable_providers(models: ModelCaller) -> tuple[str, ...]:
     """Return the providers that can be called: configured ones, those with a key, the mock."""
-    return tuple(name for name in models.supported() if leads_to(models, name))
+    return tuple(name for name in models.supported_providers() if can_reach(models, name))
 
 
-def leads_to(models: ModelCaller, provider: str) -> bool:
+def can_reach(models: ModelCaller, provider: str) -> bool:
     """Tell whether there is a way to a provider; nothing is sent."""
     try:
         models.port(provider)
@@ -44,7 +44,9 @@ def first_model(models: ModelCaller) -> str:
     return next(_named(models), DEMO)
 
 
-def at_hand(session: Session, models: ModelCaller, needs: Needs | None = None) -> list[Candidate]:
+def configured_candidates(
+    session: Session, models: ModelCaller, needs: Needs | None = None
+) -> list[Candidate]:
     """Return the models that are named here and can be called, those that fit first.
 
     `needs` stand in for those of the session: what a trigger that was rejected would require.
@@ -52,7 +54,9 @@ def at_hand(session: Session, models: ModelCaller, needs: Needs | None = None) -
     return _judged(session, dict.fromkeys((*_named(models), DEMO, session.target)), needs)
 
 
-def offers(session: Session, models: ModelCaller, text: str, limit: int = 40) -> list[Candidate]:
+def find_candidates(
+    session: Session, models: ModelCaller, text: str, limit: int = 40
+) -> list[Candidate]:
     """Return models whose name begins with a text or has it inside, those that fit first.
 
     With a provider before a slash they are that provider's, whether it can be called or not; else
@@ -64,9 +68,9 @@ def offers(session: Session, models: ModelCaller, text: str, limit: int = 40) ->
         names: Iterable[str] = _models_of(models, provider)
     elif wanted:
         start = wanted
-        names = (one for name in reachable(models) for one in _models_of(models, name))
+        names = (one for name in reachable_providers(models) for one in _models_of(models, name))
     else:
-        return at_hand(session, models)[:limit]
+        return configured_candidates(session, models)[:limit]
     names = list(dict.fromkeys(names))
     begun = [one for one in names if one.lower().partition("/")[2].startswith(start)]
     inside = [one for one in names if start in one.lower() and one not in set(begun)]
@@ -80,7 +84,7 @@ def _named(models: ModelCaller) -> Iterator[str]:
     named += [one.fallback for one in configuration.workloads.values() if one.fallback]
     named += [f"{provider}/{model}" for provider, model in configuration.models]
     for target in named:
-        if leads_to(models, target.partition("/")[0]):
+        if can_reach(models, target.partition("/")[0]):
             yield target
 
 

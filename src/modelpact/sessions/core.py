@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.stores.base import LedgerUncertain
@@ -82,7 +82,7 @@ class Core:
         if self.closed:
             raise SessionClosed(self.id)
         if self._unsure:
-            self.standing = rows.load(self.ledger, self.id)
+            self.standing = rows.load_state(self.ledger, self.id)
             self.own.add(self.standing.event)
             self._unsure = False
         return self.standing.state

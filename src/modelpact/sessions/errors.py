@@ -69,8 +69,8 @@ class SwitchRejected(SessionError):
         message += f"; {self._after(diagnostic)}" if self._after(diagnostic) else ""
         if diagnostic.suggestion:
             message += f"; {diagnostic.suggestion} would do"
-        if self.by_evidence:
-            message += f"; {self.by_evidence}"
+        if self.evidence_hint:
+            message += f"; {self.evidence_hint}"
         super().__init__(self.code_of, message, context)
 
     @staticmethod
@@ -82,7 +82,7 @@ class SwitchRejected(SessionError):
         return _stays(diagnostic)
 
     @property
-    def by_evidence(self) -> str:
+    def evidence_hint(self) -> str:
         """How to drop what use or a probe showed, where the refusal rests on that."""
         shown = [
             one.capability
@@ -177,7 +177,7 @@ def param_told(one: ParamAffected) -> str:
 class ParamsRefused(SessionError):
     """Parameters that do not apply on the model, where policy says to refuse; nothing was sent.
 
-    `what` says which, from which layer and why; the message also what to do in Python.
+    `summary` says which, from which layer and why; the message also what to do in Python.
     """
 
     def __init__(self, target: str, affected: tuple[ParamAffected, ...]) -> None:
@@ -192,10 +192,10 @@ class ParamsRefused(SessionError):
             for one in affected
         ]
         told = "; ".join(map(param_told, affected))
-        self.what = f"nothing was sent, {target} does not take what is set: {told}"
+        self.summary = f"nothing was sent, {target} does not take what is set: {told}"
         taken_out = ", ".join(f'"{name}": None' for name in self.names)
         message = (
-            f"runtime capability: {self.what}; take out with set_params({{{taken_out}}}), switch "
+            f"runtime capability: {self.summary}; take out with set_params({{{taken_out}}}), switch "
             'models, or have such parameters left out and told: unsupported_params = "drop" in '
             "the policy"
         )

@@ -8,7 +8,7 @@ import msgspec
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.resolution import Resolution
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.evidence import read_evidence
 from modelpact.ledger.reader import LedgerReader

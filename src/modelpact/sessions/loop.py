@@ -82,7 +82,7 @@ class _Task(Generic[T]):
             waiting.exception()
 
 
-def call(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+def run_sync(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
     """Do work on the loop and wait for it, in a thread that may have a loop of its own."""
     if _is_here(_loop()):
         work.close()
@@ -96,12 +96,12 @@ def call(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         raise
 
 
-async def await_call(work: Coroutine[Any, Any, T]) -> T:
+async def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Do work on the loop and await it; whoever is cancelled cancels it."""
     return await _Task(work).result()
 
 
-async def follow(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+async def iterate(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """Run a generator in one task on the loop, and yield what it yields."""
     queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_AHEAD)
 
@@ -118,7 +118,7 @@ async def follow(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     pumping = _Task(pump())
     try:
         while True:
-            kind, value = await await_call(queue.get())
+            kind, value = await run_async(queue.get())
             if kind == "end":
                 return
             if kind == "error":

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.response import StreamEvent
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
@@ -26,7 +26,7 @@ from modelpact.sessions.extensions import (
     load_all,
     read,
 )
-from modelpact.sessions.loop import await_call, call, follow
+from modelpact.sessions.loop import iterate, run_async, run_sync
 from modelpact.sessions.params import check_params
 from modelpact.sessions.store import CommittedState, History, SessionState
 from modelpact.sessions.turn import Turn
@@ -113,7 +113,7 @@ class Session(View):
         Its model is negotiated anew, as it is known now. Where it no longer fits, or cannot be
         called, `refusal` says so, and nothing is sent until one that fits is chosen.
         """
-        standing = rows.load(ledger, id)
+        standing = rows.load_state(ledger, id)
         state = standing.state
         if state.machine is not None:
             load(StateMachine, state.machine)
@@ -269,16 +269,16 @@ class Session(View):
 
     def send(self, said: Sent) -> Turn:
         """Ask the model and wait for its answer, with or without a running loop in this thread."""
-        return call(self._talk.whole(read_messages(said)))
+        return run_sync(self._talk.whole(read_messages(said)))
 
     async def asend(self, said: Sent) -> Turn:
         """Ask the model and await its answer."""
-        return await await_call(self._talk.whole(read_messages(said)))
+        return await run_async(self._talk.whole(read_messages(said)))
 
     async def stream(self, said: Sent) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Ask the model and yield its answer as it comes; the last thing is the turn."""
         asked = self._talk.pieces(read_messages(said), streaming=True)
-        async with aclosing(follow(asked)) as pieces:
+        async with aclosing(iterate(asked)) as pieces:
             async for piece in pieces:
                 yield piece
 

@@ -12,7 +12,7 @@ from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
 from modelpact.sessions.errors import SessionMoved, UnknownSession, UnreadableSession
 from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
-from modelpact.sessions.required import required_set
+from modelpact.sessions.required_set import required_set
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
@@ -117,7 +117,7 @@ def replace(tx: Transaction, session: str, standing: CommittedState) -> None:
         raise SessionMoved(session)
 
 
-def load(reader: LedgerReader, session: str) -> CommittedState:
+def load_state(reader: LedgerReader, session: str) -> CommittedState:
     """Return the state of a session as it was last committed."""
     rows = reader.read("SELECT state, event, revision FROM sessions WHERE id = ?", (session,))
     if not rows:

@@ -11,8 +11,8 @@ from modelpact.conversation.message import ImageBlock, Message, ToolResultBlock,
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, collect
 from modelpact.dispatch import emulated_call as emulated
-from modelpact.dispatch.emulated_call import left_open_by_nobody
-from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.emulated_call import closing_stream
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.report import EmulatedRequestReport
 from modelpact.emulation.work import EmulatedRequest
@@ -74,7 +74,7 @@ class RecordedPort:
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
         """Answer a request in events."""
         pieces = self._models.stream(self._provider, request, **self._where)
-        async with left_open_by_nobody(pieces) as events:  # type: ignore[arg-type]
+        async with closing_stream(pieces) as events:  # type: ignore[arg-type]
             async for piece in events:
                 if isinstance(piece, ModelResult):
                     self.called.append(piece)
@@ -111,7 +111,7 @@ class TurnRunner:
             response: Response | None = None
             if streaming:
                 events: list[StreamEvent] = []
-                async with left_open_by_nobody(self._streamed(port, request, work)) as pieces:
+                async with closing_stream(self._streamed(port, request, work)) as pieces:
                     async for event in pieces:
                         events.append(event)
                         yield event

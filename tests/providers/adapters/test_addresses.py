@@ -4,7 +4,7 @@ import pytest
 
 from modelpact import default_catalog
 from modelpact.configuration import ProviderSettings, read_configuration
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, resolve_key
 from modelpact.providers.models.endpoints import ProviderAddress, find_address
@@ -61,10 +61,10 @@ def test_the_key_of_the_same_environment_goes_along_and_none_is_needed() -> None
 
 def test_what_is_led_elsewhere_can_be_called(ledger: Ledger) -> None:
     models = ModelCaller(Runtime(ledger), environment={"OPENAI_BASE_URL": HERE})
-    assert models.led_elsewhere() == {"openai": ProviderAddress(HERE, "OPENAI_BASE_URL")}
-    assert "openai" in models.supported()
+    assert models.env_overrides() == {"openai": ProviderAddress(HERE, "OPENAI_BASE_URL")}
+    assert "openai" in models.supported_providers()
     configured = read_configuration(f'[providers.openai]\nbase_url = "{HERE}"\n')
     settled = ModelCaller(
         Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"}
     )
-    assert settled.led_elsewhere() == {}
+    assert settled.env_overrides() == {}

@@ -25,7 +25,7 @@ from modelpact.cli.render.tables import paint
 from modelpact.configuration import Configuration, load_configuration
 from modelpact.conversation.message import Message
 from modelpact.conversation.response import spell_out
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Needs
 from modelpact.providers.contract import profile_in_force
@@ -38,8 +38,8 @@ from modelpact.sessions import (
     first_model,
     list_sessions,
 )
-from modelpact.sessions.loop import call
-from modelpact.sessions.store import load
+from modelpact.sessions.loop import run_sync
+from modelpact.sessions.store import load_state
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
@@ -93,11 +93,11 @@ class Opener:
         """
         name = name or self._last()
         models = self._models(name)
-        load(self.ledger, name)  # one that there is not is not held
+        load_state(self.ledger, name)  # one that there is not is not held
         hold = SessionHold(self.ledger, name)
         try:
             session = Session.resume(name, ledger=self.ledger, models=models)
-            call(models.runtime.recover())
+            run_sync(models.runtime.recover())
         except BaseException:
             hold.release()
             raise

@@ -17,12 +17,12 @@ from modelpact.sessions import (
     Session,
     Switched,
     SwitchRejected,
-    at_hand,
+    configured_candidates,
+    find_candidates,
     find_machine,
     list_machines,
-    offers,
 )
-from modelpact.sessions.candidates import leads_to, reachable
+from modelpact.sessions.candidates import can_reach, reachable_providers
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName, brief
 
 _AT_HAND: Final = 3
@@ -121,13 +121,13 @@ class Chat:
     def _refused(self, rejected: SwitchRejected) -> ChatMessage:
         wanted = rejected.diagnostic.suggestion or ""
         no_way = ""
-        if wanted and not leads_to(self.models, wanted.partition("/")[0]):
+        if wanted and not can_reach(self.models, wanted.partition("/")[0]):
             no_way = self._no_way(wanted.partition("/")[0])
         required = Needs(one.need for one in rejected.verdict.findings)
         known = (self.session.target, rejected.diagnostic.target, wanted)
         near = tuple(
             one.target
-            for one in at_hand(self.session, self.models, required)
+            for one in configured_candidates(self.session, self.models, required)
             if one.verdict.ok and one.target not in known
         )[:_AT_HAND]
         self.suggestion = next(iter(near), "") if no_way or not wanted else wanted
@@ -146,12 +146,12 @@ class Chat:
                 self.proposal = f"/model {self.suggestion}"
                 text = f"Suggested: {paint(self.suggestion, 'cyan')}. {self.proposal} takes it."
                 return ChatMessage("suggestion", text, {"suggestion": self.suggestion})
-            return tables.models(self.session, offers(self.session, self.models, ""))
+            return tables.models(self.session, find_candidates(self.session, self.models, ""))
         return self._switched(self.session.switch_model(name))
 
     def _provider(self, name: str) -> ChatMessage:
         if not name:
-            return tables.providers(self.session, self.models, reachable(self.models))
+            return tables.providers(self.session, self.models, reachable_providers(self.models))
         return self._switched(self.session.switch_provider(name))
 
     def _switched(self, done: Switched) -> ChatMessage:
@@ -162,7 +162,7 @@ class Chat:
     @property
     def where(self) -> str:
         """Where the provider in use is, if the environment says so; else nothing."""
-        address = self.models.led_elsewhere().get(self.session.target.partition("/")[0])
+        address = self.models.env_overrides().get(self.session.target.partition("/")[0])
         return "" if address is None else f" It is {address_words(address)}."
 
     def _machine(self, rest: str) -> ChatMessage:

@@ -126,8 +126,8 @@ def refused(
         lines.append(f"  Still on {paint(diagnostic.previous, 'cyan')}; nothing has changed.")
     if isinstance(rejected, NoLongerFits):
         lines.append("  Nothing is sent until a model that fits is chosen; what was said is kept.")
-    if rejected.by_evidence:
-        lines.append(f"  {paint('!', 'yellow')}  {visible(rejected.by_evidence)}")
+    if rejected.evidence_hint:
+        lines.append(f"  {paint('!', 'yellow')}  {visible(rejected.evidence_hint)}")
     lines += _ways_out(diagnostic, no_way, at_hand)
     data = {
         "code": rejected.code,
@@ -162,7 +162,7 @@ def _count(count: int, what: str) -> str:
 
 def failed(error: ModelpactError) -> ChatMessage:
     """Tell of an error in one line: what was wrong, and what to do."""
-    said = error.what if isinstance(error, ParamsRefused) else str(error)
+    said = error.summary if isinstance(error, ParamsRefused) else str(error)
     said = " ".join(visible(said).split())
     code = str(getattr(error, "code", "") or getattr(error.__cause__, "code", ""))
     hint = _hint(error)

@@ -22,8 +22,8 @@ from modelpact.cli.chat.commands import COMMANDS, Chat
 from modelpact.cli.chat.messages import fit_words
 from modelpact.cli.render.audit import visible
 from modelpact.cli.render.tables import clip, colours
-from modelpact.sessions import list_machines, offers
-from modelpact.sessions.candidates import leads_to, reachable
+from modelpact.sessions import find_candidates, list_machines
+from modelpact.sessions.candidates import can_reach, reachable_providers
 from modelpact.vocabulary.errors import ModelpactError
 
 _COLOURS: Final = {"green": "ansigreen", "yellow": "ansiyellow", "red": "ansired"}
@@ -138,7 +138,7 @@ class ChatCompleter(Completer):
             elif command == "/model":
                 yield from self._models(rest.lstrip())
             elif command == "/provider":
-                yield from _plain(reachable(self._chat.models), rest)
+                yield from _plain(reachable_providers(self._chat.models), rest)
             elif command == "/sm":
                 yield from self._machines(rest)
             elif command == "/params":
@@ -147,9 +147,9 @@ class ChatCompleter(Completer):
                 yield from _plain(("why",), rest)
 
     def _models(self, start: str) -> Iterator[Completion]:
-        for one in offers(self._chat.session, self._chat.models, start):
+        for one in find_candidates(self._chat.session, self._chat.models, start):
             mark, words, colour = fit_words(one.verdict)
-            if not leads_to(self._chat.models, one.target.partition("/")[0]):
+            if not can_reach(self._chat.models, one.target.partition("/")[0]):
                 words += "; no key or address here"
             yield Completion(
                 one.target,

@@ -12,7 +12,7 @@ from modelpact.cli.render.audit import event_json, visible, why_lines
 from modelpact.cli.render.tables import clip, paint, table
 from modelpact.cli.times import show_time
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.reader import COLUMNS, read_event
@@ -228,7 +228,7 @@ def providers(session: Session, models: ModelCaller, reached: Iterable[str]) -> 
     """Tell which providers can be called, and where those are that the environment leads to."""
     here = session.target.partition("/")[0]
     names = list(dict.fromkeys((here, *reached)))
-    led = models.led_elsewhere()
+    led = models.env_overrides()
     lines = [
         f"{'●' if one == here else '○'} {visible(one)}"
         + (paint(f"  {address_words(led[one])}", "dim") if one in led else "")

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from modelpact.cli.options import config_option, configured, print_json, read_json
-from modelpact.dispatch.gate import catalog_lacks
-from modelpact.dispatch.gate_json import decide_wire
+from modelpact.dispatch.gate import catalog_check
+from modelpact.dispatch.gate_json import decide_json
 
 
 @click.command("gate", short_help="Decide on one dispatch of a node; JSON in and out.")
@@ -25,9 +25,9 @@ def command(ctx: click.Context, file: str | None, config_path: Path | None, as_j
     Exits 0 when it is dispatched, on the active model or its fallback, and 1 when it is refused.
     """
     _, catalog = configured(config_path)
-    decision = decide_wire(
+    decision = decide_json(
         read_json(file),
-        lambda: catalog_lacks(catalog),
+        lambda: catalog_check(catalog),
         lambda name: catalog.find_provider(name) is not None,
     )
     print_json(decision.data())

@@ -25,7 +25,7 @@ from modelpact.cli.paths import address_words, open_ledger, store_option
 from modelpact.cli.render.progress import Progress
 from modelpact.cli.render.tables import clip, paint, table
 from modelpact.configuration import Configuration
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import forget, record
 from modelpact.ledger.ledger import Ledger
 from modelpact.negotiation.formats import claim_text

@@ -166,7 +166,7 @@ async def _serve(
                 loop.add_signal_handler(one, signals.put_nowait, one)
         for warning in serving.host.warnings:
             click.echo(f"modelpact: warning: {warning}", err=True)
-        led = serving.gateway.state.models.led_elsewhere()
+        led = serving.gateway.state.models.env_overrides()
         check_not_ourselves(led, serving.url)
         if not token:
             made = await asyncio.to_thread(_first_key, ledger)

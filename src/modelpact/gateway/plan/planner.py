@@ -14,7 +14,7 @@ from modelpact.catalog.provider import Api
 from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration, Workload
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.gateway.plan.diagnosis import misses, would_help
 from modelpact.gateway.plan.plan import Plan, PlanKey
@@ -57,7 +57,7 @@ class Planner:
         self.configuration = configuration
         self.models = models
         self.names = ModelNames(configuration, models)
-        self._supported = models.supported()
+        self._supported = models.supported_providers()
         self._plans: dict[PlanKey, Plan] = {}
         self._warned: dict[_Broken, Plan] = {}
         self._instead: dict[_Broken, Plan | None] = {}

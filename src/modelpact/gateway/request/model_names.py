@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from modelpact.configuration.config import Configuration, Workload
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 WORKLOAD: Final = "workload/"

@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.catalog.provider import Api
 from modelpact.configuration.config import ProviderSettings
-from modelpact.dispatch.models import ModelCaller
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.credentials import ApiKey
 from modelpact.providers.models.endpoints import checked_base

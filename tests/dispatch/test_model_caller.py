@@ -9,7 +9,7 @@ import pytest
 from modelpact.conversation.message import Message, TextBlock, ToolUseBlock
 from modelpact.conversation.request import Request, Tool
 from modelpact.conversation.response import Response, TextDelta
-from modelpact.dispatch.models import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence import read_evidence
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.mock import MockProvider

@@ -16,12 +16,12 @@ from modelpact.conversation.response import Response, StreamEvent
 from modelpact.evidence import (
     Observation,
     Refutation,
+    find_refuted,
+    learn_from_rejection,
+    learn_from_response,
     record_async,
     replace_async,
     standing,
-    what_it_refutes,
-    what_it_teaches,
-    what_use_shows,
 )
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.stores.base import LedgerError
@@ -111,7 +111,7 @@ class ModelCaller:
             self._environment,
         )
 
-    def led_elsewhere(self) -> dict[str, ProviderAddress]:
+    def env_overrides(self) -> dict[str, ProviderAddress]:
         """Return the providers whose address comes from the environment."""
         names = {*self.configuration.providers}
         names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
@@ -143,9 +143,9 @@ class ModelCaller:
             )
         return found
 
-    def supported(self) -> tuple[str, ...]:
+    def supported_providers(self) -> tuple[str, ...]:
         """Return the providers to call: configured, with key or address at hand, or the mock."""
-        found = {*self.configuration.providers, *self.ports, *self.led_elsewhere(), "mock"}
+        found = {*self.configuration.providers, *self.ports, *self.env_overrides(), "mock"}
         for provider in self.catalog.providers.listed:
             if provider.key_env and self.has_key(provider):
                 found.add(provider.id)
@@ -254,16 +254,16 @@ class ModelCaller:
         names = (known.provider_id, request.model)
         if invocation.state != "completed" or not isinstance(invocation.output, dict):
             cause = self.provider(provider).take_error(invocation.id)
-            taught = () if cause is None else what_it_teaches(cause, request, *names)
+            taught = () if cause is None else learn_from_rejection(cause, request, *names)
             await self._learn(taught, known, invocation)
             told = invocation.error or f"the invocation was {invocation.state}"
             raise CallFailed(told, invocation, cause, taught) from cause
         response = read_response(invocation.output)
-        shown = what_use_shows(request, response, *names, events=events)
+        shown = learn_from_response(request, response, *names, events=events)
         await self._learn(shown, known, invocation)
         with contextlib.suppress(LedgerError):
             held = await asyncio.to_thread(standing, self.runtime.ledger, *names)
-            refuted = what_it_refutes(held, shown, response.usage, known)
+            refuted = find_refuted(held, shown, response.usage, known)
             await self._take_back(refuted, invocation)
         return ModelResult(response, invocation)
 
