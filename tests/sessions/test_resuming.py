@@ -79,7 +79,7 @@ def test_evidence_that_came_meanwhile_counts_and_may_be_dropped_again(ledger: Le
     record(ledger, NO_TOOLS)
     again = resumed(ledger, "a")
     assert isinstance(again.refusal, NoLongerFits)
-    assert again.refusal.by_evidence
+    assert again.refusal.evidence_hint
     with pytest.raises(NoLongerFits):
         again.send("Hello")
     forget(ledger, SUGGESTED)

@@ -25,7 +25,7 @@ class KeyClient:
         """Take one request out of its rate; return 0, or the seconds after which there is one."""
         return self._gateway.rates.wait(self._key)
 
-    async def left(self) -> bool:
+    async def has_budget(self) -> bool:
         """Tell whether it may spend more."""
         return await self._gateway.budgets.left(self._key)
 

@@ -25,7 +25,7 @@ class RunClient(Protocol):
     def wait(self) -> float:
         """Take one request out of its rate; return 0, or the seconds after which there is one."""
 
-    async def left(self) -> bool:
+    async def has_budget(self) -> bool:
         """Tell whether it may spend more."""
 
     def opened(self, estimate: int) -> None:
@@ -52,7 +52,7 @@ class Unlimited:
         """Have no rate."""
         return 0.0
 
-    async def left(self) -> bool:
+    async def has_budget(self) -> bool:
         """Have no budget."""
         return True
 
@@ -142,5 +142,5 @@ def _not_allowed(client: RunClient, told: str) -> ClientRefused:
 
 
 async def _check_budget(client: RunClient) -> None:
-    if not await client.left():
+    if not await client.has_budget():
         raise ClientRefused(429, "insufficient_quota", f"{client.name} has spent its budget")
