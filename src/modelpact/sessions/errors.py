@@ -196,8 +196,8 @@ class ParamsRefused(SessionError):
         taken_out = ", ".join(f'"{name}": None' for name in self.names)
         message = (
             f"runtime capability: {self.summary}; take out with set_params({{{taken_out}}}), "
-            'switch models, or have such parameters left out and told: unsupported_params = "drop" in '
-            "the policy"
+            'switch models, or have such parameters left out and told: unsupported_params = "drop" '
+            "in the policy"
         )
         super().__init__("Session/UnsupportedParams", message, {"target": target, "params": listed})
 
