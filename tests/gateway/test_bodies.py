@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.passthrough import changed_body, wants_usage
+from modelpact.gateway.upstream.rewrite import changed_body, wants_usage
 from tests.gateway.support import Running
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -12,6 +12,7 @@ import pytest
 
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import (
     INVOKED,
     STOPPED,
@@ -20,7 +21,7 @@ from modelpact.gateway.record.calls import (
     find_call,
     list_calls,
 )
-from modelpact.gateway.record.recorder import AnswerDigest, Recorder
+from modelpact.gateway.record.recorder import Recorder
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction

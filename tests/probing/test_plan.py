@@ -8,7 +8,7 @@ import pytest
 from modelpact.catalog.catalog import default_catalog
 from modelpact.conversation.request import Request
 from modelpact.probing import plan_probe
-from modelpact.probing.calls import COLOURS, picture
+from modelpact.probing.picture import COLOURS, picture
 from modelpact.probing.trials import Seen, Trial, TrialOutcome
 from modelpact.vocabulary.errors import InputError, UnknownName
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.service import GatewayState
+from modelpact.gateway.state import GatewayState
 from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.search import find_models

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.passthrough import USAGE
+from modelpact.gateway.upstream.rewrite import USAGE
 from modelpact.gateway.upstream.stream import UNREADABLE, end_at
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi

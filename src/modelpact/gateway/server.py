@@ -12,7 +12,8 @@ from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.key_limits import clients_of
 from modelpact.gateway.record.leases import leased
 from modelpact.gateway.routes import GatewayRoutes
-from modelpact.gateway.service import Gateway, GatewayState
+from modelpact.gateway.service import Gateway
+from modelpact.gateway.state import GatewayState
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.openwop.host import Host, configured_host, running_host

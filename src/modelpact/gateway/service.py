@@ -15,13 +15,14 @@ from modelpact.gateway.errors import GatewayError, GatewayResponse, error_answer
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import RequestPolicy, base_policy
+from modelpact.gateway.plan.policy import base_policy
 from modelpact.gateway.plan.sizing import expected, expected_at_once
 from modelpact.gateway.record.recorder import Recorder, SettlementNotRecorded, cost_of
 from modelpact.gateway.request.auth import Caller, caller_of, key_of
 from modelpact.gateway.request.model_names import UnknownModel
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.request.reader import RequestReader
+from modelpact.gateway.state import GatewayState
 from modelpact.gateway.upstream.codecs import READ
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import Passthrough, UpstreamFailed
@@ -32,17 +33,6 @@ from modelpact.needs.requests import RequestApi
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, HttpError, HttpRequest
-
-
-class GatewayState(msgspec.Struct, frozen=True):
-    """A configuration at work. A request ends under the state that it began under."""
-
-    configuration: Configuration
-    models: ModelCaller
-    planner: Planner
-    upstreams: Endpoints
-    policy: RequestPolicy
-
 
 OPERATOR: Final = "operator"
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.needs.node_modules import FallbackModel, NodeModule, Pack, read_module
-from modelpact.openwop.model_call import check_config
+from modelpact.openwop.prompts import check_config
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 MOST_NODES: Final = 100

@@ -20,7 +20,7 @@ from modelpact.conversation.request import (
 )
 from modelpact.conversation.response import Response
 from modelpact.emulation.validation import Schema
-from modelpact.probing.calls import COLOURS, picture
+from modelpact.probing.picture import COLOURS, picture
 
 Verdict = Literal["supported", "unsupported", "ignored", "inconclusive"]
 """`ignored`: the request was taken and the capability had no effect; that is unsupported too."""

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from modelpact.schemas.document import DYNAMIC, Document, SchemaNode, says_more
-from modelpact.schemas.unions import Exclusion, types_of
+from modelpact.schemas.exclusion import Exclusion
+from modelpact.schemas.unions import types_of
 
 _TURNED: Final = frozenset(["not", "if", "contains", "propertyNames"])
 """Where admitting less elsewhere means admitting more, or counting otherwise."""

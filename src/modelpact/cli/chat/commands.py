@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.cli.chat import tables
-from modelpact.cli.chat.app import Opened, Opener
 from modelpact.cli.chat.messages import ChatMessage, failed, refused, switched
+from modelpact.cli.chat.opening import Opened, Opener
 from modelpact.cli.paths import address_words
 from modelpact.cli.render.tables import paint, table
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock

@@ -14,7 +14,7 @@ import msgspec
 from modelpact.catalog.names import Family
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
-from modelpact.gateway.upstream.passthrough import USUAL_OUTPUT, estimated, prompt_tokens
+from modelpact.gateway.upstream.rewrite import USUAL_OUTPUT, estimated, prompt_tokens
 from modelpact.needs.need import Needs, need
 from modelpact.needs.sizes import measure, read_prompt
 

@@ -1,7 +1,6 @@
 """An answer that goes by in pieces: what the record has of it."""
 
 import asyncio
-import hashlib
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
@@ -13,6 +12,7 @@ from modelpact.conversation.response import Usage
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import INVOKED, KIND, CallOpened, CallSettled, GatewayCall
 from modelpact.gateway.record.envelopes import Envelopes
 from modelpact.gateway.reports import money_of
@@ -27,36 +27,6 @@ from modelpact.providers.contract import Semantics
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.runtime.registry import Registered, Registry, as_registered
 from modelpact.providers.runtime.store import digest, plain
-
-_MOST_KEPT: Final = 32 * 1024 * 1024
-
-
-class AnswerDigest:
-    """Its digest, and itself where it is to be kept; one that does not end is not kept either."""
-
-    __slots__ = ("_hash", "_kept", "_room")
-
-    def __init__(self, *, keep: bool) -> None:
-        self._hash = hashlib.sha256()
-        self._kept: list[bytes] | None = [] if keep else None
-        self._room = _MOST_KEPT
-
-    def add(self, piece: bytes) -> None:
-        """Take a piece in."""
-        self._hash.update(piece)
-        if self._kept is not None:
-            self._kept.append(piece)
-            self._room -= len(piece)
-            if self._room < 0:
-                self._kept = None
-
-    def told(self) -> tuple[str, str | None]:
-        """Return the digest, and the text if it is kept."""
-        text = None
-        if self._kept is not None:
-            text = b"".join(self._kept).decode("utf-8", "replace")
-        return f"sha256:{self._hash.hexdigest()}", text
-
 
 DECIDED: Final = "negotiation.decided"
 _MOST_REMEMBERED: Final = 2_000

@@ -8,7 +8,7 @@ from modelpact.conversation.response import Usage
 from modelpact.gateway.keys import ClientKey
 from modelpact.gateway.plan.plan import HeaderPairs, Plan, PlanKey
 from modelpact.gateway.request.auth import Caller
-from modelpact.gateway.service import GatewayState
+from modelpact.gateway.state import GatewayState
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi, RequestFeatures
 from modelpact.wire import HttpRequest

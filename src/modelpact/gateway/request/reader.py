@@ -15,7 +15,7 @@ from modelpact.gateway.record.recorder import cost_of
 from modelpact.gateway.request.auth import Caller
 from modelpact.gateway.request.model_names import WORKLOAD, ResolvedName, UnknownModel
 from modelpact.gateway.request.planned import PlannedRequest
-from modelpact.gateway.service import GatewayState
+from modelpact.gateway.state import GatewayState
 from modelpact.gateway.upstream.translate import Translator
 from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.vocabulary.errors import brief

@@ -2,23 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from modelpact.conversation.codecs import ApiError, read_error
 from modelpact.conversation.response import Usage
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
-from modelpact.gateway.plan.plan import TOLD, Plan
+from modelpact.gateway.plan.plan import TOLD
+from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.record.recorder import AnswerDigest, Recorder, cost_of
+from modelpact.gateway.record.recorder import Recorder, cost_of
 from modelpact.gateway.reports import ResponseReport, dollars, money_of
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
+from modelpact.gateway.upstream.rewrite import USAGE, changed_body, wants_usage
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
-from modelpact.needs.sizes import RequestSize
 from modelpact.providers.models.errors import UpstreamError, cleaned, refused
 from modelpact.wire import (
     ClientResponse,
@@ -30,48 +31,6 @@ from modelpact.wire import (
     write_event,
 )
 from modelpact.wire.exchange import BODILESS
-
-_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_CHARACTERS_A_TOKEN: Final = 4
-_TOKENS_AN_IMAGE: Final = 1_000
-USUAL_OUTPUT: Final = 1_024
-USAGE: Final = "stream_options.include_usage"
-
-
-def changed_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: bool) -> bytes:
-    """Return the body to send. Fields that do not change stay as they were written."""
-    if body["model"] == plan.model and not (plan.renames or plan.drops or ask_usage):
-        return raw
-    fields: dict[str, Any] = _FIELDS.decode(raw)
-    fields["model"] = plan.model
-    for name in plan.drops:
-        fields.pop(name, None)
-    for old, new in plan.renames:
-        if old in fields:
-            fields = {new if name == old else name: value for name, value in fields.items()}
-    if ask_usage:
-        fields["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-    return msgspec.json.encode(fields)
-
-
-def wants_usage(body: dict[str, Any]) -> bool:
-    """Tell whether a client asks for the usage of its stream itself."""
-    options = body.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
-def estimated(sizes: RequestSize, plan: Plan) -> Usage:
-    """Estimate what a request uses: a token for four characters, and all that it may answer."""
-    output = sizes.output
-    if output is None:
-        output = min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
-    return Usage(prompt_tokens(sizes), output)
-
-
-def prompt_tokens(sizes: RequestSize) -> int:
-    """Estimate the tokens of a prompt."""
-    return -(-sizes.characters // _CHARACTERS_A_TOKEN) + sizes.images * _TOKENS_AN_IMAGE
-
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}

@@ -17,17 +17,14 @@ from modelpact.emulation.report import EmulationFailed
 from modelpact.emulation.work import EmulatedRequest
 from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, cannot_carry, error_body
 from modelpact.gateway.plan.plan import HeaderPairs, Plan, header_safe
+from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.record.recorder import AnswerDigest, Recorder, cost_of
+from modelpact.gateway.record.recorder import Recorder, cost_of
 from modelpact.gateway.reports import ResponseReport, dollars, money_of
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.codecs import READ, StreamEncoder, new_id, write_answer
-from modelpact.gateway.upstream.passthrough import (
-    INTERNAL,
-    UpstreamFailed,
-    prompt_tokens,
-    wants_usage,
-)
+from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
+from modelpact.gateway.upstream.rewrite import prompt_tokens, wants_usage
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
 from modelpact.needs.sizes import measure

@@ -34,7 +34,8 @@ from modelpact.providers.runtime.notify import tell, tell_cancelled, tell_deregi
 from modelpact.providers.runtime.registry import Registered, Registry, departures
 from modelpact.providers.runtime.settlement import InvocationOutcome, correct, end
 from modelpact.providers.runtime.store import find_cost, find_invocation, list_invocations
-from modelpact.providers.runtime.streaming import StreamDigest, run_stream
+from modelpact.providers.runtime.stream_digest import StreamDigest
+from modelpact.providers.runtime.streaming import run_stream
 from modelpact.providers.runtime.subscriptions import Subscriptions
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import (

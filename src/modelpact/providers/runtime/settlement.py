@@ -21,7 +21,7 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.runtime.registry import departures, flag, mark_deregistered
 from modelpact.providers.runtime.store import digest, elapsed, load, plain, standing_cost
-from modelpact.providers.runtime.streaming import StreamDigest
+from modelpact.providers.runtime.stream_digest import StreamDigest
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
 

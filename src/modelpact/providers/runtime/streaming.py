@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +15,6 @@ from modelpact.vocabulary.errors import ModelpactError
 
 if TYPE_CHECKING:
     from modelpact.providers.runtime.runtime import Runtime
-
-
-class StreamDigest:
-    """Counts the pieces of a stream, and hashes their JSON, each with a line end."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._hash = hashlib.sha256()
-
-    def add(self, content: Any) -> None:
-        """Take a piece in."""
-        self.count += 1
-        self._hash.update(msgspec.json.encode(content) + b"\n")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the tally as the event that settles the invocation embeds it."""
-        return {"count": self.count, "digest": f"sha256:{self._hash.hexdigest()}"}
 
 
 async def run_stream(

@@ -1,0 +1,58 @@
+"""Rewrites request bodies: byte for byte, but for what the plan changes."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.conversation.response import Usage
+from modelpact.gateway.plan.plan import Plan
+from modelpact.needs.sizes import RequestSize
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+_CHARACTERS_A_TOKEN: Final = 4
+
+
+_TOKENS_AN_IMAGE: Final = 1_000
+
+
+USUAL_OUTPUT: Final = 1_024
+
+
+USAGE: Final = "stream_options.include_usage"
+
+
+def changed_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: bool) -> bytes:
+    """Return the body to send. Fields that do not change stay as they were written."""
+    if body["model"] == plan.model and not (plan.renames or plan.drops or ask_usage):
+        return raw
+    fields: dict[str, Any] = _FIELDS.decode(raw)
+    fields["model"] = plan.model
+    for name in plan.drops:
+        fields.pop(name, None)
+    for old, new in plan.renames:
+        if old in fields:
+            fields = {new if name == old else name: value for name, value in fields.items()}
+    if ask_usage:
+        fields["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    return msgspec.json.encode(fields)
+
+
+def wants_usage(body: dict[str, Any]) -> bool:
+    """Tell whether a client asks for the usage of its stream itself."""
+    options = body.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+def estimated(sizes: RequestSize, plan: Plan) -> Usage:
+    """Estimate what a request uses: a token for four characters, and all that it may answer."""
+    output = sizes.output
+    if output is None:
+        output = min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
+    return Usage(prompt_tokens(sizes), output)
+
+
+def prompt_tokens(sizes: RequestSize) -> int:
+    """Estimate the tokens of a prompt."""
+    return -(-sizes.characters // _CHARACTERS_A_TOKEN) + sizes.images * _TOKENS_AN_IMAGE
