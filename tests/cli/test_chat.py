@@ -30,8 +30,8 @@ def configure(folder: Path, more: str = "", **fakes: FakeServer) -> None:
 
 
 def events(folder: Path) -> list[str]:
-    with LedgerReader.open_to_read(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
-        return [one.type for one in reader.latest(1_000)]
+    with LedgerReader.open(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
+        return [one.type for one in reader.latest_events(1_000)]
 
 
 def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     last = fake.bodies[-1]
     assert [one["content"] for one in last["messages"]] == ["One", "First.", "Three"]
     assert last["temperature"] == 0.5
-    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
-        errors = [one.payload.get("error", "") for one in reader.latest(1_000)]
+    with LedgerReader.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
+        errors = [one.payload.get("error", "") for one in reader.latest_events(1_000)]
     assert any(str(one).startswith("interrupted") for one in errors)
 
 

@@ -62,10 +62,8 @@ def test_resuming_kills_no_call_of_a_process_that_lives(tmp_path: Path, run: Run
             done = run("chat", "--resume", stdin="Two\n")
             assert done.returncode == 2
             assert "is open in another process" in done.stderr
-            with LedgerReader.open_to_read(
-                f"sqlite:{tmp_path / 'data' / 'modelpact.db'}"
-            ) as reader:
-                types = {one.type for one in reader.latest(1_000)}
+            with LedgerReader.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
+                types = {one.type for one in reader.latest_events(1_000)}
             assert not types & {"capability.failed", "session.resumed"}
             terminal.kill()
         assert run("chat", "--resume", stdin="/history\n").returncode == 0

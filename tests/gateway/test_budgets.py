@@ -166,19 +166,19 @@ def test_what_has_ended_counts_while_its_record_is_on_its_way(
     """A total that is read meanwhile does not have it yet."""
     monkeypatch.setattr(budgets, "FRESH_SECONDS", 0.0)
     secret = gateway.new_key(budget=1, period="day")
-    real, ending, release = gateway.ledger.note, threading.Event(), threading.Event()
+    real, ending, release = gateway.ledger.append_async, threading.Event(), threading.Event()
 
-    def note(entry: PreparedEvent, unheard: Any = None, **how: Any) -> "asyncio.Future[EventRef]":
+    def append_async(entry: PreparedEvent, on_abandoned: Any = None) -> "asyncio.Future[EventRef]":
         async def later() -> EventRef:
             await asyncio.to_thread(release.wait, 30)
-            return await real(entry, unheard, **how)
+            return await real(entry, on_abandoned)
 
         if entry.type != "capability.completed":
-            return real(entry, unheard, **how)
+            return real(entry, on_abandoned)
         ending.set()
         return asyncio.ensure_future(later())
 
-    monkeypatch.setattr(gateway.ledger, "note", note)
+    monkeypatch.setattr(gateway.ledger, "append_async", append_async)
     first: list[Answer] = []
     asking = threading.Thread(target=lambda: first.append(ask(gateway, secret)))
     asking.start()

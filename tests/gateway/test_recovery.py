@@ -88,7 +88,7 @@ def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_pat
     envelope = died(ledger, "one", 2)
     with Ledger.open(f"sqlite:{tmp_path / 'other.db'}") as other:
         lines = list(export_lines(ledger, envelope))
-        import_export(other, lambda: lines, anyone=True)
+        import_export(other, lambda: lines, allow_unsigned=True)
 
         async def started() -> None:
             recording = recorder(other)
@@ -99,7 +99,7 @@ def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_pat
         assert types(other, envelope) == [INVOKED] * 2
         died(ledger, "one", 1)
         more = list(export_lines(ledger, envelope))
-        assert import_export(other, lambda: more, anyone=True).events == 1
+        assert import_export(other, lambda: more, allow_unsigned=True).added == 1
 
 
 def test_an_opening_of_which_nobody_knows_is_ended(
@@ -108,19 +108,19 @@ def test_an_opening_of_which_nobody_knows_is_ended(
     """The store went away in the midst of a commit that was kept: nothing was sent."""
     unsure = threading.Event()
     with gateway_running(tmp_path) as gateway:
-        real = gateway.ledger.note
+        real = gateway.ledger.append_async
 
-        def note(
-            entry: PreparedEvent, unheard: Any = None, **how: Any
+        def append_async(
+            entry: PreparedEvent, on_abandoned: Any = None
         ) -> "asyncio.Future[EventRef]":
             if entry.type != INVOKED or not unsure.is_set():
-                return real(entry, unheard, **how)
+                return real(entry, on_abandoned)
             told: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
             lost = LedgerUncertain("it is not known whether it was kept")
             real(entry).add_done_callback(lambda _: told.set_exception(lost))
             return told
 
-        monkeypatch.setattr(gateway.ledger, "note", note)
+        monkeypatch.setattr(gateway.ledger, "append_async", append_async)
         gateway.openai.script.add("one", "two")
         assert gateway.chat("gpt-4o").status == 200
         unsure.set()

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modelpact.ledger import CostLine, CostRecord, Draft, Ledger, Transaction
-from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.totals.totals import cost_totals
-from modelpact.ledger.verify.tables import check_sums
+from modelpact.ledger.verify.tables import verify_hourly_sums
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
@@ -29,7 +29,7 @@ def test_a_correction_of_a_correction_is_one_of_the_work(ledger: Ledger) -> None
 
 
 def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
-    pieces = CostRecord((CostLine("discrete", LARGEST), CostLine("tokens.input", 1)))
+    pieces = CostRecord((CostLine("discrete", MAX_SAFE_INTEGER), CostLine("tokens.input", 1)))
 
     def work(tx: Transaction) -> None:
         for _ in range(1_100):
@@ -39,15 +39,15 @@ def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
     for _ in range(2):
         ledger.write(work)
     one = only(cost_totals(ledger, "provider"))
-    assert one.amounts["discrete"] == 2_200 * LARGEST > 2**63
+    assert one.amounts["discrete"] == 2_200 * MAX_SAFE_INTEGER > 2**63
     assert one.amounts["tokens.input"] == 2_200
     assert only(cost_totals(ledger, "provider", since=1)).amounts == one.amounts
-    assert check_sums(ledger).ok
+    assert verify_hourly_sums(ledger).ok
 
 
 def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
     """Those that have sums of their own, and those that share one."""
-    amounts = (LARGEST, 1, 2**36, 2, LARGEST, 2**36 - 1, 0)
+    amounts = (MAX_SAFE_INTEGER, 1, 2**36, 2, MAX_SAFE_INTEGER, 2**36 - 1, 0)
 
     def work(tx: Transaction) -> None:
         tx.open_envelope("run", "run", "")
@@ -61,7 +61,7 @@ def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
     assert total.records == len(amounts)
     assert total.amounts["discrete"] == sum(amounts)
     assert total.amounts["tokens.input"] == 3 * len(amounts)
-    assert check_sums(ledger).ok
+    assert verify_hourly_sums(ledger).ok
 
 
 class Charging:
@@ -85,7 +85,7 @@ class Charging:
 @pytest.mark.parametrize(
     "cost",
     [
-        (CostLine("discrete", LARGEST),) * 1_025,
+        (CostLine("discrete", MAX_SAFE_INTEGER),) * 1_025,
         (CostLine("discrete", 2**70),),
         (CostLine("currency", 9, "\x1b[31mEVIL\x07"),),
     ],

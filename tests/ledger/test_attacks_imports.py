@@ -61,10 +61,10 @@ def test_with_keys_only_what_is_signed_is_taken(
     forged = extended(list(export_lines(ledger, "run-1")), charge(7), draft())
     keys = keyring.public_keys
     done = import_export(lite, lambda: forged, keys)
-    assert (done.events, done.known, done.left) == (3, 0, 2)
+    assert (done.added, done.existing, done.skipped) == (3, 0, 2)
     assert cost_totals(lite, "provider") == []
-    again = import_export(lite, lambda: forged, keys, anyone=True)
-    assert (again.events, again.known, again.left) == (2, 3, 0)
+    again = import_export(lite, lambda: forged, keys, allow_unsigned=True)
+    assert (again.added, again.existing, again.skipped) == (2, 3, 0)
     assert verified(lite).events == 5
 
 
@@ -75,8 +75,8 @@ def test_what_a_store_writes_itself_is_not_extended(ledger: Ledger, keyring: Key
     genuine = list(export_lines(ledger, "run-1"))
     forged = extended(genuine, charge(7))
     with pytest.raises(LedgerError, match="written by this store, up to event 3"):
-        import_export(ledger, lambda: forged, keyring.public_keys, anyone=True)
-    assert import_export(ledger, lambda: genuine, keyring.public_keys).known == 3
+        import_export(ledger, lambda: forged, keyring.public_keys, allow_unsigned=True)
+    assert import_export(ledger, lambda: genuine, keyring.public_keys).existing == 3
     assert verified(ledger).events == 3
 
 
@@ -127,7 +127,7 @@ def test_an_archive_is_not_written_over_anothers(
     own = tmp_path / "run-2.jsonl.gz"
     archive(ledger, "run-2", own, signer=keyring)
     assert archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6  # the same again
-    assert import_export(ledger, lambda: read_export(file), keyring.public_keys).events == 5
+    assert import_export(ledger, lambda: read_export(file), keyring.public_keys).added == 5
 
 
 def test_events_are_dropped_only_for_a_signed_archive(ledger: Ledger, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_keys_that_signed_nothing_are_not_kept(
     fields["keys"] = [stranger() for _ in range(50)]
     lines = [with_hash(canonical(fields)), event]
     import_export(lite, lambda: lines)
-    assert len(lite.signers()) == 1
+    assert len(lite.signer_keys()) == 1
     assert len(msgspec.json.decode(next(export_lines(lite, "mine")))["keys"]) == 1
 
 

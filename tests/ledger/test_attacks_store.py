@@ -46,7 +46,7 @@ def edit(ledger: Ledger, *statements: str) -> None:
 def audited(ledger: Ledger, keyring: Keyring | None = None) -> dict[str, str]:
     """Return what is broken, by envelope or table."""
     keys = None if keyring is None else keyring.public_keys
-    reports = {name: verify_envelope(ledger, name, keys) for name in ledger.names()}
+    reports = {name: verify_envelope(ledger, name, keys) for name in ledger.envelope_names()}
     tables = verify_tables(ledger, reports, whole=True)
     told: list[tuple[str, Any]] = [*reports.items(), *((one.table, one) for one in tables)]
     return {name: one.broken.kind for name, one in told if one.broken is not None}
@@ -173,7 +173,7 @@ def test_what_users_read_is_held_against_the_events(
 
 def test_tables_of_an_archive_rest_on_it(used: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     archive(used, "invocations/r", tmp_path / "a.jsonl.gz", signer=keyring, drop=True)
-    reports = {name: verify_envelope(used, name) for name in used.names()}
+    reports = {name: verify_envelope(used, name) for name in used.envelope_names()}
     tables = {one.table: one for one in verify_tables(used, reports, whole=True)}
     assert all(one.ok for one in tables.values())
     assert (tables["costs"].rows, tables["costs"].unproven) == (0, 5)
@@ -225,7 +225,7 @@ def test_values_of_other_types_are_named(lite: Ledger, keyring: Keyring, stateme
     assert found["run-1"] in ("edited", "forged checkpoint", "unknown key")
     for reading in (
         lambda: lite.events("run-1"),
-        lambda: lite.latest(10),
+        lambda: lite.latest_events(10),
         lambda: lite.envelopes(),
         lambda: list(export_lines(lite, "run-1")),
     ):

@@ -29,7 +29,7 @@ def test_a_closed_ledger_is_whole_in_its_file(tmp_path: Path) -> None:
         assert len(ledger.events("run-1")) == 5
     assert [one.name for one in tmp_path.iterdir()] == ["ledger.db"]
     shutil.copy(file, tmp_path / "copy.db")
-    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'copy.db'}") as reader:
+    with LedgerReader.open(f"sqlite:{tmp_path / 'copy.db'}") as reader:
         assert len(reader.events("run-1")) == 5
 
 
@@ -62,6 +62,6 @@ def test_a_shown_url_still_says_where() -> None:
 def test_a_schema_that_is_no_number_is_told(url: str, version: str) -> None:
     with Ledger.open(url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = ?", (version,)))
-    for opening in (Ledger.open, LedgerReader.open_to_read):
+    for opening in (Ledger.open, LedgerReader.open):
         with pytest.raises(LedgerError, match="no number"):
             opening(url)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from modelpact.ledger.canonical import LARGEST, NotCanonical, canonical, reference
-from modelpact.ledger.event import STANDARD, check_name, check_type, event_body, event_hash
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER, NotCanonical, canonical, reference
+from modelpact.ledger.event import STANDARD_TYPES, check_name, check_type, event_body, event_hash
 from modelpact.vocabulary.errors import InputError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | TEXTS,
+    st.none() | st.booleans() | st.integers(-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
@@ -44,8 +44,8 @@ def test_canonical_json_reads_back(value: Any) -> None:
     [
         (1.0, "float"),
         ({"a": [1.5]}, "fractions"),
-        (LARGEST + 1, "larger than"),
-        ({"a": -LARGEST - 1}, "larger than"),
+        (MAX_SAFE_INTEGER + 1, "larger than"),
+        ({"a": -MAX_SAFE_INTEGER - 1}, "larger than"),
         ({1: 2}, "key is a int"),
         ({"a": b""}, "bytes"),
         ({"a": {1, 2}}, "set"),
@@ -96,7 +96,7 @@ def test_the_hash_of_an_event_is_that_of_its_canonical_json(
 
 
 def test_standard_types_cannot_be_redefined_and_custom_ones_are_namespaced() -> None:
-    assert all(check_type(name) == name for name in STANDARD)
+    assert all(check_type(name) == name for name in STANDARD_TYPES)
     assert check_type("acme.invoice.sent") == "acme.invoice.sent"
     for name in ("capability.dreamt", "run.custom", "plain", "Acme.x", "acme.", "a..b", "a" * 200):
         with pytest.raises(InputError):

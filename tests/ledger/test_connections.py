@@ -58,7 +58,7 @@ def test_a_closed_ledger_is_not_read(url: str) -> None:
     with Ledger.open(url) as ledger:
         fill(ledger)
         assert ledger.event("run-1:1") is not None
-    with LedgerReader.open_to_read(url) as reader:
+    with LedgerReader.open(url) as reader:
         assert reader.event("run-1:1") is not None
     for closed in (ledger, reader):
         with pytest.raises(LedgerError, match="the ledger is closed"):
@@ -94,12 +94,12 @@ def test_closing_while_a_reader_connects_leaves_nothing_open(counted: Counted, g
 
 
 def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
-    for opening in (LedgerReader.open_to_read, Ledger.open):
+    for opening in (LedgerReader.open, Ledger.open):
         with contextlib.suppress(LedgerError):  # there are no tables yet
             opening(counted.url).close()
     with Ledger.open(counted.url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
-    for opening in (Ledger.open, LedgerReader.open_to_read):
+    for opening in (Ledger.open, LedgerReader.open):
         with pytest.raises(NewerSchema):
             opening(counted.url)
     counted.assert_none()
@@ -121,7 +121,7 @@ def test_files_that_are_refused_leave_nothing_open(
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "empty.db"):
         with pytest.raises(LedgerError):
-            LedgerReader.open_to_read(f"sqlite:{tmp_path / name}")
+            LedgerReader.open(f"sqlite:{tmp_path / name}")
     with pytest.raises(LedgerError):
         Ledger.open(f"sqlite:{tmp_path / 'text.db'}")
     lease = open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
@@ -175,9 +175,9 @@ def test_a_lease_that_is_released_is_not_taken_again(counted: Counted, gate: Gat
     """Whoever looks after it may still be at it in a thread."""
     lease: Any = open_store(counted.url).lease("host/a")
     lease._connection._raw.close()
-    assert lease.kept(), "the store was away"
-    gate.meanwhile(lease.kept, lease.release)
-    assert not lease.kept()
+    assert lease.is_held(), "the store was away"
+    gate.meanwhile(lease.is_held, lease.release)
+    assert not lease.is_held()
     counted.assert_none()
 
 

@@ -19,7 +19,7 @@ from modelpact.ledger import (
     export_lines,
     import_export,
 )
-from modelpact.ledger.costs import UNITS, check_lines, half_even
+from modelpact.ledger.costs import UNITS, check_lines, divide_half_even
 from modelpact.ledger.totals.cost_rows import HOUR
 from modelpact.ledger.totals.totals import CostTotal, cost_totals
 from modelpact.vocabulary.errors import InputError
@@ -153,7 +153,7 @@ def test_an_import_brings_its_costs_once(ledger: Ledger, lite: Ledger) -> None:
 
 @given(st.integers(0, 10**24), st.integers(1, 10**9))
 def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
-    assert half_even(amount, divisor) == round(Fraction(amount, divisor))
+    assert divide_half_even(amount, divisor) == round(Fraction(amount, divisor))
 
 
 @pytest.mark.parametrize(

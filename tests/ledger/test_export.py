@@ -27,7 +27,7 @@ from modelpact.ledger import (
 )
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import sign_checkpoint
-from modelpact.ledger.event import EventOnWire, event_hash
+from modelpact.ledger.event import EventJson, event_hash
 from modelpact.ledger.verify.export import hashed_line, read_export, write_export
 from tests.ledger.support import draft, fill, verified
 
@@ -170,7 +170,7 @@ def test_the_first_broken_link_is_the_one_that_is_named(
 
 def rehash(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     """Change an event and give it the hash that it then has, as a forger would."""
-    fields = msgspec.to_builtins(msgspec.json.decode(line, type=EventOnWire))
+    fields = msgspec.to_builtins(msgspec.json.decode(line, type=EventJson))
     del fields["hash"]
     change(fields)
     body = canonical(fields)
@@ -302,14 +302,14 @@ def test_an_import_is_idempotent_and_goes_on(
     ledger.checkpoint("run-1", keyring)
     before = list(export_lines(ledger, "run-1"))
     keys = keyring.public_keys
-    assert import_export(lite, lambda: before, keys).events == 5
+    assert import_export(lite, lambda: before, keys).added == 5
     again = import_export(lite, lambda: before, keys)
-    assert (again.events, again.known) == (0, 5)
+    assert (again.added, again.existing) == (0, 5)
     fill(ledger, count=2_500)
     ledger.checkpoint("run-1", keyring)
     after = list(export_lines(ledger, "run-1"))
-    assert import_export(lite, lambda: after, keys).events == 2_500
-    assert import_export(lite, lambda: before, keys).events == 0
+    assert import_export(lite, lambda: after, keys).added == 2_500
+    assert import_export(lite, lambda: before, keys).added == 0
     assert list(export_lines(lite, "run-1")) == after
     assert fill(lite, count=1)[0].sequence == 2_506
     assert verified(lite).events == 2_506
@@ -354,7 +354,7 @@ def test_an_archive_keeps_verifying_after_rotations(url: str, tmp_path: Path) ->
         assert verify_export(read_export(file), keyring.public_keys).ok
         assert verify_export(read_export(file), trusted).ok  # it brings the handovers with it
         assert archive(ledger, "run-1", file, signer=keyring, drop=True).ok
-        assert import_export(ledger, lambda: read_export(file), trusted).events == 6
+        assert import_export(ledger, lambda: read_export(file), trusted).added == 6
         assert verified(ledger).events == 7
 
 

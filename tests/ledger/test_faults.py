@@ -40,8 +40,8 @@ class Dying:
         self.at("begin")
         return found
 
-    def many(self, sql, rows):
-        self.inner.many(sql, rows)
+    def execute_many(self, sql, rows):
+        self.inner.execute_many(sql, rows)
         self.at("insert")
 
     def commit(self):
@@ -252,7 +252,7 @@ def open_folder() -> Iterator[Path]:
 
 READ_ONLY = """
 import modelpact.ledger.stores.sqlite
-from modelpact.ledger import Reader
+from modelpact.ledger import LedgerReader
 if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
@@ -260,7 +260,7 @@ try:
     Ledger.open(sys.argv[1])
 except LedgerUnavailable as error:
     told(str(error))
-with Reader.open_to_read(sys.argv[1]) as reader:
+with LedgerReader.open(sys.argv[1]) as reader:
     told(str(len(reader.events("run-1"))))
 """
 
@@ -285,7 +285,7 @@ def test_a_path_that_cannot_be_a_ledger(tmp_path: Path) -> None:
             Ledger.open(f"sqlite:{tmp_path / name}")
     for name in ("missing.db", "missing/x.db"):
         with pytest.raises(LedgerError, match="no ledger in"):
-            LedgerReader.open_to_read(f"sqlite:{tmp_path / name}")
+            LedgerReader.open(f"sqlite:{tmp_path / name}")
     assert [one.name for one in tmp_path.iterdir()] == ["text.db"]
 
 
@@ -308,11 +308,11 @@ def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
     old.commit()
     old.close()
     with pytest.raises(LedgerError, match="open it once for writing"):
-        LedgerReader.open_to_read(url)
+        LedgerReader.open(url)
     with Ledger.open(url) as ledger:
         fill(ledger)
         assert ledger.read("SELECT value FROM meta") == [(str(len(MIGRATIONS)),)]
-    with LedgerReader.open_to_read(url) as reader:
+    with LedgerReader.open(url) as reader:
         assert len(reader.events("run-1")) == 5
 
 
@@ -320,14 +320,14 @@ def test_an_empty_store_is_no_ledger_to_read(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite:"):
         (tmp_path / "ledger.db").touch()
     with pytest.raises(LedgerError, match=r"no ledger in .+: name another with --store"):
-        LedgerReader.open_to_read(url)
+        LedgerReader.open(url)
 
 
 def test_newer_stores_are_refused(url: str) -> None:
     """Schema migrations forward, refused clearly when the file is newer than the program."""
     with Ledger.open(url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
-    for opening in (Ledger.open, LedgerReader.open_to_read):
+    for opening in (Ledger.open, LedgerReader.open):
         with pytest.raises(NewerSchema, match=r"schema 99.*upgrade modelpact"):
             opening(url)
 

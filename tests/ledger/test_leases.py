@@ -28,8 +28,8 @@ def test_one_has_a_name_and_others_have_others(store: Store) -> None:
     first, other = store.lease("host/a"), store.lease("host/b")
     with pytest.raises(NameTaken, match="host/a is alive"):
         store.lease("host/a")
-    assert first.kept()
-    assert other.kept()
+    assert first.is_held()
+    assert other.is_held()
     first.release()
     again = store.lease("host/a")
     again.release()
@@ -63,14 +63,14 @@ def test_a_connection_that_broke_is_made_again_unless_another_was_faster(
     lease = store.lease("host/a")
     assert isinstance(lease, PostgresLease)
     _break(lease)
-    assert lease.kept(), "the store was away, nobody else has it"
-    assert lease.kept()
+    assert lease.is_held(), "the store was away, nobody else has it"
+    assert lease.is_held()
     with pytest.raises(NameTaken):
         store.lease("host/a")
     _break(lease)
     other = _taken(store, "host/a")
-    lease.kept()
-    assert not lease.kept()
+    lease.is_held()
+    assert not lease.is_held()
     other.release()
 
 
@@ -81,11 +81,11 @@ def test_a_name_that_ones_own_broken_connection_holds_is_not_lost(postgres_url: 
     assert isinstance(lease, PostgresLease)
     vanished, lease._connection = lease._connection, None
     assert vanished is not None
-    assert lease.kept()
-    assert lease.kept()
+    assert lease.is_held()
+    assert lease.is_held()
     vanished.close()
     while _broken(lease):
-        assert lease.kept()
+        assert lease.is_held()
     with pytest.raises(NameTaken):
         store.lease("host/a")
     lease.release()

@@ -68,9 +68,9 @@ def test_why_walks_back_to_the_origin_even_in_a_circle(ledger: Ledger) -> None:
     (origin,) = ledger.append(draft("a"))
     (middle,) = ledger.append(Draft("b", "acme.middle", {}, origin.id))
     (last,) = ledger.append(Draft("a", "acme.last", {}, middle.id))
-    assert ledger.why(last.id) == [last, middle, origin]
+    assert ledger.cause_chain(last.id) == [last, middle, origin]
     ledger.append(Draft("c", "acme.circle", {}, "c:2"), Draft("c", "acme.circle", {}, "c:1"))
-    assert [event.id for event in ledger.why("c:2")] == ["c:2", "c:1"]
+    assert [event.id for event in ledger.cause_chain("c:2")] == ["c:2", "c:1"]
 
 
 def test_work_that_raises_leaves_nothing(ledger: Ledger) -> None:
@@ -112,7 +112,7 @@ def test_in_a_shared_commit_only_the_guilty_fail(ledger: Ledger) -> None:
 
     good = [ledger.submit(lambda tx, n=n: tx.append(draft(number=n))) for n in range(3)]  # type: ignore[misc]
     bad = [ledger.submit(work) for work in (taken, hiding, wrong)]
-    touching = ledger.submit(lambda tx: tx.changed(TABLE, ("new",)))
+    touching = ledger.submit(lambda tx: tx.execute_update(TABLE, ("new",)))
     late = ledger.submit(lambda tx: tx.append(draft(number=3)))
     released.set()
     assert [future.result(30).payload["number"] for future in good] == [0, 1, 2]
@@ -219,11 +219,11 @@ def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
     fill(ledger, count=1)
 
     async def main() -> EventRef:
-        return await ledger.note(ENTRY)
+        return await ledger.append_async(ENTRY)
 
     placed = asyncio.run(main())
-    assert placed.event == "run-1:2"
-    event = ledger.event(placed.event)
+    assert placed.id == "run-1:2"
+    event = ledger.event(placed.id)
     assert event == heard[-1]
     assert event is not None
     assert (event.payload, event.time) == ({"n": 1}, placed.time)
@@ -243,7 +243,7 @@ def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
             assert go_on.wait(10)
 
         released = hold(ledger)
-        future = ledger.note(ENTRY, lambda place, error: placed.append(place))
+        future = ledger.append_async(ENTRY, lambda place, error: placed.append(place))
         later = asyncio.ensure_future(ledger.write_async(slow))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -256,7 +256,7 @@ def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
         await later
 
     asyncio.run(main())
-    assert [one and one.event for one in placed] == ["run-1:1"]
+    assert [one and one.id for one in placed] == ["run-1:1"]
     assert verified(ledger).events == 1
 
 
@@ -265,12 +265,12 @@ def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger)
 
     async def main() -> None:
         entry = msgspec.structs.replace(
-            ENTRY, given=Precondition(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
+            ENTRY, precondition=Precondition(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
         )
         with pytest.raises(PreconditionFailed, match="a fact"):
-            await ledger.note(entry)
+            await ledger.append_async(entry)
         released = hold(ledger)
-        future = ledger.note(entry, lambda place, error: told.append(error))
+        future = ledger.append_async(entry, lambda place, error: told.append(error))
         await asyncio.sleep(0)
         future.cancel()
         released.set()

@@ -278,7 +278,7 @@ def test_every_run_is_on_the_record_and_its_chain_verifies(
     run = think(host)
     host.finished(run)
     usage = next(one for one in ledger.events(f"run/{run}") if one.type == "provider.usage")
-    walked = [one.type for one in ledger.why(usage.id)]
+    walked = [one.type for one in ledger.cause_chain(usage.id)]
     assert walked == [
         "provider.usage",
         "capability.completed",

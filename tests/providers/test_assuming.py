@@ -128,7 +128,7 @@ async def test_invocations_share_statements(
     runtime = echoing(lite_ledger)
     await runtime.invoke("echo", ECHO, {})
     said: list[str] = []
-    many, execute = SqliteConnection.many, SqliteConnection.execute
+    many, execute = SqliteConnection.execute_many, SqliteConnection.execute
 
     def watched_many(self: Any, sql: str, rows: Any) -> int:
         said.append(sql)
@@ -138,7 +138,7 @@ async def test_invocations_share_statements(
         said.append(sql)
         return execute(self, sql, params)
 
-    monkeypatch.setattr(SqliteConnection, "many", watched_many)
+    monkeypatch.setattr(SqliteConnection, "execute_many", watched_many)
     monkeypatch.setattr(SqliteConnection, "execute", watched)
     await runtime.invoke("echo", ECHO, {})
     assert len(said) == 8, said  # to open: two and a commit; to settle: four and a commit

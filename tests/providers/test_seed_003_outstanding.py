@@ -47,7 +47,7 @@ async def test_answers_after_a_restart_find_their_invocation(
                 assert (status, said["state"]) == (200, "completed")
                 done = host.runtime.find(opened.id)
                 assert done.output == {"after": "restart"}
-                origin = ledger.why(str(done.settled_by))
+                origin = ledger.cause_chain(str(done.settled_by))
                 assert [one.id for one in origin] == [done.settled_by, opened.event]
                 assert host.runtime.find(other.id).state == "open"
                 assert [one["invocationId"] for one in fake.heard] == [opened.id, other.id]

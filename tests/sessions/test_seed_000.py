@@ -447,7 +447,7 @@ def test_security_downgrades_are_audited(ledger: Ledger) -> None:
     assert audited.payload["lost"] == [
         {"capability": "promptCaching", "requiredBy": ["context-provider:notes"]}
     ]
-    assert [one.type for one in ledger.why(audited.id)][1] == "session.switched"
+    assert [one.type for one in ledger.cause_chain(audited.id)][1] == "session.switched"
 
 
 def test_no_automatic_fallback(ledger: Ledger) -> None:
@@ -473,7 +473,7 @@ def test_a_subagent_inherits_the_required_set(ledger: Ledger) -> None:
     assert "tool-calling>=native" in by(child.needs)
     assert child.parent == parent.id
     opening = ledger.events(child.envelope)[0]
-    assert [one.type for one in ledger.why(opening.id)][:2] == [
+    assert [one.type for one in ledger.cause_chain(opening.id)][:2] == [
         "negotiation.decided",
         "session.spawned",
     ]

@@ -43,7 +43,7 @@ def test_a_turn_is_kept_and_causally_linked(ledger: Ledger) -> None:
     assert types(ledger, session)[-4:] == [
         *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
     ]
-    chain = [one.type for one in ledger.why(last(ledger, session, "session.answered").id)]
+    chain = [one.type for one in ledger.cause_chain(last(ledger, session, "session.answered").id)]
     assert chain[:4] == [
         *("session.answered", "capability.completed", "capability.invoked", "session.turn"),
     ]

@@ -58,7 +58,7 @@ def with_evidence(configuration: Configuration) -> Catalog:
     from modelpact.ledger.reader import LedgerReader
 
     try:
-        with LedgerReader.open_to_read(url) as reader:
+        with LedgerReader.open(url) as reader:
             evidence = read_evidence(reader)
     except (ModelpactError, msgspec.MsgspecError) as error:
         click.echo(f"modelpact: evidence is left out: {error}", err=True)

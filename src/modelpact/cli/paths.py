@@ -60,7 +60,7 @@ def open_reader(store: str | None, config_path: Path | None) -> "LedgerReader":
     """Open the ledger for reading."""
     from modelpact.ledger.reader import LedgerReader
 
-    return LedgerReader.open_to_read(store_url(store, config_path))
+    return LedgerReader.open(store_url(store, config_path))
 
 
 def open_ledger(store: str | None, config_path: Path | None) -> "Ledger":

@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.vocabulary.errors import InputError
 
-LARGEST: Final = 2**53 - 1
+MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest whole number that every JSON reader reads exactly."""
 
 _DEEPEST: Final = 64
@@ -27,7 +27,7 @@ def canonical(value: Any) -> bytes:
         raise NotCanonical("a text has a character that UTF-8 cannot carry") from None
 
 
-def canonical_plain(value: Any) -> bytes:
+def canonical_unchecked(value: Any) -> bytes:
     """Return the canonical JSON of a value that is known to be plain, without looking through it.
 
     That is keys in ASCII, texts, and whole numbers within bounds.
@@ -44,7 +44,7 @@ def _check(value: Any, depth: int) -> bool:
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        if not -LARGEST <= value <= LARGEST:
+        if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
             raise NotCanonical("a number is larger than 2^53 - 1: write it as a text")
         return True
     if depth >= _DEEPEST:
@@ -57,7 +57,7 @@ def _check(value: Any, depth: int) -> bool:
             if not key.isascii():
                 plain = False
             inner = type(one)  # most values are texts and numbers: they cost no call
-            if inner is str or (inner is int and -LARGEST <= one <= LARGEST):
+            if inner is str or (inner is int and -MAX_SAFE_INTEGER <= one <= MAX_SAFE_INTEGER):
                 continue
             if not _check(one, depth + 1):
                 plain = False

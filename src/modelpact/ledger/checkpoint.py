@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from modelpact.ledger.canonical import canonical
-from modelpact.ledger.event import read_time
+from modelpact.ledger.event import parse_time
 from modelpact.ledger.stores.base import Row
 from modelpact.vocabulary.errors import InputError
 
@@ -72,7 +72,7 @@ def read_checkpoint(line: bytes) -> Checkpoint:
     Only the canonical form is read: a signature covers what a line says, not how it is spelled.
     """
     wire = _LINE.decode(line).checkpoint
-    when = read_time(wire.time)
+    when = parse_time(wire.time)
     made = Checkpoint(wire.envelope, wire.sequence, wire.hash, when, wire.key_id, wire.signature)
     if made.line().rstrip(b"\n") != line.rstrip(b"\n"):
         raise InputError("a checkpoint is not in its canonical form")

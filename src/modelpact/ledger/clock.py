@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def steady(clock: Callable[[], int]) -> Callable[[], int]:
+def monotonic_clock(clock: Callable[[], int]) -> Callable[[], int]:
     """Return a clock that follows another, but passes on when that one is put back."""
     ahead = clock() - time.monotonic_ns()
 

@@ -11,7 +11,7 @@ import msgspec
 
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
-from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.event import Event
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -36,9 +36,9 @@ UNITS: Final[tuple[Unit, ...]] = (
     "discrete",
 )
 
-COSTED: Final = ("capability.", "cost.", "signal.")
+COST_EVENT_PREFIXES: Final = ("capability.", "cost.", "signal.")
 """How the types of events begin that embed cost records."""
-MOST_LINES: Final = 32
+MAX_LINES: Final = 32
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
 
@@ -86,8 +86,8 @@ def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
     """
     if not isinstance(lines, (list, tuple)) or not lines:
         raise InputError(f"{where}: expected at least one line of unit and amount")
-    if len(lines) > MOST_LINES:
-        raise InputError(f"{where}: {len(lines):,} lines are too many, the most is {MOST_LINES}")
+    if len(lines) > MAX_LINES:
+        raise InputError(f"{where}: {len(lines):,} lines are too many, the most is {MAX_LINES}")
     found: list[CostLine] = []
     seen: set[tuple[str, str]] = set()
     for place, line in enumerate(lines):
@@ -95,7 +95,7 @@ def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
             one = msgspec.convert(line, CostLine)
         except msgspec.ValidationError as error:
             raise InputError(f"{where}[{place}]: {error}") from None
-        if not 0 <= one.amount <= LARGEST:
+        if not 0 <= one.amount <= MAX_SAFE_INTEGER:
             raise InputError(f"{where}[{place}].amount: {brief(one.amount)} is out of range")
         if (one.unit == "currency") != bool(one.currency):
             raise InputError(f"{where}[{place}]: a currency goes with the unit currency")
@@ -123,7 +123,7 @@ def check_record(record: CostRecord, envelope: str) -> None:
         )
 
 
-def half_even(amount: int, divisor: int) -> int:
+def divide_half_even(amount: int, divisor: int) -> int:
     """Divide whole numbers, rounding half to even."""
     quotient, rest = divmod(amount, divisor)
     twice = 2 * rest
@@ -162,12 +162,12 @@ def price_cost(price: Price, usage: Usage) -> CostLine | None:
     pico = plain * price.input + usage.output * price.output
     pico += read * (price.input if price.cache_read is None else price.cache_read)
     pico += written * (price.input if price.cache_write is None else price.cache_write)
-    return CostLine("currency", half_even(pico, 1_000), "USD")
+    return CostLine("currency", divide_half_even(pico, 1_000), "USD")
 
 
 def embedded_cost(event: Event) -> CostRecord | None:
     """Return the cost record that an event embeds, or None."""
-    if not event.type.startswith(COSTED):
+    if not event.type.startswith(COST_EVENT_PREFIXES):
         return None
     try:
         return msgspec.convert(event.payload.get("cost"), CostRecord)

@@ -11,7 +11,7 @@ from modelpact.vocabulary.errors import InputError, brief
 GENESIS: Final = "0" * 64
 """What the first event of an envelope has for the hash of the one before it."""
 
-STANDARD: Final = frozenset(
+STANDARD_TYPES: Final = frozenset(
     {
         "provider.registered",
         "provider.flagged",
@@ -64,7 +64,7 @@ STANDARD: Final = frozenset(
 )
 """The types that have one meaning everywhere."""
 
-_RESERVED: Final = frozenset(name.partition(".")[0] for name in STANDARD)
+_RESERVED: Final = frozenset(name.partition(".")[0] for name in STANDARD_TYPES)
 _CUSTOM: Final = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+")
 
 
@@ -75,7 +75,7 @@ class Draft(msgspec.Struct, frozen=True):
     type: str
     payload: dict[str, Any]
     cause: str | None = None
-    plain: bool = False
+    unchecked: bool = False
     """Whether who made the payload vouches that it is plain: keys in ASCII, texts, and whole
     numbers that every JSON reader reads exactly. It is not looked through then."""
 
@@ -98,7 +98,7 @@ class Event(msgspec.Struct, frozen=True):
         return f"{self.envelope}:{self.sequence}"
 
 
-class EventOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EventJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An event as its JSON has it."""
 
     cause: str | None
@@ -116,7 +116,7 @@ class EventOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.envelope,
             self.sequence,
             self.type,
-            read_time(self.time),
+            parse_time(self.time),
             self.cause,
             self.payload,
             self.previous,
@@ -124,7 +124,7 @@ class EventOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def read_time(text: str) -> int:
+def parse_time(text: str) -> int:
     """Read nanoseconds as JSON has them."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         raise InputError(f"{brief(text)} is not a time in nanoseconds")
@@ -133,7 +133,7 @@ def read_time(text: str) -> int:
 
 def check_type(name: str) -> str:
     """Return the type, or raise: standard types are closed, others need their own namespace."""
-    if name in STANDARD:
+    if name in STANDARD_TYPES:
         return name
     if not isinstance(name, str) or len(name) > 128 or not _CUSTOM.fullmatch(name):
         raise InputError(f"{brief(name)} is not an event type: write namespace.name")

@@ -8,6 +8,7 @@ import asyncio
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -35,10 +36,10 @@ from modelpact.ledger.write.writer import WriterThread
 if TYPE_CHECKING:
     from modelpact.identity import Signer
 
-__all__ = ["EVERY", "Ledger", "Transaction", "Work", "read_event"]
+__all__ = ["CHECKPOINT_INTERVAL", "Ledger", "Transaction", "Work", "read_event"]
 
 T = TypeVar("T")
-EVERY: Final = 1_000
+CHECKPOINT_INTERVAL: Final = 1_000
 """How many events of an envelope are appended before a checkpoint is signed."""
 
 
@@ -55,7 +56,7 @@ class Ledger(LedgerReader):
         clock: Clock = time.time_ns,
         bus: Bus | None = None,
         signer: "Signer | None" = None,
-        checkpoint_every: int = EVERY,
+        checkpoint_every: int = CHECKPOINT_INTERVAL,
     ) -> None:
         super().__init__(store)
         self.clock = clock
@@ -95,7 +96,7 @@ class Ledger(LedgerReader):
         clock: Clock = time.time_ns,
         bus: Bus | None = None,
         signer: "Signer | None" = None,
-        checkpoint_every: int = EVERY,
+        checkpoint_every: int = CHECKPOINT_INTERVAL,
     ) -> "Ledger":
         """Open the ledger that a URL names: `sqlite:FILE` or `postgresql://…`."""
         return cls(
@@ -105,12 +106,13 @@ class Ledger(LedgerReader):
     def __enter__(self) -> "Ledger":
         return self
 
-    def start_scribe(self) -> None:
+    def start_commit_worker(self, is_sole_request: Callable[[], bool]) -> None:
         """Have the entries that this loop notes committed by a process of its own, where it can.
 
-        From then on `note` is for this loop only.
+        From then on `append_async` is for this loop only. `is_sole_request` tells whether the loop
+        serves one request only: the loop itself may then commit, as nothing else waits for it.
         """
-        if self.store.by_url and sys.platform != "win32":
+        if self.store.reopenable and sys.platform != "win32":
             self._scribe = WorkerClient(
                 self.store,
                 self.clock,
@@ -118,6 +120,7 @@ class Ledger(LedgerReader):
                 self._latest,
                 self._count_noted,
                 self._note_here,
+                is_sole_request,
             )
 
     def _count_noted(self, envelope: str) -> None:
@@ -139,7 +142,7 @@ class Ledger(LedgerReader):
         super().close()  # before the writer: the last to close works SQLite's log into the file
         self._writer.close()
 
-    def check_may_wait(self) -> None:
+    def ensure_can_wait(self) -> None:
         """Raise where to wait for a write would be to wait for ever: in a listener of the bus."""
         if self._writer.is_here():
             raise LedgerError(
@@ -156,7 +159,7 @@ class Ledger(LedgerReader):
 
     def write(self, work: Work[T]) -> T:
         """Do work and wait until it is durable."""
-        self.check_may_wait()
+        self.ensure_can_wait()
         waiter = ThreadWaiter()
         if not self._writer.put(WorkItem(work, waiter)):
             raise LedgerError("the ledger is closed")
@@ -170,25 +173,27 @@ class Ledger(LedgerReader):
         self._gathering.add(WorkItem(work, future, loop), loop)
         return await future
 
-    def note(
-        self, entry: PreparedEvent, unheard: OnAbandoned | None = None, *, alone: bool = False
+    def append_async(
+        self, entry: PreparedEvent, on_abandoned: OnAbandoned | None = None
     ) -> asyncio.Future[EventRef]:
         """Append an entry; it is durable when the future is done: the short way, for many of them.
 
-        `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
-        future is cancelled, `unheard` hears of it.
+        It is not taken back: where the future is cancelled, `on_abandoned` hears of it.
         """
         if self._scribe is not None:
-            return self._scribe.note(entry, unheard, alone=alone)
+            return self._scribe.append_async(entry, on_abandoned)
         future: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
-        self._note_here(entry, future, unheard)
+        self._note_here(entry, future, on_abandoned)
         return future
 
     def _note_here(
-        self, entry: PreparedEvent, future: asyncio.Future[EventRef], unheard: OnAbandoned | None
+        self,
+        entry: PreparedEvent,
+        future: asyncio.Future[EventRef],
+        on_abandoned: OnAbandoned | None,
     ) -> None:
         loop = future.get_loop()
-        self._gathering.add(EventItem(entry, future, loop, unheard), loop)
+        self._gathering.add(EventItem(entry, future, loop, on_abandoned), loop)
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""

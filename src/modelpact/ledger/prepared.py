@@ -9,18 +9,18 @@ from modelpact.ledger.stores.base import LedgerError
 class PreconditionFailed(LedgerError):
     """Something that must be so for an entry is not: the entry is not appended."""
 
-    def __init__(self, fact: tuple[str, ...]) -> None:
-        self.fact = fact
-        super().__init__(f"{' '.join(fact)}: it is not as it must be")
+    def __init__(self, key: tuple[str, ...]) -> None:
+        self.key = key
+        super().__init__(f"{' '.join(key)}: it is not as it must be")
 
 
 class Precondition(msgspec.Struct, frozen=True, array_like=True):
     """What must be so for an entry: a fact that is remembered, or else is looked up."""
 
-    fact: tuple[str, ...]
+    key: tuple[str, ...]
     sql: str
     params: tuple[str, ...]
-    value: str
+    expected: str
     """What the statement must return: one row of one column."""
 
 
@@ -36,7 +36,7 @@ class PreparedEvent(msgspec.Struct, frozen=True, array_like=True):
     cause: str | None = None
     cost: CostRecord | None = None
     """The record that the payload embeds, known to be in order; never a correction."""
-    given: Precondition | None = None
+    precondition: Precondition | None = None
     opens: tuple[str, str] | None = None
     """The kind and the subject of its envelope, which is opened if it is not open yet."""
 
@@ -44,7 +44,7 @@ class PreparedEvent(msgspec.Struct, frozen=True, array_like=True):
 class EventRef(msgspec.Struct, frozen=True, gc=False):
     """Where an entry has come to stand."""
 
-    event: str
+    id: str
     time: int
 
     @classmethod

@@ -20,7 +20,7 @@ from modelpact.ledger.stores.base import (
 )
 from modelpact.vocabulary.errors import brief
 
-COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
+EVENT_COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
 _EVENT_TYPES: Final = frozenset(
     (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
 )
@@ -57,7 +57,7 @@ class LedgerReader:
         self._done = False
 
     @classmethod
-    def open_to_read(cls, url: str) -> "LedgerReader":
+    def open(cls, url: str) -> "LedgerReader":
         """Open what a URL names for reading only; nothing is made and nothing is changed."""
         reader = LedgerReader(open_store(url))
         connection = reader._reader = reader.store.connect(writer=False)
@@ -106,36 +106,38 @@ class LedgerReader:
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return None
         rows = self.read(
-            f"SELECT {COLUMNS} FROM events WHERE envelope = ? AND sequence = ?",
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence = ?",
             (envelope, int(number)),
         )
         return read_event(rows[0]) if rows else None
 
     def events(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Event]:
         """Return events of an envelope in order."""
-        return [read_event(row) for row in self.rows(envelope, after=after, limit=limit)]
+        return [read_event(row) for row in self.event_rows(envelope, after=after, limit=limit)]
 
-    def rows(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Row]:
+    def event_rows(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Row]:
         """Return the rows of an envelope's events in order."""
         return self.read(
-            f"SELECT {COLUMNS} FROM events WHERE envelope = ? AND sequence > ? "
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence > ? "
             "ORDER BY sequence LIMIT ?",
             (envelope, after, limit),
         )
 
-    def latest(self, limit: int, *, after: tuple[int, str, int] | None = None) -> list[Event]:
+    def latest_events(
+        self, limit: int, *, after: tuple[int, str, int] | None = None
+    ) -> list[Event]:
         """Return the latest events of all envelopes, or the first after one, in order of time."""
         order = "time {0}, envelope {0}, sequence {0} LIMIT ?"
         if after is None:
-            sql = f"SELECT {COLUMNS} FROM events ORDER BY {order.format('DESC')}"
+            sql = f"SELECT {EVENT_COLUMNS} FROM events ORDER BY {order.format('DESC')}"
             return [read_event(row) for row in reversed(self.read(sql, (limit,)))]
         sql = (
-            f"SELECT {COLUMNS} FROM events WHERE time >= ? AND (time, envelope, sequence) > "
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE time >= ? AND (time, envelope, sequence) > "
             f"(?, ?, ?) ORDER BY {order.format('ASC')}"
         )
         return [read_event(row) for row in self.read(sql, (after[0], *after, limit))]
 
-    def why(self, name: str) -> list[Event]:
+    def cause_chain(self, name: str) -> list[Event]:
         """Walk back from an event through what caused it, to the origin."""
         found: list[Event] = []
         seen: set[str] = set()
@@ -153,7 +155,7 @@ class LedgerReader:
         """Return all envelopes, those that were written to last first."""
         return [read_envelope(row) for row in self.read(_ENVELOPES.format(where=""))]
 
-    def names(self) -> list[Any]:
+    def envelope_names(self) -> list[Any]:
         """Return the names of all envelopes, also of those of which only traces are left."""
         rows = self.read(
             "SELECT envelope FROM events UNION SELECT envelope FROM checkpoints "
@@ -175,7 +177,7 @@ class LedgerReader:
         )
         return [Checkpoint(*row) for row in rows]
 
-    def signers(self) -> list[str]:
+    def signer_keys(self) -> list[str]:
         """Return the public keys of those who signed checkpoints here, as they were kept."""
         return [keys for (keys,) in self.read("SELECT keys FROM signers ORDER BY root")]
 

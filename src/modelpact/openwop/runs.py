@@ -12,7 +12,7 @@ import msgspec
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.reader import COLUMNS, read_event
+from modelpact.ledger.reader import EVENT_COLUMNS, read_event
 from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
 from modelpact.openwop.workflows import RunRequest
 from modelpact.vocabulary.errors import ModelpactError
@@ -130,12 +130,12 @@ class Runs:
                 return kept
             tx.head(run.envelope)  # who ends the run appends to it, so that is not missed
             if status is None:
-                rows = tx.look("SELECT status FROM runs WHERE id = ?", (run.id,))
+                rows = tx.query("SELECT status FROM runs WHERE id = ?", (run.id,))
                 ours = rows == [("running",)]
             else:
                 before = "pending" if status == "running" else "running"
                 ours = bool(
-                    tx.changed(
+                    tx.execute_update(
                         "UPDATE runs SET status = ?, error = ?, updated = ? "
                         "WHERE id = ? AND status = ?",
                         (status, told, tx.now, run.id, before),
@@ -202,8 +202,8 @@ class Runs:
 
 def _last(tx: Transaction, draft: Draft) -> Event | None:
     """Return the last event of an envelope if it is what was to be written: it was kept."""
-    rows = tx.look(
-        f"SELECT {COLUMNS} FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
+    rows = tx.query(
+        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
         (draft.envelope,),
     )
     if not rows:

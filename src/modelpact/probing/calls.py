@@ -9,7 +9,7 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence.rejection import Rejection
-from modelpact.ledger.canonical import LARGEST, canonical
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER, canonical
 from modelpact.ledger.costs import Attribution, embedded_cost
 from modelpact.probing.trials import Seen
 from modelpact.providers.contract import Invocation
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     if isinstance(value, float) or (
-        isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER
     ):
         return repr(value)
     if isinstance(value, str):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from modelpact.configuration import Configuration
-from modelpact.ledger.costs import Attribution, CostLine, Unit, half_even
+from modelpact.ledger.costs import Attribution, CostLine, Unit, divide_half_even
 from modelpact.vocabulary.errors import ModelpactError, brief
 
 Category = Literal["model", "tool", "knowledge", "human", "signal-source"]
@@ -133,7 +133,7 @@ def expected_charge(offer: Offer, lines: tuple[CostLine, ...]) -> int:
     """Return what the reported units cost by the registered rates, in nano-units."""
     rates = {rate.unit: rate.pico for rate in offer.rates}
     pico = sum(rates.get(line.unit, 0) * line.amount for line in lines)
-    return half_even(pico, 1_000)
+    return divide_half_even(pico, 1_000)
 
 
 def is_registered(registration: Registration, line: CostLine) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.needs.need import Needs
@@ -85,7 +85,7 @@ def record_decision(
         "needs": len(decision.needs),
         "notes": list(verdict.notes),
     }
-    return tx.append(Draft(envelope, "negotiation.decided", payload, cause, plain=True)).id
+    return tx.append(Draft(envelope, "negotiation.decided", payload, cause, unchecked=True)).id
 
 
 def record_rejection(
@@ -148,7 +148,7 @@ def record_change(
                 for one in lost
             ],
         }
-        tx.append(Draft(envelope, "session.downgraded", downgrade, changed, plain=True))
+        tx.append(Draft(envelope, "session.downgraded", downgrade, changed, unchecked=True))
     return changed
 
 
@@ -170,7 +170,7 @@ def told(value: Any) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    if isinstance(value, float) or (isinstance(value, int) and abs(value) > LARGEST):
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER):
         return repr(value)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()

@@ -50,7 +50,7 @@ class _Lock:
         self._held = threading.RLock()
 
     def __enter__(self) -> None:
-        self._ledger.check_may_wait()
+        self._ledger.ensure_can_wait()
         self._held.acquire()
 
     def __exit__(self, *_: object) -> None:

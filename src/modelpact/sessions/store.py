@@ -101,7 +101,7 @@ def insert(tx: Transaction, session: str, envelope: str, state: SessionState, ev
 
 def replace(tx: Transaction, session: str, standing: CommittedState) -> None:
     """Put another state in force, unless somebody else has done so meanwhile."""
-    changed = tx.changed(
+    changed = tx.execute_update(
         "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? "
         "WHERE id = ? AND revision = ?",
         (

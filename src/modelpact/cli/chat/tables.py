@@ -15,7 +15,7 @@ from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, 
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.reader import COLUMNS, read_event
+from modelpact.ledger.reader import EVENT_COLUMNS, read_event
 from modelpact.ledger.totals.totals import CostTotal, cost_totals
 from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.negotiation.parameters import effective_params
@@ -24,7 +24,7 @@ from modelpact.vocabulary.redaction import redact, redact_text
 
 _EVENTS = 15
 _LAST_EVENTS = (
-    f"SELECT {COLUMNS} FROM events WHERE envelope = ? AND type <> 'capability.partial' "
+    f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND type <> 'capability.partial' "
     "ORDER BY sequence DESC LIMIT ?"
 )
 _PARTICULARS = ("trigger", "target", "answer", "machine", "set", "unset", "stopReason", "error")
@@ -128,7 +128,7 @@ def audit(session: Session, ledger: Ledger, *, why: bool) -> ChatMessage:
     rows = ledger.read(_LAST_EVENTS, (session.envelope, _EVENTS))
     events = [read_event(row) for row in reversed(rows)]
     if why:
-        events = ledger.why(events[-1].id)
+        events = ledger.cause_chain(events[-1].id)
     text = "\n".join(why_lines(events)) if why else table([_event_row(one) for one in events])
     return ChatMessage("audit", text, {"events": [event_json(one) for one in events]})
 

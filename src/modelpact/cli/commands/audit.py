@@ -74,7 +74,7 @@ def show_command(
             return
         event = reader.event(check_argument(name))
         if event is not None:
-            events = reader.why(name) if why else [event]
+            events = reader.cause_chain(name) if why else [event]
             if as_json:
                 shown = [event_json(one) for one in events]
                 print_json(shown if why else shown[0])
@@ -142,14 +142,14 @@ def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) 
             raise InputError(_unknown(reader, envelope))
         first = reader.events(envelope, after=found.events - count, limit=max(count, 1))
     else:
-        first = reader.latest(max(count, 1))
+        first = reader.latest_events(max(count, 1))
     yield from first if count else ()
     seen = {event.id: event.time for event in first}
     latest = max(seen.values(), default=0)
     while follow:
         new = [
             event
-            for event in reader.latest(1_000, after=(latest - _OVERLAP, "", 0))
+            for event in reader.latest_events(1_000, after=(latest - _OVERLAP, "", 0))
             if event.id not in seen
         ]
         yield from (event for event in new if event.time >= min(seen.values(), default=0))
@@ -197,7 +197,7 @@ def verify_command(
                 name: verify_envelope(
                     reader, name, keys, expected=expected, watch=partial(_watched, reader, name)
                 )
-                for name in (inside if names else reader.names())
+                for name in (inside if names else reader.envelope_names())
             }
             tables = verify_tables(reader, found, whole=not names)
         told += [(str(name), _excused(report, key_files)) for name, report in found.items()]

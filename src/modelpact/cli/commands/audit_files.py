@@ -104,7 +104,10 @@ def import_command(
         try:
             with open_ledger(store, config_path) as ledger:
                 done = import_export(
-                    ledger, lambda: watched_lines(file), keys, anyone=unsigned or not key_files
+                    ledger,
+                    lambda: watched_lines(file),
+                    keys,
+                    allow_unsigned=unsigned or not key_files,
                 )
         except NotVerified as error:
             if as_json:
@@ -113,12 +116,12 @@ def import_command(
                 click.echo(report_line(error.report, str(file)))
             raise SystemExit(1) from None
     if as_json:
-        counts = {"events": done.events, "known": done.known, "left": done.left}
+        counts = {"events": done.added, "known": done.existing, "left": done.skipped}
         print_json({"envelope": done.envelope, **counts})
     else:
-        left = f"; {done.left:,} that nobody has signed were left, --unsigned takes them"
-        said = f"{done.envelope}: {done.events:,} events taken, {done.known:,} were here"
-        click.echo(one_line(said + (left if done.left else "")))
+        left = f"; {done.skipped:,} that nobody has signed were left, --unsigned takes them"
+        said = f"{done.envelope}: {done.added:,} events taken, {done.existing:,} were here"
+        click.echo(one_line(said + (left if done.skipped else "")))
 
 
 @click.command("archive")

@@ -14,7 +14,7 @@ from modelpact.cli.render.audit import one_line
 from modelpact.cli.render.tables import paint, table
 from modelpact.cli.times import read_since, show_time
 from modelpact.ledger.costs import Unit
-from modelpact.ledger.totals.totals import BYS, By, CostTotal, cost_totals
+from modelpact.ledger.totals.totals import GROUPINGS, CostTotal, Grouping, cost_totals
 
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 _BAR: Final = 20
@@ -26,7 +26,7 @@ _TOKENS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("token
 @click.command("costs", short_help="What was spent, and on what.")
 @click.option(
     "--by",
-    type=click.Choice(BYS),
+    type=click.Choice(GROUPINGS),
     default="provider",
     show_default=True,
     help="What to add up by.",
@@ -44,7 +44,7 @@ _TOKENS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("token
 @store_option
 @config_option
 def command(
-    by: By,
+    by: Grouping,
     since: str | None,
     until: str | None,
     how: str,
@@ -116,7 +116,7 @@ def _added(one: Mapping[Unit, int], other: Mapping[Unit, int]) -> dict[Unit, int
     return {unit: amount + other[unit] for unit, amount in one.items()}
 
 
-def _print_table(by: By, totals: list[CostTotal], since: int | None) -> None:
+def _print_table(by: Grouping, totals: list[CostTotal], since: int | None) -> None:
     if not totals:
         click.echo("No costs are recorded" + (f" since {show_time(since)} UTC." if since else "."))
         return
@@ -203,7 +203,7 @@ def _as_json(by: str | None, one: CostTotal) -> dict[str, Any]:
     }
 
 
-def _csv(by: By, totals: list[CostTotal]) -> str:
+def _csv(by: Grouping, totals: list[CostTotal]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [unit.replace(".", "_").replace("-", "_") for unit in _TOKENS]

@@ -18,7 +18,7 @@ from modelpact.cli.times import show_time
 from modelpact.gateway.record.calls import MOST_LISTED, find_call, list_calls
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
-from modelpact.ledger.reader import COLUMNS, LedgerReader, read_event
+from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.providers.contract import ContractError, Invocation
 from modelpact.providers.runtime import human as inbox
 from modelpact.providers.runtime.registration import in_inbox
@@ -227,7 +227,7 @@ def _events(reader: LedgerReader, found: Invocation) -> list[Event]:
     """Return the events of an invocation: what opened it, and what that and its end caused."""
     names = (found.event, found.settled_by or found.event)
     rows = reader.read(
-        f"SELECT {COLUMNS} FROM events WHERE envelope = ? "
+        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? "
         "AND (sequence = ? OR cause = ? OR cause = ?) ORDER BY sequence LIMIT ?",
         (found.envelope, int(found.event.rpartition(":")[2]), *names, _MOST_EVENTS),
     )

@@ -151,7 +151,6 @@ async def _serve(
 ) -> None:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    ledger.start_scribe()
     async with serve_gateway(
         ledger,
         configuration,
@@ -161,6 +160,7 @@ async def _serve(
         conformance=how.conformance,
         grace=how.grace,
     ) as serving:
+        ledger.start_commit_worker(serving.gateway.recorder.has_sole_call)
         with contextlib.suppress(NotImplementedError):
             for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(one, signals.put_nowait, one)

@@ -10,7 +10,7 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.verify.importer import imported_to
+from modelpact.ledger.verify.importer import last_imported
 from modelpact.providers.contract import (
     ContractError,
     Invocation,
@@ -220,7 +220,7 @@ def unfinished(reader: LedgerReader, name: str) -> list[str]:
         "ORDER BY v.opened",
         (KIND, name, STOPPED),
     )
-    return [envelope for envelope, last in rows if last > imported_to(reader.read, envelope)]
+    return [envelope for envelope, last in rows if last > last_imported(reader.read, envelope)]
 
 
 def left_open(reader: LedgerReader, envelope: str) -> list[OpenCall]:

@@ -22,7 +22,7 @@ from modelpact.gateway.record.calls import (
     listed,
     unfinished,
 )
-from modelpact.ledger.canonical import canonical_plain
+from modelpact.ledger.canonical import canonical_unchecked
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
@@ -179,7 +179,7 @@ def _ending(one: OpenCall, kind: str, lines: tuple[CostLine, ...], **why: str) -
     """Return the entry that ends a call which nobody else ends."""
     record = CostRecord(lines, one.attribution, estimate=True)
     told = CallSettled(one.told.capability, record, one.told.provider, **why)
-    return PreparedEvent(one.envelope, kind, canonical_plain(told), one.event, record)
+    return PreparedEvent(one.envelope, kind, canonical_unchecked(told), one.event, record)
 
 
 def _settled_once(tx: Transaction, entry: PreparedEvent) -> None:

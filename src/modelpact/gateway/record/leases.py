@@ -36,7 +36,7 @@ async def leased(store: Store, names: dict[str, str]) -> AsyncIterator[None]:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for name, lease in held.items():
-                if not await asyncio.to_thread(lease.kept):
+                if not await asyncio.to_thread(lease.is_held):
                     lost = name
                     _LOG.error("%s is another process by now: this one stops", name)
                     here.cancel()

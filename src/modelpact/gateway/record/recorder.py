@@ -16,8 +16,8 @@ from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import INVOKED, KIND, CallOpened, CallSettled, GatewayCall
 from modelpact.gateway.record.envelopes import Envelopes
 from modelpact.gateway.reports import money_of
-from modelpact.ledger.canonical import LARGEST, canonical, canonical_plain
-from modelpact.ledger.clock import steady
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER, canonical, canonical_unchecked
+from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
@@ -69,11 +69,15 @@ class Recorder:
         self._name = name
         self.keep_content = keep_content
         self.watch: Observer | None = None
-        self._now = steady(ledger.clock)
+        self._now = monotonic_clock(ledger.clock)
         self.envelopes = Envelopes(ledger, name, self._now)
         self._ready: dict[tuple[int, str], _Ready] = {}
         self._decided: dict[int, tuple[Plan, str, str]] = {}
         """By the plan itself: the envelope in which it was written, and its event."""
+
+    def has_sole_call(self) -> bool:
+        """Tell whether exactly one call is open, so that a commit in the loop delays no other."""
+        return self.envelopes.calls == 1
 
     def envelope(self, plan: Plan) -> str:
         """Return where the requests of a plan are recorded today."""
@@ -88,9 +92,11 @@ class Recorder:
         """Record a decision, and return its event."""
         payload = canonical({**plan.data(), **more})
         opens = (KIND, self._name)
-        placed = await self.ledger.note(PreparedEvent(envelope, DECIDED, payload, opens=opens))
+        placed = await self.ledger.append_async(
+            PreparedEvent(envelope, DECIDED, payload, opens=opens)
+        )
         self.envelopes.used(envelope)
-        return placed.event
+        return placed.id
 
     async def _decision(self, plan: Plan, envelope: str) -> str:
         """Return the event of a decision: written once for all requests that it is about."""
@@ -113,7 +119,7 @@ class Recorder:
         workload = "" if plan.workload is None else plan.workload.name
         who = Attribution(plan.provider, plan.model, CHAT, worker, function=workload)
         given = as_registered(plan.provider, registered.event)
-        written = msgspec.Raw(canonical_plain(who))
+        written = msgspec.Raw(canonical_unchecked(who))
         ready = _Ready(plan, until, envelope, cause, registered, given, who, written)
         if len(self._ready) >= _MOST_REMEMBERED:
             self._ready.clear()
@@ -179,22 +185,22 @@ class Recorder:
         )
         envelope, who = ready.envelope, ready.attribution
         entry = PreparedEvent(
-            envelope, INVOKED, canonical_plain(told), ready.cause, given=ready.given
+            envelope, INVOKED, canonical_unchecked(told), ready.cause, precondition=ready.given
         )
 
-        def unheard(placed: EventRef | None, error: BaseException | None) -> None:
+        def on_abandoned(placed: EventRef | None, error: BaseException | None) -> None:
             if placed is None:
                 self.envelopes.not_opened(envelope, error)
                 return
-            left = GatewayCall(placed.event, envelope, plan.provider, who, placed.time)
+            left = GatewayCall(placed.id, envelope, plan.provider, who, placed.time)
             self.envelopes.later(self.cancel(left, "the client left"))
 
         self.envelopes.opening(envelope)
-        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
+        noted = self.ledger.append_async(entry, on_abandoned)
         try:
             placed = await noted
         except asyncio.CancelledError:
-            _heard_after_all(noted, unheard)
+            _heard_after_all(noted, on_abandoned)
             raise
         except BaseException as error:
             self.envelopes.not_opened(envelope, error)
@@ -204,7 +210,7 @@ class Recorder:
                 await self._registry.looked_up(plan.provider)
                 return await self._opened(plan, body, semantics, worker, estimate, money)
             raise
-        call = GatewayCall(placed.event, envelope, plan.provider, who, placed.time, money)
+        call = GatewayCall(placed.id, envelope, plan.provider, who, placed.time, money)
         if self.watch is not None:
             self.watch.opened(plan, call)
         return call
@@ -266,29 +272,29 @@ class Recorder:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
         for line in lines:
-            if not 0 <= line.amount <= LARGEST:
+            if not 0 <= line.amount <= MAX_SAFE_INTEGER:
                 raise LedgerError(f"{line.unit}: {line.amount} cannot be recorded")
         return CostRecord(lines, call.attribution, estimate)
 
     async def _end(
         self, call: GatewayCall, kind: str, told: CallSettled, record: CostRecord
     ) -> None:
-        entry = PreparedEvent(call.envelope, kind, canonical_plain(told), call.id, record)
+        entry = PreparedEvent(call.envelope, kind, canonical_unchecked(told), call.id, record)
 
-        def unheard(placed: EventRef | None, error: BaseException | None) -> None:  # noqa: ARG001
+        def on_abandoned(placed: EventRef | None, error: BaseException | None) -> None:  # noqa: ARG001
             if error is None:
                 self._kept(call)
             else:
                 self.envelopes.later(self.envelopes.end_later(entry, partial(self._kept, call)))
 
-        noted = self.ledger.note(entry, unheard, alone=self.envelopes.calls == 1)
+        noted = self.ledger.append_async(entry, on_abandoned)
         try:
             await noted
         except asyncio.CancelledError:
-            _heard_after_all(noted, unheard)
+            _heard_after_all(noted, on_abandoned)
             raise
         except LedgerError as error:
-            unheard(None, error)
+            on_abandoned(None, error)
             raise SettlementNotRecorded(str(error)) from error
         self._kept(call)
 
@@ -300,12 +306,12 @@ class Recorder:
         self.envelopes.ended(call.envelope)
 
 
-def _heard_after_all(noted: "asyncio.Future[EventRef]", unheard: OnAbandoned) -> None:
+def _heard_after_all(noted: "asyncio.Future[EventRef]", on_abandoned: OnAbandoned) -> None:
     """Tell what became of an entry that was done just when its caller was cancelled."""
     if noted.cancelled():
         return  # it is yet to be written, and will be told then
     error = noted.exception()
-    unheard(None if error else noted.result(), error)
+    on_abandoned(None if error else noted.result(), error)
 
 
 def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
@@ -314,10 +320,10 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     lines = usage_lines(usage)
     found = lines if money is None else (*lines, money)
     for line in found:
-        if line.amount > LARGEST:  # clients and upstreams may say anything
+        if line.amount > MAX_SAFE_INTEGER:  # clients and upstreams may say anything
             return tuple(map(_bounded, found))
     return found
 
 
 def _bounded(line: CostLine) -> CostLine:
-    return CostLine(line.unit, min(line.amount, LARGEST), line.currency)
+    return CostLine(line.unit, min(line.amount, MAX_SAFE_INTEGER), line.currency)

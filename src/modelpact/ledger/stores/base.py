@@ -32,7 +32,7 @@ class WriteConflict(LedgerError):
     """Another writer was first: a key is taken."""
 
 
-class Contended(WriteConflict):
+class SerializationConflict(WriteConflict):
     """Two writers waited for each other, and this one had to yield: it does its work again."""
 
 
@@ -47,23 +47,23 @@ class StatementRejected(LedgerError):
 class StoreConnection(Protocol):
     """One connection to a store. Placeholders are `?` in either."""
 
-    sees_others: bool
+    detects_other_writers: bool
     """Whether `begin` notices that others wrote; else what they may change is to be looked up."""
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
         """Run a statement and return its rows, if it has any."""
 
-    def changed(self, sql: str, params: Params = ()) -> int:
+    def execute_update(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
 
-    def many(self, sql: str, rows: Sequence[Params]) -> int:
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> int:
         """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be.
 
         Returns how many rows it changed.
         """
 
-    def begin(self, *, alone: bool = False) -> bool:
-        """Begin a transaction that may write; `alone`: nobody else writes events meanwhile.
+    def begin(self, *, exclusive: bool = False) -> bool:
+        """Begin a transaction that may write; `exclusive`: nobody else writes events meanwhile.
 
         Returns whether somebody else has written since the last one began, as far as it sees that.
         """
@@ -81,7 +81,7 @@ class StoreConnection(Protocol):
 class Lease(Protocol):
     """A name that one process at a time has on a store; when it dies, the name is free."""
 
-    def kept(self) -> bool:
+    def is_held(self) -> bool:
         """Tell whether it is still held; one that broke is taken again where nobody else has it."""
 
     def release(self) -> None:
@@ -92,13 +92,13 @@ class Store(Protocol):
     """Where a ledger is kept."""
 
     url: str
-    by_url: bool
+    reopenable: bool
     """Whether its URL is all that another process needs to open it."""
 
-    def connect(self, *, writer: bool, patient: bool = True) -> StoreConnection:
+    def connect(self, *, writer: bool, wait: bool = True) -> StoreConnection:
         """Open a connection; raises `LedgerUnavailable` where that fails.
 
-        One that is not `patient` does not wait to begin while another writes, but raises.
+        One that is not `wait`ing does not wait to begin while another writes, but raises.
         """
 
     def lease(self, name: str) -> Lease:
@@ -129,7 +129,7 @@ _ANY_SIZE: Final = 40
 _LARGEST_STEP: Final = 128
 
 
-def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
+def expand_values(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
     """Yield statements that take many rows at once, of so few sizes that they stay prepared.
 
     One statement is one step: a thread that goes row by row gives way to all others each time.
@@ -144,11 +144,11 @@ def spread(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
 
 @lru_cache(maxsize=STATEMENTS)
 def _widened(sql: str, size: int) -> str:
-    head, marks, rest = parted(sql)
+    head, marks, rest = split_values(sql)
     return f"{head}VALUES {', '.join([f'({marks})'] * size)}{rest}"
 
 
-def parted(sql: str) -> tuple[str, str, str]:
+def split_values(sql: str) -> tuple[str, str, str]:
     """Part a statement into what stands before `VALUES`, in its parentheses, and after them."""
     head, _, rest = sql.partition("VALUES (")
     depth, end = 1, 0
@@ -163,7 +163,7 @@ _VERSION: Final = "schema_version"
 
 def migrate(connection: StoreConnection) -> None:
     """Bring a store's tables up to date; refuse one that a newer modelpact has made."""
-    connection.begin(alone=True)
+    connection.begin(exclusive=True)
     try:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"

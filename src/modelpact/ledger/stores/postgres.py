@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from modelpact.ledger.stores.base import (
-    Contended,
     LedgerError,
     LedgerUnavailable,
     NameTaken,
     Params,
     Row,
+    SerializationConflict,
     StatementRejected,
     WriteConflict,
-    parted,
+    split_values,
 )
 from modelpact.vocabulary.errors import InputError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LOCK: Final = 0x6D6F64656C706163
-"""The name of the advisory lock: writers share it, one that must be alone holds it."""
+"""The name of the advisory lock: writers share it, one that must be exclusive holds it."""
 
 
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
@@ -39,13 +39,13 @@ _SHOWN: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "option
 class PostgresStore:
     """A PostgreSQL database."""
 
-    by_url = False  # it is shown without its password
+    reopenable = False  # it is shown without its password
 
     def __init__(self, url: str) -> None:
         self._dsn = url
         self.url = _without_password(url)
 
-    def connect(self, *, writer: bool, patient: bool = True) -> "PostgresConnection":  # noqa: ARG002
+    def connect(self, *, writer: bool, wait: bool = True) -> "PostgresConnection":  # noqa: ARG002
         """Open a connection."""
         try:
             import psycopg
@@ -111,7 +111,7 @@ class PostgresLease:
         connection.close()
         raise NameTaken(f"{self._name} is alive on this store")
 
-    def kept(self) -> bool:
+    def is_held(self) -> bool:
         """Tell whether it is still held; one that broke is taken again where nobody else has it."""
         with self._using:
             if self._released:
@@ -154,7 +154,7 @@ _UNTIMED: Final = (
 class PostgresConnection:
     """A connection to PostgreSQL."""
 
-    sees_others = False
+    detects_other_writers = False
 
     def __init__(self, raw: "psycopg.Connection[Any]") -> None:
         self._raw = raw
@@ -164,11 +164,11 @@ class PostgresConnection:
         cursor = self._run(sql, params)
         return cursor.fetchall() if cursor.description else []
 
-    def changed(self, sql: str, params: Params = ()) -> int:
+    def execute_update(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
         return self._run(sql, params).rowcount
 
-    def many(self, sql: str, rows: Sequence[Params]) -> int:
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> int:
         """Run a statement with `VALUES (?, …)` of several rows: one statement, one parameter."""
         if len(rows) == 1:
             return self._run(sql, rows[0]).rowcount
@@ -183,11 +183,11 @@ class PostgresConnection:
         with _told():
             return self._raw.execute(_translated(sql).encode(), params or None)
 
-    def begin(self, *, alone: bool = False) -> bool:
+    def begin(self, *, exclusive: bool = False) -> bool:
         """Begin a transaction that may write."""
-        how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
+        how = "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
         self._run(f"BEGIN; SELECT {how}({_LOCK})", ())
-        return alone
+        return exclusive
 
     def commit(self) -> None:
         """Make the transaction durable."""
@@ -215,7 +215,7 @@ def _told() -> Iterator[None]:
     except psycopg.errors.IntegrityError as error:
         raise WriteConflict(_line(error)) from None
     except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as error:
-        raise Contended(_line(error)) from None
+        raise SerializationConflict(_line(error)) from None
     except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
         raise StatementRejected(f"PostgreSQL: {_line(error)}") from None
     except psycopg.Error as error:
@@ -233,7 +233,7 @@ def _from_json(sql: str, kinds: str) -> str:
 
     Hundreds of parameters would each be converted in Python; one text is not.
     """
-    head, marks, rest = parted(sql)
+    head, marks, rest = split_values(sql)
     columns = marks.split(", ")
     for place, kind in enumerate(kinds):
         cast = "::bigint" if kind == "n" else ""

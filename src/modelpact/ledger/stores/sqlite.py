@@ -19,7 +19,7 @@ from modelpact.ledger.stores.base import (
     Row,
     StatementRejected,
     WriteConflict,
-    spread,
+    expand_values,
 )
 
 _PRIVATE: Final = 0o600
@@ -49,17 +49,17 @@ _THEIR_FAULT: Final = frozenset(
 class SqliteStore:
     """A file."""
 
-    by_url = True
+    reopenable = True
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.url = f"sqlite:{path}"
 
-    def connect(self, *, writer: bool, patient: bool = True) -> "SqliteConnection":
+    def connect(self, *, writer: bool, wait: bool = True) -> "SqliteConnection":
         """Open a connection; only a writer makes the file."""
         try:
-            raw = self._writer(_LOG_PAGES if patient else 0) if writer else self._reader()
-            return SqliteConnection(raw, _WAIT_S if patient else 0)
+            raw = self._writer(_LOG_PAGES if wait else 0) if writer else self._reader()
+            return SqliteConnection(raw, _WAIT_S if wait else 0)
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None
 
@@ -83,7 +83,7 @@ class SqliteStore:
         return raw
 
     def _make(self) -> None:
-        """Make the file for its owner alone: it holds what was said. Its log takes its mode.
+        """Make the file for its owner exclusive: it holds what was said. Its log takes its mode.
 
         One that is there is not even opened: closing it would drop the locks of this process.
         """
@@ -145,7 +145,7 @@ class SqliteLease:
                 raise NameTaken(f"{name} is alive on this store") from None
             raise LedgerUnavailable(f"{path} cannot be locked: {_reason(error)}") from None
 
-    def kept(self) -> bool:
+    def is_held(self) -> bool:
         """Tell whether it is still held: nobody can take it away."""
         return True
 
@@ -168,7 +168,7 @@ def _locked(path: str) -> sqlite3.Connection:
 class SqliteConnection:
     """A connection to SQLite."""
 
-    sees_others = True
+    detects_other_writers = True
 
     def __init__(self, raw: sqlite3.Connection, patience: float = _WAIT_S) -> None:
         self._raw = raw
@@ -182,21 +182,21 @@ class SqliteConnection:
         except _ERRORS as error:
             raise _ours(error) from None
 
-    def changed(self, sql: str, params: Params = ()) -> int:
+    def execute_update(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
         try:
             return self._raw.execute(sql, params).rowcount
         except _ERRORS as error:
             raise _ours(error) from None
 
-    def many(self, sql: str, rows: Sequence[Params]) -> int:
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> int:
         """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be."""
         try:
-            return sum([self._raw.execute(*one).rowcount for one in spread(sql, rows)])
+            return sum([self._raw.execute(*one).rowcount for one in expand_values(sql, rows)])
         except _ERRORS as error:
             raise _ours(error) from None
 
-    def begin(self, *, alone: bool = False) -> bool:  # noqa: ARG002
+    def begin(self, *, exclusive: bool = False) -> bool:  # noqa: ARG002
         """Begin a transaction that may write; there is only ever one."""
         try:
             self._begin()

@@ -28,7 +28,7 @@ COLUMNS: Final[dict[Unit, str]] = {
 _PLACES: Final = {unit: place for place, unit in enumerate(COLUMNS)}
 AMOUNTS: Final = ("records", *COLUMNS.values())
 SUMS: Final = ", ".join(f"SUM({name} >> 32), SUM({name} & 4294967295)" for name in AMOUNTS)
-"""Sums in two halves, which no number of rows makes overflow; `whole_sums` puts them together."""
+"""Sums in two halves, which no number of rows makes overflow; `join_halves` puts them together."""
 _ALONE: Final = 2**36
 """From this amount on a row has sums of its own: no hour holds enough lesser ones to overflow."""
 _NAMES: Final = msgspec.structs.fields(Attribution)
@@ -65,7 +65,7 @@ def add_lines(parts: Parts, lines: Iterable[CostLine], estimate: bool, sign: int
         amounts[_PLACES[line.unit]] += sign * line.amount
 
 
-def whole_sums(halves: Sequence[int]) -> list[int]:
+def join_halves(halves: Sequence[int]) -> list[int]:
     """Return the sums of `AMOUNTS`, given the columns of `SUMS`."""
     return [int(high) * 2**32 + int(low) for high, low in zip(*[iter(halves)] * 2, strict=True)]
 
@@ -78,11 +78,11 @@ class CurrentCost(NamedTuple):
     parts: Parts
 
 
-def standing_cost(connection: StoreConnection, event: str) -> CurrentCost:
+def current_cost(connection: StoreConnection, event: str) -> CurrentCost:
     """Return what an event's cost stands at, corrections included; or that of what it corrects."""
     root, seen = event, {event}
     while True:
-        envelope, sequence = event_place(root)
+        envelope, sequence = parse_event_id(root)
         rows = connection.execute(
             "SELECT corrects FROM costs WHERE envelope = ? AND sequence = ?", (envelope, sequence)
         )
@@ -104,7 +104,7 @@ def standing_cost(connection: StoreConnection, event: str) -> CurrentCost:
     return CurrentCost(root, rows[0][0], parts)
 
 
-def event_place(event: str) -> tuple[str, int]:
+def parse_event_id(event: str) -> tuple[str, int]:
     """Return the envelope and the number of an event."""
     envelope, _, number = event.rpartition(":")
     if not (number.isascii() and number.isdecimal()) or len(number) > 18:
@@ -169,14 +169,14 @@ def checked_rows(
 ) -> list[CostRow]:
     """Check a record and return its rows."""
     check_record(record, place[0])
-    standing = standing_cost(connection, record.corrects) if record.corrects else None
+    standing = current_cost(connection, record.corrects) if record.corrects else None
     return record_rows(place, time, record, attribution, standing)
 
 
 def write_attributions(connection: StoreConnection, numbered: dict[Attribution, int]) -> None:
     """Write attributions by their numbers, those that are not there yet."""
     rows = [(number, *msgspec.structs.astuple(who)) for who, number in numbered.items()]
-    connection.many(_ATTRIBUTION, sorted(rows))
+    connection.execute_many(_ATTRIBUTION, sorted(rows))
 
 
 def write_costs(connection: StoreConnection, rows: list[CostRow], writer: str) -> None:
@@ -194,8 +194,8 @@ def write_costs(connection: StoreConnection, rows: list[CostRow], writer: str) -
             added = [row[_ROW_RECORDS:] for row in those if not _is_alone(row)]
         if added:
             sums.append((*key, writer, *map(sum, zip(*added, strict=True))))
-    connection.many(_INSERT, rows)
-    connection.many(_ADD, sorted(sums))
+    connection.execute_many(_INSERT, rows)
+    connection.execute_many(_ADD, sorted(sums))
 
 
 def _is_alone(row: CostRow) -> bool:

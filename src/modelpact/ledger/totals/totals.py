@@ -7,10 +7,10 @@ import msgspec
 from modelpact.ledger.costs import Unit
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import LedgerError
-from modelpact.ledger.totals.cost_rows import COLUMNS, HOUR, SUMS, whole_sums
+from modelpact.ledger.totals.cost_rows import COLUMNS, HOUR, SUMS, join_halves
 
-By = Literal["provider", "model", "intent", "worker", "function"]
-BYS: Final[tuple[By, ...]] = ("provider", "model", "intent", "worker", "function")
+Grouping = Literal["provider", "model", "intent", "worker", "function"]
+GROUPINGS: Final[tuple[Grouping, ...]] = ("provider", "model", "intent", "worker", "function")
 
 
 class CostTotal(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class CostTotal(msgspec.Struct, frozen=True):
 
 def cost_totals(
     reader: LedgerReader,
-    by: By,
+    by: Grouping,
     *,
     since: int | None = None,
     until: int | None = None,
@@ -60,7 +60,8 @@ def cost_totals(
         if low >= high:
             continue
         rows = reader.read(
-            f"SELECT a.{BYS[BYS.index(by)]}, c.* FROM (SELECT attribution, currency, estimate, "
+            f"SELECT a.{GROUPINGS[GROUPINGS.index(by)]}, c.* FROM (SELECT attribution, "
+            f"currency, estimate, "
             f"{SUMS} FROM {table} WHERE {within}{column} >= ? AND {column} < ? "
             "GROUP BY attribution, currency, estimate) c "
             "JOIN attributions a ON a.id = c.attribution",
@@ -69,7 +70,7 @@ def cost_totals(
         for name, _, currency, estimate, *halves in rows:
             if type(name) is not str or type(currency) is not str:
                 raise LedgerError("costs were edited in the store: see `modelpact audit verify`")
-            sums = whole_sums(halves)
+            sums = join_halves(halves)
             everything, guessed = found.setdefault(
                 (name, currency), ([0] * len(sums), [0] * len(sums))
             )

@@ -22,12 +22,12 @@ from modelpact.ledger.verify.keys import TrustedKeys
 from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, Kind, TableReport, VerifyReport
 from modelpact.ledger.verify.tables import (
     REGISTRY,
-    check_backed,
-    check_costs,
-    check_invocations,
-    check_providers,
-    check_strays,
-    check_sums,
+    verify_cost_envelopes,
+    verify_costs,
+    verify_hourly_sums,
+    verify_invocation_events,
+    verify_invocations,
+    verify_providers,
 )
 from modelpact.ledger.verify.verifier import verify_export
 from modelpact.ledger.write.transaction import ARCHIVED
@@ -54,7 +54,7 @@ def verify_envelope(
         found = reader.envelope(name)
         if found is None:
             return _vanished(reader, name, TrustedKeys(public_keys))
-        (first,) = reader.rows(name, limit=1)
+        (first,) = reader.event_rows(name, limit=1)
         if first[1] != 1 and found.archived is not None:
             return _Remains(reader, found, public_keys).verify(expected)
         report = verify_export(watch(export_lines(reader, name)), public_keys, expected=expected)
@@ -76,14 +76,14 @@ def verify_tables(
     for name, report in reports.items():
         if report.events and (report.ok or report.unsigned):
             ends = (report.first, report.events)
-            checks.append(partial(check_costs, reader, name, *ends))
-            checks.append(partial(check_invocations, reader, name, *ends))
+            checks.append(partial(verify_costs, reader, name, *ends))
+            checks.append(partial(verify_invocations, reader, name, *ends))
     if whole:
         left = {name: one.first for name, one in reports.items()}
-        checks.append(partial(check_strays, reader, reports.keys()))
-        checks.append(partial(check_sums, reader))
-        checks.append(partial(check_backed, reader, left))
-        checks.append(partial(check_providers, reader, left.get(REGISTRY, 1)))
+        checks.append(partial(verify_cost_envelopes, reader, reports.keys()))
+        checks.append(partial(verify_hourly_sums, reader))
+        checks.append(partial(verify_invocation_events, reader, left))
+        checks.append(partial(verify_providers, reader, left.get(REGISTRY, 1)))
     found: dict[str, TableReport] = {}
     for check in checks:
         try:
@@ -91,7 +91,7 @@ def verify_tables(
         except LedgerUnavailable:
             raise
         except LedgerError as error:
-            table = check.func.__name__.removeprefix("check_")
+            table = check.func.__name__.removeprefix("verify_")
             one = TableReport(
                 table, broken=BrokenLink("edited", 0, "", f"it cannot be read: {error}")
             )
@@ -210,7 +210,7 @@ class _Remains:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of the events that are left."""
         after: Any = 0
-        while page := self.reader.rows(self.envelope.id, after=after, limit=_PAGE):
+        while page := self.reader.event_rows(self.envelope.id, after=after, limit=_PAGE):
             yield from page
             after = page[-1][1]
 

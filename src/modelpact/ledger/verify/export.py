@@ -18,7 +18,7 @@ from typing import IO, Any, Final, TypeAlias
 
 import msgspec
 
-from modelpact.ledger.canonical import LARGEST, NotCanonical, canonical
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER, NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.event import GENESIS, event_body
 from modelpact.ledger.reader import LedgerReader
@@ -91,12 +91,12 @@ def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
     )
     if not ends or found is None:
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
-    (first,) = reader.rows(envelope, limit=1)
+    (first,) = reader.event_rows(envelope, limit=1)
     if first[1] != 1 and found.archived is not None:
         raise LedgerError(f"{envelope} is archived and its events are only in the archive")
     last, head = ends[0]
     if type(last) is not int or type(head) is not str:
-        last, head = LARGEST, GENESIS  # it was edited: read on until that is found
+        last, head = MAX_SAFE_INTEGER, GENESIS  # it was edited: read on until that is found
     waiting = deque(map(_checkpoint_line, signed))
     header = ExportHeader(
         checkpoints=len(waiting),
@@ -114,7 +114,7 @@ def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
     yield with_hash(canonical(plain))
     after = 0
     while after < last:
-        page = reader.rows(envelope, after=after, limit=_PAGE)
+        page = reader.event_rows(envelope, after=after, limit=_PAGE)
         for row in page:
             line, after = event_line(row), row[1]
             if line is _DAMAGED:
@@ -142,7 +142,7 @@ def _checkpoint_line(one: Checkpoint) -> tuple[int, bytes]:
 def keys_of(reader: LedgerReader, key_ids: Collection[str]) -> list[dict[str, Any]]:
     """Return the lists of public keys, of those that are kept, in which some of the keys are."""
     found = []
-    for text in reader.signers():
+    for text in reader.signer_keys():
         try:
             one = msgspec.json.decode(text)
             if any(key["key_id"] in key_ids for key in one["keys"]):

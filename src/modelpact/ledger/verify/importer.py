@@ -8,7 +8,7 @@ import msgspec
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint, read_checkpoint
 from modelpact.ledger.costs import check_record, embedded_cost
-from modelpact.ledger.event import Event, EventOnWire, check_name, event_hash
+from modelpact.ledger.event import Event, EventJson, check_name, event_hash
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError, Row
 from modelpact.ledger.verify.export import CHECKPOINT_START, EVENT_START, UNREADABLE, ExportHeader
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from modelpact.identity import PublicKeys
 
 _TOGETHER: Final = 1_000
-_EVENT: Final = msgspec.json.Decoder(EventOnWire)
+_EVENT: Final = msgspec.json.Decoder(EventJson)
 _HEADER: Final = msgspec.json.Decoder(ExportHeader)
 _IMPORTED: Final = (
     "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -38,15 +38,15 @@ class NotVerified(LedgerError):
         self.report = report
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportResult(msgspec.Struct, frozen=True):
     """What an import did."""
 
     envelope: str
-    events: int
+    added: int
     """How many events were new here."""
-    known: int
+    existing: int
     """How many were here already."""
-    left: int
+    skipped: int
     """How many were not taken, because no checkpoint signs them."""
     report: VerifyReport
 
@@ -56,12 +56,12 @@ def import_export(
     open_lines: OpenLines,
     public_keys: "PublicKeys | Sequence[PublicKeys] | None" = None,
     *,
-    anyone: bool = False,
-) -> Imported:
+    allow_unsigned: bool = False,
+) -> ImportResult:
     """Verify an export, then put in what the store lacks. The lines are read more than once.
 
-    With keys, events are taken as far as a checkpoint signs them; `anyone`: those that nobody has
-    signed, too. What this store writes itself is filled up, never extended.
+    With keys, events are taken as far as a checkpoint signs them; `allow_unsigned`: also those
+    that nobody has signed. What this store writes itself is filled up, never extended.
     """
     header = _read_header(open_lines)
     found = ledger.envelope(header.envelope) if header else None
@@ -75,20 +75,20 @@ def import_export(
             raise LedgerError(f"{header.envelope} is archived here, and longer than the export")
         expected = ExpectedHead(last, rows[0][0])
     report = verify_export(open_lines(), public_keys, expected=expected)
-    if header is None or not (report.ok or (report.unsigned and anyone)):
+    if header is None or not (report.ok or (report.unsigned and allow_unsigned)):
         raise NotVerified(report)
-    end = report.events if anyone or public_keys is None else report.signed
+    end = report.events if allow_unsigned or public_keys is None else report.signed
     if found is not None and found.events < end:
-        _check_foreign(header.envelope, found.events, imported_to(ledger.read, header.envelope))
+        _check_foreign(header.envelope, found.events, last_imported(ledger.read, header.envelope))
     for _ in _checked(open_lines(), report, end):
         pass  # all of it, before anything is written
     new = 0
     for events, checkpoints in _chunks(_checked(open_lines(), report, end)):
         new += ledger.write(lambda tx, e=events, c=checkpoints: _put(tx, header, e, c))  # type: ignore[misc]
-    return Imported(report.envelope, new, end - new, report.events - end, report)
+    return ImportResult(report.envelope, new, end - new, report.events - end, report)
 
 
-def imported_to(read: Callable[[str, tuple[str]], list[Row]], envelope: str) -> int:
+def last_imported(read: Callable[[str, tuple[str]], list[Row]], envelope: str) -> int:
     """Return the number of the event up to which an envelope came here by imports, or 0."""
     rows = read("SELECT value FROM meta WHERE key = ?", (f"imported:{envelope}",))
     text = str(rows[0][0]) if rows else ""
@@ -175,7 +175,7 @@ def _put(
     head = tx.head(envelope).sequence
     if last > head:
         if head:
-            _check_foreign(envelope, head, imported_to(tx.execute, envelope))
+            _check_foreign(envelope, head, last_imported(tx.execute, envelope))
         tx.execute(_IMPORTED, (f"imported:{envelope}", str(last)))
     tx.open_envelope(envelope, header.kind, header.subject)
     new = 0

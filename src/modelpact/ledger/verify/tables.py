@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.costs import COSTED, Attribution, CostRecord
+from modelpact.ledger.costs import COST_EVENT_PREFIXES, Attribution, CostRecord
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import Row
 from modelpact.ledger.totals.cost_rows import (
@@ -21,11 +21,11 @@ from modelpact.ledger.totals.cost_rows import (
     CurrentCost,
     add_amounts,
     attribution_id,
-    event_place,
+    join_halves,
+    parse_event_id,
     record_rows,
-    whole_sums,
 )
-from modelpact.ledger.verify.importer import imported_to
+from modelpact.ledger.verify.importer import last_imported
 from modelpact.ledger.verify.report import BrokenLink, Kind, TableReport
 from modelpact.vocabulary.errors import InputError
 
@@ -95,9 +95,9 @@ def _told(
         after = page[-1][0]
 
 
-def check_invocations(reader: LedgerReader, envelope: str, first: int, last: int) -> TableReport:
+def verify_invocations(reader: LedgerReader, envelope: str, first: int, last: int) -> TableReport:
     """Look whether the invocations are what the events of an envelope tell of them."""
-    imported = imported_to(reader.read, envelope)
+    imported = last_imported(reader.read, envelope)
     rows = 0
     for page in _told(reader, envelope, ("capability.invoked", *_ENDS), first - 1, last):
         names = sorted({told.invocation for _, _, told in page if told.invocation})
@@ -146,7 +146,7 @@ def _broken(kind: Kind, event: str, said: str) -> TableReport:
     return TableReport("invocations", broken=BrokenLink(kind, 0, event, said))
 
 
-def check_backed(reader: LedgerReader, left: dict[str, int]) -> TableReport:
+def verify_invocation_events(reader: LedgerReader, left: dict[str, int]) -> TableReport:
     """Look for invocations that no event tells of; `left`: where events are left from, if not all.
 
     One statement, so that what is written meanwhile is seen whole or not at all.
@@ -165,7 +165,7 @@ def check_backed(reader: LedgerReader, left: dict[str, int]) -> TableReport:
     unproven = 0
     for identity, envelope, event in rows:
         try:
-            gone = event_place(event)[1] < left.get(envelope, 0)
+            gone = parse_event_id(event)[1] < left.get(envelope, 0)
         except (InputError, AttributeError):
             gone = False
         if not gone:
@@ -174,7 +174,7 @@ def check_backed(reader: LedgerReader, left: dict[str, int]) -> TableReport:
     return TableReport("invocations", unproven=unproven)
 
 
-def check_providers(reader: LedgerReader, first: int) -> TableReport:
+def verify_providers(reader: LedgerReader, first: int) -> TableReport:
     """Look whether the providers are those that the registry's events tell of."""
     for _ in range(_TRIES):
         before = _providers(reader)
@@ -206,7 +206,7 @@ def _check_providers(reader: LedgerReader, kept: list[Row], first: int) -> Table
             return _wrong_provider(str(event), f"{name} is not registered so")
         elif (state == "active") != active[name]:
             return _wrong_provider(str(event), f"{name} is marked as {state}, and is not")
-    imported = imported_to(reader.read, REGISTRY)
+    imported = last_imported(reader.read, REGISTRY)
     for name, (sequence, _) in registered.items():
         if sequence > imported:
             return _wrong_provider(f"{REGISTRY}:{sequence}", f"{name} is missing")
@@ -225,14 +225,14 @@ class _Embedding(msgspec.Struct):
 
 
 _CHECK_COSTS_DECODE: Final = msgspec.json.Decoder(_Embedding).decode
-_TYPES: Final = " OR ".join(f"type LIKE '{start}%'" for start in COSTED)
+_TYPES: Final = " OR ".join(f"type LIKE '{start}%'" for start in COST_EVENT_PREFIXES)
 _ROWS: Final = (
     "SELECT sequence, part, corrects, time, attribution, currency, estimate, records, "
     f"{', '.join(COLUMNS.values())} FROM costs WHERE envelope = ? "
 )
 
 
-def check_costs(reader: LedgerReader, envelope: str, first: int, last: int) -> TableReport:
+def verify_costs(reader: LedgerReader, envelope: str, first: int, last: int) -> TableReport:
     """Hold the cost rows of an envelope against its events, from one that is here to another."""
     wanted = _Expected(reader, envelope, last).rows(first)
     rows = unproven = 0
@@ -351,7 +351,7 @@ class _Expected:
         return number
 
 
-def check_sums(reader: LedgerReader) -> TableReport:
+def verify_hourly_sums(reader: LedgerReader) -> TableReport:
     """Hold the sums of each hour against the costs, and the names in them against their numbers."""
     for number, *names in reader.read("SELECT * FROM attributions"):
         same = all(type(one) is str for one in names)
@@ -373,7 +373,7 @@ def check_sums(reader: LedgerReader) -> TableReport:
         "GROUP BY hour, attribution, currency, estimate"
     )
     for hour, _, _, _, *halves in rows:
-        if any(whole_sums(halves)):
+        if any(join_halves(halves)):
             return _wrong_sums(f"the sums of the hour that begins at {hour} ns are not its costs")
     return TableReport("cost_hours", len(rows))
 
@@ -382,7 +382,7 @@ def _wrong_sums(said: str) -> TableReport:
     return TableReport("cost_hours", broken=BrokenLink("edited", 0, "", said))
 
 
-def check_strays(reader: LedgerReader, known: Collection[str]) -> TableReport:
+def verify_cost_envelopes(reader: LedgerReader, known: Collection[str]) -> TableReport:
     """Look for costs in envelopes that are not there."""
     for (name,) in reader.read("SELECT DISTINCT envelope FROM costs"):
         if name not in known:

@@ -120,10 +120,10 @@ class WriteBuffer:
     def write(self, connection: StoreConnection, known: WriterCache) -> None:
         """Write the rows and keep none."""
         if self.envelopes:
-            connection.many(_ENVELOPE, self.envelopes)
+            connection.execute_many(_ENVELOPE, self.envelopes)
             self.envelopes = []
         if self.events:
-            connection.many(_EVENT, self.events)
+            connection.execute_many(_EVENT, self.events)
             self.events = []
         if self.attributions:
             write_attributions(connection, self.attributions)
@@ -133,16 +133,16 @@ class WriteBuffer:
             write_costs(connection, self.costs, known.writer)
             self.costs = []
         if self.signers:
-            connection.many(_SIGNER, list(dict(self.signers).items()))
+            connection.execute_many(_SIGNER, list(dict(self.signers).items()))
             self.signers = []
         if self.checkpoints:
-            connection.many(_CHECKPOINT, self.checkpoints)
+            connection.execute_many(_CHECKPOINT, self.checkpoints)
             self.checkpoints = []
         for sql, rows in self.inserts.items():
-            connection.many(sql, rows)
+            connection.execute_many(sql, rows)
         self.inserts = {}
         for sql, changed in self.changes.items():
-            if connection.many(sql, list(changed.values())) != len(changed):
+            if connection.execute_many(sql, list(changed.values())) != len(changed):
                 raise WriteConflict("a row is no longer what it was")
         self.changes = {}
 
@@ -164,7 +164,7 @@ class EnvelopeClosed(LedgerError):
     """An event for an envelope that is archived."""
 
 
-class Stale(LedgerError):
+class StaleBatch(LedgerError):
     """Another writer went first: the batch must be done again."""
 
 
@@ -178,11 +178,11 @@ class Batch:
     """Work that shares a commit: its connection, and the rows that are yet to be written."""
 
     def __init__(
-        self, connection: StoreConnection, known: WriterCache, *, certain: bool = False
+        self, connection: StoreConnection, known: WriterCache, *, recheck: bool = False
     ) -> None:
         self.connection = connection
         self.known = known
-        self.certain = certain
+        self.recheck = recheck
         self.rows = WriteBuffer()
         self.events: list[Event] = []
         """The events that somebody may want to hear of."""
@@ -203,11 +203,11 @@ class Batch:
         except (WriteConflict, StatementRejected) as error:
             raise self.gone_stale(error) from None
 
-    def gone_stale(self, error: LedgerError) -> Stale:
+    def gone_stale(self, error: LedgerError) -> StaleBatch:
         """Note that the whole batch must be done again, and return how to say so."""
         self.stale = error
         said = "another writer was first: " if isinstance(error, WriteConflict) else ""
-        return Stale(f"{said}{error}")
+        return StaleBatch(f"{said}{error}")
 
     def note(
         self, entries: Iterable[PreparedEvent], now: int, hears: Callable[[str], bool]
@@ -225,7 +225,7 @@ class Batch:
                 raise
             except BaseException as error:
                 if self.stale is not None:
-                    raise Stale(str(self.stale)) from None
+                    raise StaleBatch(str(self.stale)) from None
                 told.append(error)
             now += 1
         return told
@@ -234,9 +234,9 @@ class Batch:
         self, entry: PreparedEvent, now: int, hears: Callable[[str], bool]
     ) -> tuple[int, int]:
         envelope, kind, cause, payload = entry.envelope, entry.type, entry.cause, entry.payload
-        given, known, rows = entry.given, self.known, self.rows
-        if given is not None and known.facts.get(given.fact) != given.value:
-            self._look(given)
+        condition, known, rows = entry.precondition, self.known, self.rows
+        if condition is not None and known.facts.get(condition.key) != condition.expected:
+            self._look(condition)
         head = known.heads.get(envelope) or self.head(envelope)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
@@ -259,14 +259,14 @@ class Batch:
             self.events.append(Event(envelope, sequence, kind, when, cause, said, previous, digest))
         return sequence, when
 
-    def _look(self, given: Precondition) -> None:
+    def _look(self, condition: Precondition) -> None:
         try:
-            rows = self.connection.execute(given.sql, given.params)
+            rows = self.connection.execute(condition.sql, condition.params)
         except (WriteConflict, StatementRejected) as error:
             raise self.gone_stale(error) from None
-        if [tuple(row) for row in rows] != [(given.value,)]:
-            raise PreconditionFailed(given.fact)
-        self.known.facts[given.fact] = given.value
+        if [tuple(row) for row in rows] != [(condition.expected,)]:
+            raise PreconditionFailed(condition.key)
+        self.known.facts[condition.key] = condition.expected
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""

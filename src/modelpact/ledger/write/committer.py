@@ -1,6 +1,6 @@
 """The committer: work in one transaction, told to whoever waits only once it is durable.
 
-Work that fails is undone alone. Who else writes to the store is noticed.
+Work that fails is undone exclusive. Who else writes to the store is noticed.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from modelpact.ledger.stores.base import (
     Store,
     StoreConnection,
 )
-from modelpact.ledger.write.batch import Batch, Stale, WriterCache
+from modelpact.ledger.write.batch import Batch, StaleBatch, WriterCache
 from modelpact.ledger.write.pending import (
     Done,
     EventBatch,
@@ -50,15 +50,15 @@ class Committer:
         *,
         signer: "Signer | None" = None,
         every: int = 0,
-        patient: bool = True,
+        wait: bool = True,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """With a `signer`, a checkpoint is signed for `every` so many events of an envelope.
 
-        One that is not `patient` gives work up if another writes just now. `wanted` is asked once
+        One that is not `wait`ing gives work up if another writes just now. `wanted` is asked once
         nobody else can write: if work is no longer wanted, none is done.
         """
-        self._patient = patient
+        self._wait = wait
         self._wanted = wanted
         self._store = store
         self._connection = connection
@@ -77,18 +77,18 @@ class Committer:
         if self._connection is not None:
             self._connection.close()
 
-    def commit(self, items: Sequence[PendingWork], *, alone: bool = False) -> None:
+    def commit(self, items: Sequence[PendingWork], *, exclusive: bool = False) -> None:
         """Do work in one transaction; whoever handed it in hears of it after the commit."""
         if not items:
             return
         done: list[Done] = []
         batch: Batch | None = None
         try:
-            batch = Batch(self._connected(), self._known, certain=alone)
+            batch = Batch(self._connected(), self._known, recheck=exclusive)
             self._known.trim()
-            if batch.connection.begin(alone=alone):
+            if batch.connection.begin(exclusive=exclusive):
                 self._known.forget()
-            elif not batch.connection.sees_others:
+            elif not batch.connection.detects_other_writers:
                 self._known.facts.clear()
             if not self._wanted():
                 raise LedgerUnavailable("whoever wanted it is gone")
@@ -96,8 +96,8 @@ class Committer:
                 done.append((item, *self._one(batch, item)))
             signed = self._sign_due(batch)
             batch.flush()
-        except Stale as error:
-            self._again(items, error, alone)
+        except StaleBatch as error:
+            self._again(items, error, exclusive)
             return
         except BaseException as error:
             self._give_up(items, error)
@@ -128,7 +128,7 @@ class Committer:
             raise
         except BaseException as error:
             if batch.stale is not None:
-                raise Stale(str(batch.stale)) from None
+                raise StaleBatch(str(batch.stale)) from None
             tx.drop()
             return None, error
         return result, None
@@ -142,7 +142,7 @@ class Committer:
             return None, told
         return EventRef.at(entry.envelope, told), None
 
-    def _again(self, items: Sequence[PendingWork], error: Stale, alone: bool) -> None:
+    def _again(self, items: Sequence[PendingWork], error: StaleBatch, exclusive: bool) -> None:
         """Try again with nobody else writing; then one by one, so that only the guilty fail."""
         self._known.forget()
         try:
@@ -150,22 +150,22 @@ class Committer:
         except LedgerError as worse:
             self._give_up(items, worse)
             return
-        if not alone:
-            self.commit(items, alone=True)
+        if not exclusive:
+            self.commit(items, exclusive=True)
         elif len(items) > 1:
             for item in items:
-                self.commit([item], alone=True)
+                self.commit([item], exclusive=True)
         elif isinstance(items[0], EventBatch) and len(items[0].entries) > 1:
             apart = [EventBatch([entry]) for entry in items[0].entries]
             for one in apart:
-                self.commit([one], alone=True)
+                self.commit([one], exclusive=True)
             settle([(items[0], [told for one in apart for told in one.told], None)])
         else:
             settle([(items[0], None, LedgerError(str(error)))])
 
     def _connected(self) -> StoreConnection:
         if self._connection is None:
-            self._connection = self._store.connect(writer=True, patient=self._patient)
+            self._connection = self._store.connect(writer=True, wait=self._wait)
         return self._connection
 
     def _give_up(self, items: Sequence[PendingWork], error: BaseException) -> None:
@@ -192,7 +192,7 @@ class Committer:
             return False
         try:
             connection = self._connected()
-            connection.begin(alone=True)  # waits until a commit that is under way has ended
+            connection.begin(exclusive=True)  # waits until a commit that is under way has ended
             rows = connection.execute(
                 "SELECT hash FROM events WHERE envelope = ? AND sequence = ?",
                 (envelope, sequence),

@@ -103,7 +103,7 @@ class EventItem(msgspec.Struct):
     entry: PreparedEvent
     future: asyncio.Future[EventRef]
     loop: asyncio.AbstractEventLoop
-    unheard: OnAbandoned | None = None
+    on_abandoned: OnAbandoned | None = None
 
     def claim(self) -> bool:
         """Tell whether it is still wanted: always."""
@@ -159,8 +159,8 @@ def _tell(done: list[Done]) -> None:
     for item, result, error in done:
         assert not isinstance(item, EventBatch)  # it has no loop
         if item.future.done():
-            if type(item) is EventItem and item.unheard is not None:
-                item.unheard(result, error)
+            if type(item) is EventItem and item.on_abandoned is not None:
+                item.on_abandoned(result, error)
             continue
         if error is None:
             item.future.set_result(result)

@@ -3,20 +3,20 @@
 from collections.abc import Hashable
 from typing import Any, Final, NoReturn
 
-from modelpact.ledger.canonical import canonical, canonical_plain
+from modelpact.ledger.canonical import canonical, canonical_unchecked
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.stores.base import (
-    Contended,
     LedgerError,
     Params,
     Row,
+    SerializationConflict,
     StatementRejected,
     WriteConflict,
 )
 from modelpact.ledger.totals.cost_rows import checked_rows
-from modelpact.ledger.write.batch import Batch, EnvelopeClosed, Head, Stale, WriteBuffer
+from modelpact.ledger.write.batch import Batch, EnvelopeClosed, Head, StaleBatch, WriteBuffer
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"
@@ -55,35 +55,35 @@ class Transaction:
         self.events: list[Event] = []
 
     @property
-    def certain(self) -> bool:
+    def recheck(self) -> bool:
         """Whether to look instead of assuming: what was assumed at first turned out wrong."""
-        return self.batch.certain
+        return self.batch.recheck
 
-    def recall(self, fact: Hashable) -> Any:
+    def cached(self, fact: Hashable) -> Any:
         """Return what was remembered under this name and cannot have changed since, or None."""
         facts = self._facts if fact in self._facts else self.batch.known.facts
         return facts.get(fact)
 
-    def remember(self, fact: Hashable, value: Any) -> None:
+    def cache(self, fact: Hashable, value: Any) -> None:
         """Remember what is so once this is kept, for as long as nobody else writes."""
         self._facts[fact] = value
 
-    def look(self, sql: str, params: Params = ()) -> list[Row]:
+    def query(self, sql: str, params: Params = ()) -> list[Row]:
         """Read what is in the store; rows that wait to be written are not seen."""
         try:
             return self.batch.connection.execute(sql, params)
         except (WriteConflict, StatementRejected) as error:
             raise self.batch.gone_stale(error) from None
 
-    def insert(self, sql: str, row: Row) -> None:
+    def defer_insert(self, sql: str, row: Row) -> None:
         """Insert a row together with others; if its key is taken, the work is run again."""
         self._rows.inserts.setdefault(sql, []).append(row)
 
-    def change(self, sql: str, row: Row) -> None:
+    def defer_update(self, sql: str, row: Row) -> None:
         """Change the row that the first value names, together with others.
 
         `sql` is an `UPDATE … FROM (VALUES (?, …))`, in whose conditions stands what is assumed; if
-        that is not so, the work is run again, and is then to be `certain`.
+        that is not so, the work is run again, and is then to be `recheck`.
         """
         if self.batch.rows.changing(row[0]):
             self.batch.flush()
@@ -98,18 +98,18 @@ class Transaction:
             self._fail(error)
             raise
 
-    def changed(self, sql: str, params: Params = ()) -> int:
+    def execute_update(self, sql: str, params: Params = ()) -> int:
         """Run a statement and return how many rows it changed."""
         self._touch()
         try:
-            return self.batch.connection.changed(sql, params)
+            return self.batch.connection.execute_update(sql, params)
         except LedgerError as error:
             self._fail(error)
             raise
 
     def _fail(self, error: LedgerError) -> None:
         self._failed = error
-        if isinstance(error, Contended):
+        if isinstance(error, SerializationConflict):
             self.batch.stale = error
 
     def open_envelope(self, envelope: str, kind: str, subject: str) -> None:
@@ -133,10 +133,10 @@ class Transaction:
             self._moved[envelope] = head
         return head
 
-    def outrun(self, what: str) -> NoReturn:
+    def conflict(self, what: str) -> NoReturn:
         """Say that another writer was first: all of the batch is done again, with none beside."""
         self.batch.stale = WriteConflict(what)
-        raise Stale(f"another writer was first: {what}")
+        raise StaleBatch(f"another writer was first: {what}")
 
     def append(self, draft: Draft) -> Event:
         """Append an event to its envelope."""
@@ -148,7 +148,7 @@ class Transaction:
             check_name(cause, "cause")
         if type(draft.payload) is not dict:
             raise InputError(f"{kind}: the payload is {brief(draft.payload)}, not an object")
-        written = canonical_plain if draft.plain else canonical
+        written = canonical_unchecked if draft.unchecked else canonical
         payload = written(draft.payload)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
@@ -163,7 +163,7 @@ class Transaction:
         self.events.append(event)
         if kind == ARCHIVED:
             self._rows.envelopes.append((envelope, "", "", when))
-            self.changed(_CLOSE, (when, envelope))
+            self.execute_update(_CLOSE, (when, envelope))
         return event
 
     def record_cost(self, event: Event, record: CostRecord) -> None:
@@ -205,7 +205,7 @@ class Transaction:
         self._moved.pop(event.envelope, None)
         self.batch.known.heads.pop(event.envelope, None)
         if event.type == ARCHIVED:
-            self.changed(_CLOSE, (event.time, event.envelope))
+            self.execute_update(_CLOSE, (event.time, event.envelope))
 
     def _touch(self) -> None:
         if self._failed is not None:

@@ -50,17 +50,19 @@ class WorkerClient:
         latest: int,
         counted: Counted,
         otherwise: Otherwise,
+        is_sole_request: Callable[[], bool],
     ) -> None:
         """`counted` hears of every envelope that has got an event.
 
         `otherwise` takes what is to be appended where there is no process that could.
         """
         self._otherwise = otherwise
+        self._is_sole_request = is_sole_request
         self._bus = bus
         self._counted = counted
         self._loop = asyncio.get_running_loop()
         known = WriterCache(uuid4().hex[:16])
-        self._here = Committer(store, known, clock, bus, latest, patient=False)
+        self._here = Committer(store, known, clock, bus, latest, wait=False)
         self._took = 0.0
         self._in_a_row = 0
         self._next: list[_Waiting] = []
@@ -68,19 +70,18 @@ class WorkerClient:
         self._closed = False
         self._link = WorkerLink(store.url, self._loop, self._heard, self._gone)
 
-    def note(
-        self, entry: PreparedEvent, unheard: OnAbandoned | None = None, *, alone: bool = False
+    def append_async(
+        self, entry: PreparedEvent, on_abandoned: OnAbandoned | None = None
     ) -> asyncio.Future[EventRef]:
         """Append an entry; it is durable when the future is done.
 
-        `alone` says that nobody else has anything to do meanwhile. It is not taken back: where the
-        future is cancelled, `unheard` hears of it.
+        It is not taken back: where the future is cancelled, `on_abandoned` hears of it.
         """
         if self._closed:
             raise LedgerError("the ledger is closed")
         future: asyncio.Future[EventRef] = self._loop.create_future()
-        if not (alone and self._may_commit_here() and self._commit_here(entry, future)):
-            self._next.append((entry, future, unheard))
+        if not (self._may_commit_here() and self._commit_here(entry, future)):
+            self._next.append((entry, future, on_abandoned))
             if len(self._next) in (1, _FEW):
                 self._loop.call_soon(self._hand_in)
         return future
@@ -89,7 +90,7 @@ class WorkerClient:
         """Tell whether nothing is under way, the disk is quick and the process has had its turn."""
         if self._next or self._sent or self._took >= _QUICK_SECONDS:
             return False
-        return self._in_a_row < _IN_A_ROW
+        return self._in_a_row < _IN_A_ROW and self._is_sole_request()
 
     def _commit_here(self, entry: PreparedEvent, future: asyncio.Future[EventRef]) -> bool:
         """Commit in the loop itself: only who waits for this is kept waiting."""
@@ -121,8 +122,8 @@ class WorkerClient:
             if self._link.send(data):
                 self._sent += waiting
                 return
-        for entry, future, unheard in waiting:
-            self._otherwise(entry, future, unheard)
+        for entry, future, on_abandoned in waiting:
+            self._otherwise(entry, future, on_abandoned)
 
     def _message(self, waiting: list[_Waiting]) -> bytes:
         """Return the message for what waits; who cannot be sent is told, and waits no longer."""
@@ -150,22 +151,22 @@ class WorkerClient:
 
     def _tell(self, answer: CommitReply, answered: list[_Waiting]) -> None:
         failures, heard, counted = answer.failures, answer.heard, self._counted
-        for place, (entry, future, unheard) in enumerate(answered):
+        for place, (entry, future, on_abandoned) in enumerate(answered):
             if place in failures:
-                _tell(future, unheard, None, failures[place].error())
+                _tell(future, on_abandoned, None, failures[place].error())
                 continue
             at = answer.places[place]
             counted(entry.envelope)
             if place in heard:
                 self._bus.publish((_event(entry, *at, *heard[place]),))
-            _tell(future, unheard, EventRef.at(entry.envelope, at), None)
+            _tell(future, on_abandoned, EventRef.at(entry.envelope, at), None)
 
     def _gone(self) -> None:
         """Tell those whose entries the process had that it is gone."""
         lost, self._sent = self._sent, deque()
-        for _, future, unheard in lost:
+        for _, future, on_abandoned in lost:
             told = "the process that writes the ledger ended: whether this was kept is not known"
-            _tell(future, unheard, None, LedgerUncertain(told))
+            _tell(future, on_abandoned, None, LedgerUncertain(told))
         if self._next:
             self._loop.call_soon(self._hand_in)
 
@@ -190,8 +191,8 @@ class WorkerClient:
         self._link.close()
         self._here.close()
         if not self._loop.is_closed():  # else nobody waits
-            for _, future, unheard in waiting:
-                _tell(future, unheard, None, LedgerUnavailable("the ledger is closed"))
+            for _, future, on_abandoned in waiting:
+                _tell(future, on_abandoned, None, LedgerUnavailable("the ledger is closed"))
             self._gone()
         if ended is not None:
             ended.set()
@@ -206,24 +207,26 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _fits(waiting: _Waiting) -> bool:
     """Tell whether an entry can be sent; if not, who waits for it is told."""
-    entry, future, unheard = waiting
+    entry, future, on_abandoned = waiting
     try:
         framed(CommitRequest([entry]))
     except (ValueError, OverflowError, TypeError) as error:
-        _tell(future, unheard, None, LedgerError(f"{entry.type}: it cannot be written: {error}"))
+        _tell(
+            future, on_abandoned, None, LedgerError(f"{entry.type}: it cannot be written: {error}")
+        )
         return False
     return True
 
 
 def _tell(
     future: asyncio.Future[EventRef],
-    unheard: OnAbandoned | None,
+    on_abandoned: OnAbandoned | None,
     place: EventRef | None,
     error: BaseException | None,
 ) -> None:
     if future.done():
-        if unheard is not None:
-            unheard(place, error)
+        if on_abandoned is not None:
+            on_abandoned(place, error)
     elif error is not None:
         future.set_exception(error)
     else:

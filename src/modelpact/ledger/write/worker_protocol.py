@@ -6,13 +6,24 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.prepared import PreconditionFailed, PreparedEvent
-from modelpact.ledger.stores.base import Contended, LedgerError, LedgerUnavailable, LedgerUncertain
+from modelpact.ledger.stores.base import (
+    LedgerError,
+    LedgerUnavailable,
+    LedgerUncertain,
+    SerializationConflict,
+)
 from modelpact.ledger.write.batch import EnvelopeClosed
 
 _LENGTH: Final = struct.Struct("<I")
 _KINDS: Final[dict[str, type[LedgerError]]] = {
     kind.__name__: kind
-    for kind in (Contended, EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain)
+    for kind in (
+        SerializationConflict,
+        EnvelopeClosed,
+        LedgerError,
+        LedgerUnavailable,
+        LedgerUncertain,
+    )
 }
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -30,7 +41,7 @@ class CommitFailure(msgspec.Struct, array_like=True):
         return cls(
             type(error).__name__,
             str(error),
-            error.fact if isinstance(error, PreconditionFailed) else (),
+            error.key if isinstance(error, PreconditionFailed) else (),
         )
 
     def error(self) -> LedgerError:

@@ -80,7 +80,7 @@ def open_invocation(tx: Transaction, order: InvocationOrder) -> tuple[Invocation
     now = max(tx.now, order.now)
     deadline = None if order.deadline_s is None else now + int(order.deadline_s * SECOND)
     every = None if order.remind_every_s is None else int(order.remind_every_s * SECOND)
-    tx.insert(
+    tx.defer_insert(
         _OPEN,
         (
             identity,
@@ -120,15 +120,15 @@ def open_invocation(tx: Transaction, order: InvocationOrder) -> tuple[Invocation
         registered=order.registered,
     )
     if order.idempotency_key is not None:
-        tx.remember((_ONCE, order.provider, order.idempotency_key), identity)
+        tx.cache((_ONCE, order.provider, order.idempotency_key), identity)
     return opened, True
 
 
 def _opened_before(tx: Transaction, order: InvocationOrder, asked: str) -> Invocation | None:
     """Return the invocation that was opened with the same idempotency key, if there is one."""
-    identity = tx.recall((_ONCE, order.provider, order.idempotency_key))
+    identity = tx.cached((_ONCE, order.provider, order.idempotency_key))
     if identity is None:
-        rows = tx.look(
+        rows = tx.query(
             "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
             (order.provider, order.idempotency_key),
         )
@@ -147,11 +147,11 @@ def _opened_before(tx: Transaction, order: InvocationOrder, asked: str) -> Invoc
 
 def acknowledge(tx: Transaction, invocation: Invocation) -> Invocation:
     """Note that the provider promised an answer."""
-    if tx.certain:
+    if tx.recheck:
         invocation = load(tx, invocation.id)
         if invocation.state != "open" or invocation.acknowledged is not None:
             return invocation
-    tx.change(_ACKNOWLEDGE, (invocation.id, tx.now))
+    tx.defer_update(_ACKNOWLEDGE, (invocation.id, tx.now))
     return msgspec.structs.replace(invocation, acknowledged=tx.now)
 
 

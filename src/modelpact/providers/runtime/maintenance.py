@@ -89,7 +89,7 @@ def _apart(identity: str) -> Iterator[None]:
 
 def _remind(tx: Transaction, identity: str, due: int, every: int, now: int) -> Invocation | None:
     following = due + every * (1 + max(0, now - due) // every)
-    changed = tx.changed(
+    changed = tx.execute_update(
         "UPDATE invocations SET remind_at = ?, reminders = reminders + 1 "
         "WHERE id = ? AND state = 'open' AND remind_at = ?",
         (following, identity, due),

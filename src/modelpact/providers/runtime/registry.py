@@ -126,7 +126,7 @@ class Registry:
             text = msgspec.json.encode(registration).decode()
             payload = {"provider": registration.id, "registration": text}
             event = tx.append(Draft(ENVELOPE, "provider.registered", payload, cause))
-            tx.remember((_CURRENT, registration.id), event.id)
+            tx.cache((_CURRENT, registration.id), event.id)
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
             tx.execute(
                 "INSERT INTO providers VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -265,15 +265,15 @@ _REGISTERED: Final = "SELECT event FROM providers WHERE id = ? AND state = 'acti
 
 def check_current(tx: Transaction, provider: str, event: str) -> None:
     """Raise unless a provider is active with the registration that this event recorded."""
-    current = tx.recall((_CURRENT, provider))
+    current = tx.cached((_CURRENT, provider))
     if current is None:
-        rows = tx.look(_REGISTERED, (provider,))
+        rows = tx.query(_REGISTERED, (provider,))
         if not rows:
             raise ContractError(
                 "provider_deregistered", f"{provider} is not active; nothing is routed to it"
             )
         current = rows[0][0]
-        tx.remember((_CURRENT, provider), current)
+        tx.cache((_CURRENT, provider), current)
     if current != event:
         raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
 
@@ -295,14 +295,14 @@ def mark_deregistered(
 
     One that is gone by itself can still be expelled, and its name released.
     """
-    changed = tx.changed(
+    changed = tx.execute_update(
         "UPDATE providers SET state = ?, deregistered = ? "
         f"WHERE id = ? AND state IN {_FROM[state]}",
         (state, tx.now, provider),
     )
     if not changed:
         return None
-    tx.remember((_CURRENT, provider), None)
+    tx.cache((_CURRENT, provider), None)
     registered = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))[0][0]
     waiting = tx.execute(
         "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.clock import steady
+from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger, Transaction
@@ -77,7 +77,7 @@ class Runtime:
         self.default_carrier = default_carrier
         self.not_told = not_told
         """Called with a provider that did not hear of a cancellation or of its end, and why."""
-        self.now = steady(ledger.clock)
+        self.now = monotonic_clock(ledger.clock)
         self.delivery = Subscriptions(ledger, self._overdue)
         self.tallies: dict[str, StreamDigest] = {}
         """Of the streams whose pieces are not kept."""

@@ -115,12 +115,12 @@ class InvocationOutcome(msgspec.Struct, frozen=True):
 def keep_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
     """Keep a piece of a streamed answer; tell whether it came in its order, while open."""
     row = (invocation.id, piece.number)
-    if not tx.certain and piece.number == invocation.partials + 1:
-        tx.change(_COUNT, row)
-    elif not tx.changed(_COUNT, row):
+    if not tx.recheck and piece.number == invocation.partials + 1:
+        tx.defer_update(_COUNT, row)
+    elif not tx.execute_update(_COUNT, row):
         return False
     content = msgspec.json.encode(piece.content)
-    tx.insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
+    tx.defer_insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
     payload = {
         "invocation": invocation.id,
         "number": piece.number,
@@ -146,7 +146,7 @@ def settle(
     to be estimated, and a second answer is a violation; unless it is the same one, written `again`
     because it was not known whether it had been kept.
     """
-    if again or tx.certain or invocation.state != "open":
+    if again or tx.recheck or invocation.state != "open":
         invocation = load(tx, invocation.id)
     if again and invocation.answered is not None:
         return invocation, []
@@ -210,7 +210,7 @@ def _close(
     event = tx.append(draft)
     tx.record_cost(event, record)
     values = (ended.id, ended.state, output, ended.error, tx.now, event.id, ended.answered, count)
-    tx.change(_SETTLE, values)
+    tx.defer_update(_SETTLE, values)
     partials = ended.partials if count is None else count
     return msgspec.structs.replace(ended, settled_by=event.id, partials=partials)
 
@@ -226,12 +226,12 @@ def _too_late(
             tx, profile, invocation.provider, "answered_twice", detail, invocation.settled_by
         )
         return load(tx, invocation.id), cancelled
-    changed = tx.changed(
+    changed = tx.execute_update(
         "UPDATE invocations SET answered = ? WHERE id = ? AND answered IS NULL",
         (tx.now, invocation.id),
     )
     if not changed:
-        tx.outrun(f"an answer to {invocation.id} came to another runtime")
+        tx.conflict(f"an answer to {invocation.id} came to another runtime")
     if outcome.record is not None and invocation.settled_by is not None:
         correct(tx, invocation.settled_by, outcome.record, "a late answer reported it")
     return load(tx, invocation.id), []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.canonical import LARGEST
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.costs import Attribution as Who
 from modelpact.ledger.costs import CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Draft, Event, check_type
@@ -87,7 +87,7 @@ class SignalInbox:
             )
         if not 0 < len(signal.id) <= LONGEST_ID or not signal.id.isprintable():
             raise InputError(f"signal.id: expected 1 to {LONGEST_ID} visible characters")
-        if not 0 <= signal.emitted <= _LATEST or not 0 < signal.number <= LARGEST:
+        if not 0 <= signal.emitted <= _LATEST or not 0 < signal.number <= MAX_SAFE_INTEGER:
             what = "expected milliseconds since 1970, and a count from 1"
             raise InputError(f"signal.emitted, signal.number: {what}")
         check_type(f"x-{signal.type}")

@@ -26,15 +26,7 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.audit import verify_tables
-from modelpact.ledger.write import (
-    worker as scribe_process,
-)
-from modelpact.ledger.write import (
-    worker_client as scribe,
-)
-from modelpact.ledger.write import (
-    worker_link as scribe_link,
-)
+from modelpact.ledger.write import worker, worker_client, worker_link
 from modelpact.ledger.write.batch import EnvelopeClosed
 from modelpact.ledger.write.worker_protocol import CommitReply, CommitRequest, framed, unframed
 from tests.fakes.loops import on_loop
@@ -49,6 +41,20 @@ def numbered(number: int) -> PreparedEvent:
     return msgspec.structs.replace(ENTRY, payload=canonical({"n": number}))
 
 
+sole = False
+"""Whether the loop serves one request only, as the commit worker's client is told."""
+
+
+def append(ledger: Ledger, event: PreparedEvent, *, alone: bool) -> "asyncio.Future[EventRef]":
+    """Append an event; `alone` as the only request that the loop serves."""
+    global sole
+    sole = alone
+    try:
+        return ledger.append_async(event)
+    finally:
+        sole = False
+
+
 def children() -> set[int]:
     """Return the processes that commit for this one."""
     listed = subprocess.run(
@@ -57,13 +63,13 @@ def children() -> set[int]:
         text=True,
         check=True,
     ).stdout
-    return {int(line.split()[0]) for line in listed.splitlines() if "scribe_process" in line}
+    return {int(line.split()[0]) for line in listed.splitlines() if "ledger.write.worker" in line}
 
 
 @asynccontextmanager
-async def scribing(place: Path, **more: object) -> AsyncIterator[Ledger]:
+async def committing(place: Path, **more: object) -> AsyncIterator[Ledger]:
     with Ledger.open(f"sqlite:{place / 'ledger.db'}", **more) as ledger:  # type: ignore[arg-type]
-        ledger.start_scribe()
+        ledger.start_commit_worker(lambda: sole)
         yield ledger
 
 
@@ -84,12 +90,12 @@ def check_chain(ledger: LedgerReader, events: int) -> None:
 @pytest.mark.parametrize("alone", [False, True])
 @on_loop
 async def test_what_is_noted_is_durable_and_in_order(tmp_path: Path, alone: bool) -> None:
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         if alone:
-            placed = [await ledger.note(numbered(n), alone=True) for n in range(50)]
+            placed = [await append(ledger, numbered(n), alone=True) for n in range(50)]
         else:
-            placed = await asyncio.gather(*(ledger.note(numbered(n)) for n in range(500)))
-        with LedgerReader.open_to_read(ledger.store.url) as other:
+            placed = await asyncio.gather(*(ledger.append_async(numbered(n)) for n in range(500)))
+        with LedgerReader.open(ledger.store.url) as other:
             check_chain(other, len(placed))
             found = other.events("calls", limit=1_000)
         assert [EventRef(event.id, event.time) for event in found] == placed
@@ -107,9 +113,9 @@ async def test_costs_count(tmp_path: Path, alone: bool) -> None:
     entry = PreparedEvent(
         "calls", "capability.completed", payload, None, record, opens=("gateway", "")
     )
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for _ in range(3):
-            await ledger.note(entry, alone=alone)
+            await append(ledger, entry, alone=alone)
         (total,) = cost_totals(ledger, "provider")
         assert total.amounts["tokens.input"] == 21
         check_chain(ledger, 3)
@@ -117,10 +123,10 @@ async def test_costs_count(tmp_path: Path, alone: bool) -> None:
 
 @on_loop
 async def test_others_may_write_to_the_same_envelope(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for _ in range(5):
-            await ledger.note(ENTRY)
-            await ledger.note(ENTRY, alone=True)
+            await ledger.append_async(ENTRY)
+            await append(ledger, ENTRY, alone=True)
             await ledger.write_async(lambda tx: tx.append(Draft("calls", "gateway.stopped", {})))
         check_chain(ledger, 15)
 
@@ -129,74 +135,76 @@ async def test_others_may_write_to_the_same_envelope(tmp_path: Path) -> None:
 @on_loop
 async def test_what_must_be_so_is_looked_up_when_others_wrote(tmp_path: Path, alone: bool) -> None:
     given = Precondition(("provider", "p"), "SELECT value FROM meta WHERE key = ?", ("p",), "1")
-    entry = msgspec.structs.replace(ENTRY, given=given)
+    entry = msgspec.structs.replace(ENTRY, precondition=given)
     put = "INSERT INTO meta VALUES ('p', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for value in "121":
             await ledger.write_async(lambda tx, value=value: tx.execute(put, (value,)))  # type: ignore[misc]
             if value == "1":
-                await ledger.note(entry, alone=alone)
+                await append(ledger, entry, alone=alone)
                 continue
-            kept = asyncio.gather(ledger.note(ENTRY), ledger.note(ENTRY))
+            kept = asyncio.gather(ledger.append_async(ENTRY), ledger.append_async(ENTRY))
             with pytest.raises(PreconditionFailed, match="provider p") as caught:
-                await ledger.note(entry, alone=alone)
-            assert caught.value.fact == ("provider", "p")
+                await append(ledger, entry, alone=alone)
+            assert caught.value.key == ("provider", "p")
             await kept
         check_chain(ledger, 4)
 
 
 @on_loop
 async def test_an_archived_envelope_takes_nothing(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
-        await ledger.note(ENTRY)
+    async with committing(tmp_path) as ledger:
+        await ledger.append_async(ENTRY)
         await ledger.write_async(lambda tx: tx.append(Draft("calls", "envelope.archived", {})))
         for alone in (False, True):
             with pytest.raises(EnvelopeClosed, match="calls is archived"):
-                await ledger.note(ENTRY, alone=alone)
+                await append(ledger, ENTRY, alone=alone)
 
 
 @on_loop
 async def test_listeners_hear_of_entries_once_they_are_durable(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         heard: list[Event] = []
         ledger.bus.subscribe(heard.append, "capability.")
         other = msgspec.structs.replace(ENTRY, type="negotiation.decided")
-        await asyncio.gather(ledger.note(other), ledger.note(ENTRY), ledger.note(numbered(2)))
-        await ledger.note(numbered(3), alone=True)
+        await asyncio.gather(
+            ledger.append_async(other), ledger.append_async(ENTRY), ledger.append_async(numbered(2))
+        )
+        await append(ledger, numbered(3), alone=True)
         assert heard == ledger.events("calls")[1:]
 
 
 @on_loop
 async def test_a_cancelled_entry_is_told_to_another(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         told: list[tuple[EventRef | None, BaseException | None]] = []
-        refused = msgspec.structs.replace(ENTRY, given=NEVER)
+        refused = msgspec.structs.replace(ENTRY, precondition=NEVER)
         for entry in (ENTRY, refused):
-            future = ledger.note(entry, lambda place, error: told.append((place, error)))
+            future = ledger.append_async(entry, lambda place, error: told.append((place, error)))
             future.cancel()
-        await ledger.note(ENTRY)
+        await ledger.append_async(ENTRY)
         assert told[0][0] is not None
-        assert told[0][0].event == "calls:1"
+        assert told[0][0].id == "calls:1"
         assert isinstance(told[1][1], PreconditionFailed)
 
 
 @on_loop
 async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """Whether what it had was kept is not known, and told so; nothing is lost of what was told."""
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         told = 0
         for _ in range(3):
-            await ledger.note(ENTRY)
+            await ledger.append_async(ENTRY)
             told += 1
             (child,) = children()
-            futures = [ledger.note(ENTRY) for _ in range(64)]
+            futures = [ledger.append_async(ENTRY) for _ in range(64)]
             await asyncio.sleep(0)
             os.kill(child, signal.SIGKILL)
             results = await asyncio.gather(*futures, return_exceptions=True)
             assert all(isinstance(one, EventRef | LedgerUncertain) for one in results)
             told += sum(isinstance(one, EventRef) for one in results)
             await until(lambda child=child: child not in children())  # type: ignore[misc]
-        assert (await ledger.note(ENTRY)).event.startswith("calls:")
+        assert (await ledger.append_async(ENTRY)).id.startswith("calls:")
         events = len(ledger.events("calls", limit=10_000))
         assert events > told
         check_chain(ledger, events)
@@ -206,14 +214,14 @@ async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
 async def test_who_is_alone_needs_no_other_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "_QUICK_SECONDS", 60.0)  # however slow the disk is just now
-    async with scribing(tmp_path) as ledger:
+    monkeypatch.setattr(worker_client, "_QUICK_SECONDS", 60.0)  # however slow the disk is just now
+    async with committing(tmp_path) as ledger:
         (child,) = children()
         os.kill(child, signal.SIGSTOP)
         try:
             for _ in range(10):
                 async with asyncio.timeout(10):
-                    await ledger.note(ENTRY, alone=True)
+                    await append(ledger, ENTRY, alone=True)
         finally:
             os.kill(child, signal.SIGCONT)
         check_chain(ledger, 10)
@@ -224,11 +232,11 @@ async def test_without_a_process_the_ledger_writes_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for _ in range(5):
             with contextlib.suppress(LedgerUnavailable):
-                await ledger.note(ENTRY)
-        await ledger.note(ENTRY)
+                await ledger.append_async(ENTRY)
+        await ledger.append_async(ENTRY)
         check_chain(ledger, len(ledger.events("calls")))
 
 
@@ -238,30 +246,30 @@ async def test_modules_beside_it_are_not_taken_for_its_own(
 ) -> None:
     (tmp_path / "msgspec.py").write_text("raise SystemExit('not this one')")
     monkeypatch.chdir(tmp_path)
-    async with scribing(tmp_path) as ledger:
-        await ledger.note(ENTRY)
+    async with committing(tmp_path) as ledger:
+        await ledger.append_async(ENTRY)
 
 
 @on_loop
 async def test_the_log_is_worked_into_the_file(tmp_path: Path) -> None:
     """Also where every commit is made by the loop."""
     entry = msgspec.structs.replace(ENTRY, payload=canonical({"text": "x" * 50_000}))
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for _ in range(1_200):
-            await ledger.note(entry, alone=True)
+            await append(ledger, entry, alone=True)
         log = (tmp_path / "ledger.db-wal").stat().st_size
         assert log < 50_000_000
 
 
 @on_loop
 async def test_the_loop_does_not_wait_while_another_writes(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
-        await ledger.note(ENTRY, alone=True)
+    async with committing(tmp_path) as ledger:
+        await append(ledger, ENTRY, alone=True)
         with contextlib.closing(
             sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
         ) as other:
             other.execute("BEGIN IMMEDIATE")
-            waiting = [ledger.note(ENTRY, alone=True) for _ in range(3)]
+            waiting = [append(ledger, ENTRY, alone=True) for _ in range(3)]
             for _ in range(20):  # the loop is free all the while
                 await asyncio.sleep(0.001)
             assert not any(future.done() for future in waiting)
@@ -272,32 +280,32 @@ async def test_the_loop_does_not_wait_while_another_writes(tmp_path: Path) -> No
 
 @on_loop
 async def test_long_entries_pass_whole(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         texts = [chr(97 + number) * 3_000_000 for number in range(5)]
         entries = [
             msgspec.structs.replace(ENTRY, payload=canonical({"text": text})) for text in texts
         ]
-        await asyncio.gather(*(ledger.note(entry) for entry in entries))
+        await asyncio.gather(*(ledger.append_async(entry) for entry in entries))
         assert [event.payload["text"] for event in ledger.events("calls")] == texts
 
 
 @on_loop
 async def test_checkpoints_are_signed(tmp_path: Path, keyring: Keyring) -> None:
-    async with scribing(tmp_path, signer=keyring, checkpoint_every=10) as ledger:
-        await asyncio.gather(*(ledger.note(ENTRY) for _ in range(25)))
+    async with committing(tmp_path, signer=keyring, checkpoint_every=10) as ledger:
+        await asyncio.gather(*(ledger.append_async(ENTRY) for _ in range(25)))
         await until(lambda: bool(ledger.checkpoints("calls")))
-    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    with LedgerReader.open(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         assert reader.checkpoints("calls")[-1].sequence == 25
 
 
 @on_loop
 async def test_it_ends_with_the_ledger_and_not_by_signals(tmp_path: Path) -> None:
-    async with scribing(tmp_path) as ledger:
-        await ledger.note(ENTRY)
+    async with committing(tmp_path) as ledger:
+        await ledger.append_async(ENTRY)
         (child,) = children()
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(child, one)
-        await ledger.note(ENTRY)
+        await ledger.append_async(ENTRY)
         assert children() == {child}
     assert not children()
 
@@ -325,18 +333,18 @@ async def test_an_answer_is_never_for_what_was_sent_to_another(
         def close(self) -> None:
             """There is nothing to close."""
 
-    monkeypatch.setattr(scribe, "Link", Gone)
-    async with scribing(tmp_path) as ledger:
+    monkeypatch.setattr(worker_client, "WorkerLink", Gone)
+    async with committing(tmp_path) as ledger:
         link: Any = ledger._scribe._link  # type: ignore[union-attr]
-        first = ledger.note(ENTRY)
+        first = ledger.append_async(ENTRY)
         await asyncio.sleep(0)
-        second = [ledger.note(ENTRY) for _ in range(8)]
+        second = [ledger.append_async(ENTRY) for _ in range(8)]
         await asyncio.sleep(0)
-        third = ledger.note(ENTRY)
+        third = ledger.append_async(ENTRY)
         await asyncio.sleep(0)
         link.heard([CommitReply([(1, 1)]), CommitReply([(number, 1) for number in range(2, 10)])])
-        assert (await first).event == "calls:1"
-        assert [(await one).event for one in second] == [f"calls:{n}" for n in range(2, 10)]
+        assert (await first).id == "calls:1"
+        assert [(await one).id for one in second] == [f"calls:{n}" for n in range(2, 10)]
         assert link.sent == 4
         assert not third.done()
         assert not link.heard([CommitReply([(10, 1), (11, 1)])])  # nobody asked for so much
@@ -346,7 +354,7 @@ async def test_an_answer_is_never_for_what_was_sent_to_another(
 async def _committed_for(starter: int, url: str) -> CommitReply:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        serving = asyncio.create_task(asyncio.to_thread(scribe_process.serve, theirs, url, starter))
+        serving = asyncio.create_task(asyncio.to_thread(worker.serve, theirs, url, starter))
         ours.sendall(framed(CommitRequest([ENTRY])))
         come = bytearray()
         while not (found := unframed(come)):
@@ -374,13 +382,13 @@ async def test_a_process_that_cannot_be_started_keeps_nobody_waiting(
     def no(*_: object, **__: object) -> None:
         raise OSError(24, "too many open files")
 
-    async with scribing(tmp_path) as ledger:
-        await ledger.note(ENTRY)
+    async with committing(tmp_path) as ledger:
+        await ledger.append_async(ENTRY)
         (child,) = children()
         monkeypatch.setattr(subprocess, "Popen", no)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        await asyncio.gather(*(ledger.note(ENTRY) for _ in range(20)))
+        await asyncio.gather(*(ledger.append_async(ENTRY) for _ in range(20)))
         monkeypatch.undo()
         check_chain(ledger, 21)
 
@@ -388,8 +396,8 @@ async def test_a_process_that_cannot_be_started_keeps_nobody_waiting(
 @on_loop
 async def test_only_an_entry_that_cannot_be_sent_fails(tmp_path: Path) -> None:
     broken = msgspec.structs.replace(ENTRY, cause="e:\ud800")
-    async with scribing(tmp_path) as ledger:
-        futures = [ledger.note(one) for one in (ENTRY, broken, ENTRY)]
+    async with committing(tmp_path) as ledger:
+        futures = [ledger.append_async(one) for one in (ENTRY, broken, ENTRY)]
         results = await asyncio.gather(*futures, return_exceptions=True)
         assert isinstance(results[1], LedgerError)
         check_chain(ledger, 2)
@@ -399,10 +407,10 @@ async def test_only_an_entry_that_cannot_be_sent_fails(tmp_path: Path) -> None:
 async def test_only_an_entry_whose_condition_is_no_statement_fails(tmp_path: Path) -> None:
     """What shares its commit is kept, in order."""
     wrong = Precondition(("nothing",), "SELECT nothing FROM nowhere WHERE ? = ''", ("",), "")
-    guilty = msgspec.structs.replace(ENTRY, given=wrong)
-    async with scribing(tmp_path) as ledger:
+    guilty = msgspec.structs.replace(ENTRY, precondition=wrong)
+    async with committing(tmp_path) as ledger:
         entries = [guilty if n in (0, 7, 30) else numbered(n) for n in range(31)]
-        futures = [ledger.note(one) for one in entries]
+        futures = [ledger.append_async(one) for one in entries]
         results = await asyncio.gather(*futures, return_exceptions=True)
         failed = [n for n, one in enumerate(results) if isinstance(one, LedgerError)]
         assert failed == [0, 7, 30]
@@ -416,32 +424,32 @@ async def test_a_process_that_makes_no_sense_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        scribe_link,
+        worker_link,
         "_PROGRAM",
         "import socket; it = socket.socket(fileno=0); it.recv(9); it.send(b'\\3\\0\\0\\0abc')",
     )
-    async with scribing(tmp_path) as ledger:
+    async with committing(tmp_path) as ledger:
         for _ in range(5):
             with contextlib.suppress(LedgerUncertain):
-                await asyncio.gather(ledger.note(ENTRY), ledger.note(ENTRY))
-        await ledger.note(ENTRY)
+                await asyncio.gather(ledger.append_async(ENTRY), ledger.append_async(ENTRY))
+        await ledger.append_async(ENTRY)
         check_chain(ledger, len(ledger.events("calls")))
 
 
 @pytest.mark.parametrize("apart", [False, True])
 @on_loop
 async def test_closing_finishes_what_waits(tmp_path: Path, apart: bool) -> None:
-    async with scribing(tmp_path) as ledger:
-        sent = [ledger.note(ENTRY) for _ in range(20)]
+    async with committing(tmp_path) as ledger:
+        sent = [ledger.append_async(ENTRY) for _ in range(20)]
         await asyncio.sleep(0)
-        waiting = [ledger.note(ENTRY) for _ in range(3)]
+        waiting = [ledger.append_async(ENTRY) for _ in range(3)]
         if apart:
             await asyncio.to_thread(ledger.close)
         else:
             ledger.close()
         placed = await asyncio.gather(*sent, *waiting)
-    assert [one.event for one in placed] == [f"calls:{number}" for number in range(1, 24)]
-    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    assert [one.id for one in placed] == [f"calls:{number}" for number in range(1, 24)]
+    with LedgerReader.open(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         check_chain(reader, 23)
 
 
@@ -450,13 +458,14 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     program = f"""
 import asyncio, os, signal
 from modelpact.ledger import Ledger
-from modelpact.ledger.prepared import Entry
+from modelpact.ledger.prepared import PreparedEvent
 
 async def main():
     ledger = Ledger.open("sqlite:{tmp_path / "ledger.db"}")
-    ledger.start_scribe()
-    await ledger.note(Entry("calls", "capability.invoked", b"{{}}", opens=("gateway", "")))
-    ledger.note(Entry("calls", "capability.invoked", b"{{}}"))
+    ledger.start_commit_worker(lambda: False)
+    event = PreparedEvent("calls", "capability.invoked", b"{{}}", opens=("gateway", ""))
+    await ledger.append_async(event)
+    ledger.append_async(event)
     await asyncio.sleep(0)
     print(ledger._scribe._link._process.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -473,5 +482,5 @@ asyncio.run(main())
         await until(lambda: not child.exists())
 
     asyncio.run(gone())
-    with LedgerReader.open_to_read(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
+    with LedgerReader.open(f"sqlite:{tmp_path / 'ledger.db'}") as reader:
         check_chain(reader, len(reader.events("calls")))
