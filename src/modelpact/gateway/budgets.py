@@ -2,11 +2,16 @@
 
 import asyncio
 import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from modelpact.gateway.keys import ClientKey, Period
+from modelpact.gateway.observe.observer import Observer
+from modelpact.ledger.costs import CostLine, money_of
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.totals.totals import cost_totals
+
+if TYPE_CHECKING:
+    from modelpact.gateway.record.calls import GatewayCall
 
 FRESH_SECONDS: Final = 10.0
 """How old a total may be for a yes: other gateways on the same store spend too."""
@@ -14,7 +19,7 @@ SURE_SECONDS: Final = 1.0
 """How old it may be for a no. What ended while it was read may be in it, and is counted again."""
 
 
-class Budgets:
+class Budgets(Observer):
     """Says whether a key has something left.
 
     What is under way counts with its estimate, what has ended with its cost, from that moment on.
@@ -25,10 +30,10 @@ class Budgets:
         self._read: dict[str, tuple[float, int]] = {}
         """By the id of each key with a budget: when its total was read, and the total."""
         self._since: dict[str, int] = {}
-        self._under_way: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
 
-    async def left(self, key: ClientKey) -> bool:
+    async def has_remaining(self, key: ClientKey) -> bool:
         """Tell whether a key may spend more. Who may counts what that is before it waits again."""
         budget = key.settings.budget
         if budget is None:
@@ -39,21 +44,37 @@ class Budgets:
             await self._refresh(key)
         return self._spent(key) < budget
 
-    def counts(self, key: str) -> bool:
-        """Tell whether a key, by its id, has a budget."""
-        return key in self._read
+    def call_opening(self, key: str, estimate: tuple[CostLine, ...]) -> None:
+        """Count what a call may cost."""
+        if key in self._read:
+            self.reserve(key, money_of(estimate) or 0)
 
-    def opened(self, key: str, estimate: int) -> None:
-        """Count what a request of a key, by its id, may cost."""
-        self._under_way[key] = self._under_way.get(key, 0) + estimate
+    def call_not_opened(self, key: str, estimate: tuple[CostLine, ...]) -> None:
+        """Take back what was counted for a call that is not made."""
+        if key in self._read:
+            self.settle(key, money_of(estimate) or 0, 0)
 
-    def ending(self, key: str, estimate: int, cost: int) -> None:
-        """Count what it did cost instead, while the record of that is on its way."""
-        self._under_way[key] = max(0, self._under_way.get(key, 0) - estimate) + cost
+    def call_ended(self, call: "GatewayCall", error: str) -> None:  # noqa: ARG002
+        """Count what a call did cost instead of its estimate, while that is being recorded."""
+        key = call.attribution.worker
+        if key in self._read:
+            reserved = self._reserved.get(key, 0) - (money_of(call.estimate) or 0)
+            self._reserved[key] = max(0, reserved) + (money_of(call.cost) or 0)
 
-    def settled(self, key: str, estimate: int, cost: int) -> None:
-        """Count what it did cost instead, as the record has it."""
-        self._under_way[key] = max(0, self._under_way.get(key, 0) - estimate)
+    def call_settled(self, call: "GatewayCall") -> None:
+        """Count what a call did cost as recorded: the next total that is read contains it."""
+        key = call.attribution.worker
+        if key in self._read:
+            cost = money_of(call.cost) or 0
+            self.settle(key, cost, cost)
+
+    def reserve(self, key: str, estimate: int) -> None:
+        """Count what a call of a key, by its id, may cost."""
+        self._reserved[key] = self._reserved.get(key, 0) + estimate
+
+    def settle(self, key: str, reserved: int, cost: int) -> None:
+        """Count what a call did cost, as it is recorded, instead of what was reserved for it."""
+        self._reserved[key] = max(0, self._reserved.get(key, 0) - reserved)
         self._since[key] = self._since.get(key, 0) + cost
 
     def _age(self, key: ClientKey) -> float:
@@ -62,7 +83,7 @@ class Budgets:
 
     def _spent(self, key: ClientKey) -> int:
         _, total = self._read[key.id]
-        return total + self._since.get(key.id, 0) + self._under_way.get(key.id, 0)
+        return total + self._since.get(key.id, 0) + self._reserved.get(key.id, 0)
 
     async def _refresh(self, key: ClientKey) -> None:
         """Read a total anew; who asks meanwhile waits for the same reading."""

@@ -27,15 +27,15 @@ class KeyClient:
 
     async def has_budget(self) -> bool:
         """Tell whether it may spend more."""
-        return await self._gateway.budgets.left(self._key)
+        return await self._gateway.budgets.has_remaining(self._key)
 
     def opened(self, estimate: int) -> None:
         """Count what a call may cost, in nano-dollars."""
-        self._gateway.budgets.opened(self._key.id, estimate)
+        self._gateway.budgets.reserve(self._key.id, estimate)
 
     def settled(self, estimate: int, cost: int) -> None:
         """Count what it did cost instead."""
-        self._gateway.budgets.settled(self._key.id, estimate, cost)
+        self._gateway.budgets.settle(self._key.id, estimate, cost)
 
 
 def clients_of(gateway: Gateway) -> FindClient:

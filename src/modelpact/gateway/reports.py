@@ -10,7 +10,7 @@ import msgspec
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.upstream.rewrite import USAGE
 from modelpact.gateway.upstream.stream import UNREADABLE, end_at
-from modelpact.ledger.costs import CostLine
+from modelpact.ledger.costs import CostLine, money_of
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire import write_event
@@ -94,14 +94,6 @@ def wants_report(headers: Headers) -> bool:
     if asked.strip().lower() != "body":
         raise InputError(f"{HEADER}: expected body, not {brief(asked)}")
     return True
-
-
-def money_of(lines: tuple[CostLine, ...]) -> int | None:
-    """Return the money among cost lines, in nano-units, or None."""
-    for line in lines:
-        if line.unit == "currency":
-            return line.amount
-    return None
 
 
 def dollars(nano: int) -> str:

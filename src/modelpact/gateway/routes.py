@@ -46,6 +46,7 @@ class GatewayRoutes:
         self._conformance = conformance
         self._host: Handler | None = host
         self.metrics = Metrics()
+        gateway.observers.append(self.metrics)
         self._routes = Routes(
             ("GET", "/healthz", self._health),
             ("GET", "/readyz", self._ready),
@@ -106,24 +107,19 @@ class GatewayRoutes:
 
     async def _chat(self, request: HttpRequest, api: RequestApi) -> HttpResponse:
         started = time.perf_counter()
-        watch = self._gateway.recorder.watch
-        if watch is not None:
-            watch.begun(request, api)
-        self.metrics.under_way += 1
+        for observer in self._gateway.observers:
+            observer.request_started(request, api)
+        answer: GatewayResponse | None = None
         try:
             answer = await self._gateway.serve(request, api)
         except (HttpError, ClientLeft, asyncio.CancelledError):
-            if watch is not None:
-                watch.answered(None, "none")
             raise
         except Exception:
             answer = _failed(request, api)
         finally:
-            self.metrics.under_way -= 1
-        seconds = time.perf_counter() - started
-        self.metrics.count(api, answer.status, answer.verdict, seconds)
-        if watch is not None:
-            watch.answered(answer, answer.verdict)
+            seconds = time.perf_counter() - started
+            for observer in self._gateway.observers:
+                observer.response_started(api, answer, seconds)
         return answer
 
     async def _misdirected(self, request: HttpRequest) -> HttpResponse:

@@ -78,7 +78,10 @@ class GatewayServer:
             return
         if settings.telemetry:
             self._telemetry = _telemetry(settings)
-        self.gateway.recorder.watch = self._telemetry
+        if before is not None:
+            self.gateway.observers.remove(before)
+        if self._telemetry is not None:
+            self.gateway.observers.append(self._telemetry)
         if before is not None:
             await before.aclose()
 

@@ -1,7 +1,7 @@
 """What follows from a configuration; replaced as a whole when that changes."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -13,11 +13,12 @@ from modelpact.evidence import learn_from_rejection, read_evidence, record_async
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_answer, refusal
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
+from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.policy import base_policy
 from modelpact.gateway.plan.sizing import expected, expected_at_once
-from modelpact.gateway.record.recorder import Recorder, SettlementNotRecorded, cost_of
+from modelpact.gateway.record.recorder import Recorder, SettlementNotRecorded
 from modelpact.gateway.request.auth import Caller, caller_of, key_of
 from modelpact.gateway.request.model_names import UnknownModel
 from modelpact.gateway.request.planned import PlannedRequest
@@ -27,6 +28,7 @@ from modelpact.gateway.upstream.codecs import READ
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import Passthrough, UpstreamFailed
 from modelpact.gateway.upstream.translate import Translator
+from modelpact.ledger.costs import cost_of
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.requests import RequestApi
@@ -48,6 +50,7 @@ class Gateway:
         models: ModelCaller | None = None,
         environment: dict[str, str] | None = None,
         operator: str = "",
+        observers: Iterable[Observer] = (),
     ) -> None:
         """`operator` is a secret that stands for a key without limits."""
         self.ledger = ledger
@@ -59,11 +62,13 @@ class Gateway:
         self._client = Client()
         self._ports = dict(models.ports) if models else {}
         self.budgets = Budgets(ledger)
+        self.observers: list[Observer] = [self.budgets, *observers]
+        """Told of each request; the recorder shares the list."""
         self.recorder = Recorder(
             ledger,
             self.runtime.registry,
             name,
-            self.budgets,
+            self.observers,
             keep_content=configuration.gateway.keep_content,
         )
         self._forwarder = Passthrough(self.recorder)
@@ -139,8 +144,8 @@ class Gateway:
                 told = f"the key {key.name} may ask {key.settings.rate} times a minute"
                 raise GatewayError(429, "rate_limit_exceeded", told, retry_after=wait)
             exchange = await self.read(request, api, caller)
-            if self.recorder.watch is not None:
-                self.recorder.watch.planned(exchange)
+            for observer in self.observers:
+                observer.request_planned(exchange)
             if exchange.plan.how == "refuse":
                 envelope = self.recorder.envelope(exchange.plan)
                 event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
@@ -201,7 +206,7 @@ class Gateway:
         """Refuse what a key has no money for. What passes is counted before it waits again."""
         await self._registered(exchange)
         key = exchange.key
-        if not await self.budgets.left(key):
+        if not await self.budgets.has_remaining(key):
             period = key.settings.period
             part = "all of its budget" if period == "all" else f"its budget of this {period}"
             told = f"the key {key.name} has spent {part}"

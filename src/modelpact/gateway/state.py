@@ -1,4 +1,7 @@
-"""What follows from a configuration; replaced as a whole when that changes."""
+"""The state of a gateway: everything that follows from one configuration.
+
+A reload replaces it as a whole. A request is served to its end under the state it started with.
+"""
 
 import msgspec
 
@@ -10,7 +13,7 @@ from modelpact.gateway.upstream.endpoints import Endpoints
 
 
 class GatewayState(msgspec.Struct, frozen=True):
-    """A configuration at work. A request ends under the state that it began under."""
+    """A configuration, and what was made of it."""
 
     configuration: Configuration
     models: ModelCaller

@@ -165,6 +165,34 @@ def price_cost(price: Price, usage: Usage) -> CostLine | None:
     return CostLine("currency", divide_half_even(pico, 1_000), "USD")
 
 
+def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
+    """Return what a usage costs: its tokens, and money where the price is known.
+
+    Clients and providers may state any usage, so each amount is cut to the largest that the ledger
+    can store.
+    """
+    money = None if price is None else price_cost(price, usage)
+    lines = usage_lines(usage)
+    if money is not None:
+        lines = (*lines, money)
+    for line in lines:
+        if line.amount > MAX_SAFE_INTEGER:
+            return tuple(map(_bounded, lines))
+    return lines
+
+
+def _bounded(line: CostLine) -> CostLine:
+    return CostLine(line.unit, min(line.amount, MAX_SAFE_INTEGER), line.currency)
+
+
+def money_of(lines: tuple[CostLine, ...]) -> int | None:
+    """Return the money among cost lines, in nano-units of its currency, or None."""
+    for line in lines:
+        if line.unit == "currency":
+            return line.amount
+    return None
+
+
 def embedded_cost(event: Event) -> CostRecord | None:
     """Return the cost record that an event embeds, or None."""
     if not event.type.startswith(COST_EVENT_PREFIXES):

@@ -2,7 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from modelpact.gateway.observe.observer import Observer
+from modelpact.needs.requests import RequestApi
+from modelpact.wire import HttpRequest
+
+if TYPE_CHECKING:
+    from modelpact.gateway.errors import GatewayResponse
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -18,18 +25,28 @@ class _Series:
         self.times = [0] * (len(_BUCKETS) + 1)
 
 
-class Metrics:
+class Metrics(Observer):
     """Counts requests by API, status and verdict, and how long their answers took to begin."""
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, int, str], _Series] = {}
         self.under_way = 0
 
-    def count(self, api: str, status: int, verdict: str, seconds: float) -> None:
-        """Count a request when its answer begins."""
-        series = self._series.get((api, status, verdict))
+    def request_started(self, request: HttpRequest, api: RequestApi) -> None:  # noqa: ARG002
+        """Count a request that waits for its response."""
+        self.under_way += 1
+
+    def response_started(
+        self, api: RequestApi, response: "GatewayResponse | None", seconds: float
+    ) -> None:
+        """Count a response, by its status and verdict; one that nobody waits for is not counted."""
+        self.under_way -= 1
+        if response is None:
+            return
+        key = (api, response.status, response.verdict)
+        series = self._series.get(key)
         if series is None:
-            series = self._series[api, status, verdict] = _Series()
+            series = self._series[key] = _Series()
         series.requests += 1
         series.seconds += seconds
         series.times[bisect_left(_BUCKETS, seconds)] += 1

@@ -1,29 +1,61 @@
-"""Watching: what telemetry hears of requests; nobody listens unless an operator wants it."""
+"""Observers of the gateway: objects that are told of each moment in the life of a request.
 
-from typing import Protocol
+Metrics, telemetry and budgets are observers. The gateway and its recorder share one list of them,
+which they are given at construction.
+"""
 
-from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.request.planned import PlannedRequest
+from typing import TYPE_CHECKING
+
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
-from modelpact.wire import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from modelpact.gateway.errors import GatewayResponse
+    from modelpact.gateway.plan.plan import Plan
+    from modelpact.gateway.record.calls import GatewayCall
+    from modelpact.gateway.request.planned import PlannedRequest
+    from modelpact.wire import HttpRequest
 
 
-class Observer(Protocol):
-    """Hears of each request, in its own task, in this order."""
+class Observer:
+    """Does nothing at any moment: an observer overrides the moments that it needs.
 
-    def begun(self, request: HttpRequest, api: RequestApi) -> None:
-        """Hear that a request has come."""
+    The methods are listed in the order in which they are called. All of them run in the task of the
+    request, so they must not block. One request may open more than one call: the second goes to
+    the fallback.
+    """
 
-    def planned(self, exchange: PlannedRequest) -> None:
-        """Hear what it asks for and what is done about it."""
+    def request_started(self, request: "HttpRequest", api: RequestApi) -> None:
+        """Take note of a request for a model, before its body is read."""
 
-    def opened(self, plan: Plan, invocation: GatewayCall) -> None:
-        """Hear that a provider is asked; more than once where there is a fallback."""
+    def request_planned(self, planned: "PlannedRequest") -> None:
+        """Take note of the plan that was made for a request."""
 
-    def settled(self, invocation: GatewayCall, lines: tuple[CostLine, ...], error: str) -> None:
-        """Hear how that ended."""
+    def call_opening(self, key: str, estimate: tuple[CostLine, ...]) -> None:
+        """Take note of a call that is about to be recorded, before anything is awaited.
 
-    def answered(self, answer: HttpResponse | None, verdict: str) -> None:
-        """Hear that the answer begins, or that nobody waits for one."""
+        `key` is the id of the client's key, `estimate` what the call is expected to cost.
+        """
+
+    def call_not_opened(self, key: str, estimate: tuple[CostLine, ...]) -> None:
+        """Take note that a call of which `call_opening` told was not recorded, and is not sent."""
+
+    def call_opened(self, plan: "Plan", call: "GatewayCall") -> None:
+        """Take note of a call that is recorded, and is sent next."""
+
+    def call_ended(self, call: "GatewayCall", error: str) -> None:
+        """Take note of how a call ended, before that is recorded; `call.cost` is set by now.
+
+        `error` is empty where the provider answered.
+        """
+
+    def call_settled(self, call: "GatewayCall") -> None:
+        """Take note that the end of a call is recorded, with its cost."""
+
+    def response_started(
+        self, api: RequestApi, response: "GatewayResponse | None", seconds: float
+    ) -> None:
+        """Take note of the head of a response, `seconds` after the request started.
+
+        `response` is None where nobody waits for one any more.
+        """

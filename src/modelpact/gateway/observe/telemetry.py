@@ -1,7 +1,7 @@
 """Telemetry: traces and metrics for OpenTelemetry, with its `gen_ai` names. Never a prompt.
 
-A request is a server's span, as a child of its client's; each call of a provider is a client's span
-under that.
+A request is a server span, a child of the client's span. Each call of a provider is a client span
+beneath it.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from modelpact._version import __version__
+from modelpact.gateway.errors import GatewayResponse
+from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan, header_safe
 from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.request.planned import PlannedRequest
-from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
-from modelpact.wire import HttpRequest, HttpResponse
+from modelpact.wire import HttpRequest
 
 _PROVIDERS: Final = {
     "azure": "azure.ai.openai",
@@ -36,7 +37,7 @@ _PROVIDERS: Final = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""Providers that the conventions call otherwise than the catalog does."""
+"""Names of the conventions for providers that the catalog names differently."""
 _PARAMETERS: Final = {
     "frequency_penalty": "frequency_penalty",
     "max_completion_tokens": "max_tokens",
@@ -49,56 +50,31 @@ _PARAMETERS: Final = {
     "top_k": "top_k",
     "top_p": "top_p",
 }
-_DURATIONS: Final = tuple(0.01 * 2**power for power in range(14))
-_TOKENS: Final = tuple(4**power for power in range(14))
-_TIMEOUT: Final = 5.0
-_MOST_SERIES: Final = 1_000
-_MADE_UP: Final = frozenset({"gen_ai.request.model", "gen_ai.response.model", "error.type"})
-"""What clients and upstreams say as they like."""
+_DURATION_BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
+_TOKEN_BUCKETS: Final = tuple(4**power for power in range(14))
+_EXPORT_TIMEOUT_SECONDS: Final = 5.0
+_MAX_SERIES: Final = 1_000
+_UNBOUNDED: Final = frozenset({"gen_ai.request.model", "gen_ai.response.model", "error.type"})
+"""Attributes whose values clients and upstreams choose freely."""
 _OTHER: Final = "_OTHER"
 
-_current: ContextVar["_Observed | None"] = ContextVar("modelpact_observed", default=None)
+_current: ContextVar["_RequestSpan | None"] = ContextVar("modelpact_request_span", default=None)
 
 
-class _Observed:
-    """One request while it is observed."""
-
-    __slots__ = ("api", "context", "exchange", "span", "streaming")
-
-    def __init__(self, span: Span, context: Context, api: RequestApi) -> None:
-        self.span = span
-        self.context = context
-        self.api = api
-        self.exchange: PlannedRequest | None = None
-        self.streaming = False
-
-
-class _ObservedCall:
-    """One call of a provider."""
-
-    __slots__ = ("attributes", "observed", "span", "started")
-
-    def __init__(self, span: Span, attributes: dict[str, Any], observed: _Observed | None) -> None:
-        self.span = span
-        self.attributes = attributes
-        self.observed = observed
-        self.started = time.perf_counter()
-
-
-class Telemetry:
-    """Sends what it hears to an OTLP collector, from threads of its own."""
+class Telemetry(Observer):
+    """Sends traces and metrics to an OTLP collector, from threads of its own."""
 
     def __init__(self, address: str, name: str) -> None:
-        """`address` is the collector's, such as `http://127.0.0.1:4318`."""
+        """Export to the collector at `address`, such as `http://127.0.0.1:4318`."""
         self.address = address
         base = address.rstrip("/")
         resource = Resource.create(
             {"service.name": "modelpact", "service.version": __version__, "modelpact.gateway": name}
         )
         self._traces = TracerProvider(resource=resource)
-        spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=_TIMEOUT)
+        spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=_EXPORT_TIMEOUT_SECONDS)
         self._traces.add_span_processor(BatchSpanProcessor(spans))
-        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_TIMEOUT)
+        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=_EXPORT_TIMEOUT_SECONDS)
         self._metrics = MeterProvider((PeriodicExportingMetricReader(metrics),), resource)
         self._tracer = self._traces.get_tracer("modelpact", __version__)
         meter = self._metrics.get_meter("modelpact", __version__)
@@ -109,187 +85,216 @@ class Telemetry:
             "gen_ai.client.operation.duration",
             "s",
             "How long providers took.",
-            explicit_bucket_boundaries_advisory=_DURATIONS,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self._usage = meter.create_histogram(
             "gen_ai.client.token.usage",
             "{token}",
             "Tokens of requests and answers.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
         )
-        self._parents = TraceContextTextMapPropagator()
-        self._calls: dict[str, _ObservedCall] = {}
+        self._propagator = TraceContextTextMapPropagator()
+        self._call_spans: dict[str, _CallSpan] = {}
         self._series: set[tuple[Any, ...]] = set()
 
-    def begun(self, request: HttpRequest, api: RequestApi) -> None:
-        """Open the span of a request."""
-        given = {
+    def request_started(self, request: HttpRequest, api: RequestApi) -> None:
+        """Start the span of a request."""
+        carrier = {
             name: value
             for name in ("traceparent", "tracestate")
             if (value := request.headers.get(name)) is not None
         }
-        parent = self._parents.extract(given, Context())
+        parent = self._propagator.extract(carrier, Context())
         span = self._tracer.start_span(
             f"{request.method} {request.path}",
             parent,
             SpanKind.SERVER,
             {"http.request.method": request.method, "url.path": request.path, "modelpact.api": api},
         )
-        _current.set(_Observed(span, set_span_in_context(span, parent), api))
+        _current.set(_RequestSpan(span, set_span_in_context(span, parent), api))
 
-    def planned(self, exchange: PlannedRequest) -> None:
-        """Note what is done about a request."""
-        observed = _current.get()
-        if observed is None:
+    def request_planned(self, planned: PlannedRequest) -> None:
+        """Add the plan to the span of its request."""
+        current = _current.get()
+        if current is None:
             return
-        observed.exchange = exchange
-        plan = exchange.plan
-        told: dict[str, Any] = {
+        current.planned = planned
+        plan = planned.plan
+        attributes: dict[str, Any] = {
             "modelpact.verdict": plan.answer,
             "modelpact.plan": plan.how,
             "modelpact.requested_model": header_safe(plan.requested),
-            "modelpact.key": exchange.key.id,
+            "modelpact.key": planned.key.id,
         }
         if plan.workload is not None:
-            told["modelpact.workload"] = plan.workload.name
-        observed.span.set_attributes(told)
+            attributes["modelpact.workload"] = plan.workload.name
+        current.span.set_attributes(attributes)
 
-    def opened(self, plan: Plan, invocation: GatewayCall) -> None:
-        """Open the span of a provider's call."""
-        observed = _current.get()
-        exchange = None if observed is None else observed.exchange
+    def call_opened(self, plan: Plan, call: GatewayCall) -> None:
+        """Start the span of a call."""
+        current = _current.get()
+        planned = None if current is None else current.planned
         attributes: dict[str, Any] = {
-            "gen_ai.operation.name": _operation(observed),
-            "gen_ai.provider.name": _provider(plan, exchange),
+            "gen_ai.operation.name": _operation(current),
+            "gen_ai.provider.name": _provider(plan, planned),
             "gen_ai.request.model": plan.model,
             "modelpact.verdict": plan.answer,
         }
         span = self._tracer.start_span(
             f"{attributes['gen_ai.operation.name']} {plan.model}",
-            Context() if observed is None else observed.context,
+            Context() if current is None else current.context,
             SpanKind.CLIENT,
             {
                 **attributes,
-                **_asked(exchange),
-                **_done(plan),
-                "modelpact.invocation": invocation.id,
+                **_request_attributes(planned),
+                **_plan_attributes(plan),
+                "modelpact.invocation": call.id,
             },
         )
-        self._calls[invocation.id] = _ObservedCall(span, attributes, observed)
+        self._call_spans[call.id] = _CallSpan(span, attributes, current)
 
-    def settled(self, invocation: GatewayCall, lines: tuple[CostLine, ...], error: str) -> None:
-        """Close the span of a provider's call, and that of a stream's request with it."""
-        call = self._calls.pop(invocation.id, None)
-        if call is None:
+    def call_ended(self, call: GatewayCall, error: str) -> None:
+        """End the span of a call, and with it the span of a request that is streamed."""
+        open_span = self._call_spans.pop(call.id, None)
+        if open_span is None:
             return
-        attributes, span = call.attributes, call.span
+        attributes, span = open_span.attributes, open_span.span
         if error:
             attributes["error.type"] = error.partition(":")[0][:80]
-            _failed(span, attributes["error.type"])
+            _mark_failed(span, attributes["error.type"])
         else:
             attributes["gen_ai.response.model"] = attributes["gen_ai.request.model"]
             span.set_attribute("gen_ai.response.model", attributes["gen_ai.response.model"])
-        counted = self._counted(attributes)
-        for line in lines:
+        labels = self._bounded(attributes)
+        for line in call.cost:
             if line.unit in ("tokens.input", "tokens.output"):
                 kind = line.unit.removeprefix("tokens.")
                 span.set_attribute(f"gen_ai.usage.{kind}_tokens", line.amount)
-                self._usage.record(line.amount, {**counted, "gen_ai.token.type": kind})
+                self._usage.record(line.amount, {**labels, "gen_ai.token.type": kind})
             elif line.unit == "currency":
                 span.set_attribute("modelpact.cost_usd", line.amount / 1e9)
-        self._durations.record(time.perf_counter() - call.started, counted)
+        self._durations.record(time.perf_counter() - open_span.started, labels)
         span.end()
-        observed = call.observed
-        if observed is not None:
-            observed.span.set_attribute("modelpact.served_model", invocation_target(invocation))
-            if observed.streaming:
+        request_span = open_span.request_span
+        if request_span is not None:
+            served = f"{call.provider}/{call.attribution.model}"
+            request_span.span.set_attribute("modelpact.served_model", served)
+            if request_span.streaming:
                 if error:
-                    _failed(observed.span, attributes["error.type"])
-                observed.span.end()
+                    _mark_failed(request_span.span, attributes["error.type"])
+                request_span.span.end()
 
-    def _counted(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Return what a call is counted under: clients and upstreams make up names without end."""
+    def response_started(
+        self,
+        api: RequestApi,
+        response: GatewayResponse | None,
+        seconds: float,  # noqa: ARG002
+    ) -> None:
+        """End the span of a request, unless a stream follows."""
+        current = _current.get()
+        if current is None:
+            return
+        span = current.span
+        status = 499 if response is None else response.status
+        verdict = "none" if response is None else response.verdict
+        span.set_attribute("http.response.status_code", status)
+        labels = {"modelpact.api": api, "modelpact.verdict": verdict}
+        self._requests.add(1, {**labels, "http.response.status_code": status})
+        if status >= 500 or response is None:
+            _mark_failed(span, str(status))
+        if response is not None and not isinstance(response.body, bytes):
+            current.streaming = True
+        else:
+            span.end()
+
+    async def aclose(self) -> None:
+        """Export what is left, and stop."""
+        await asyncio.gather(
+            asyncio.to_thread(self._traces.shutdown), asyncio.to_thread(self._metrics.shutdown)
+        )
+
+    def _bounded(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return the labels of a metric, with `_OTHER` for free text once there are many series."""
         series = tuple(attributes.items())
         if series not in self._series:
-            if len(self._series) >= _MOST_SERIES:
+            if len(self._series) >= _MAX_SERIES:
                 return {
-                    name: _OTHER if name in _MADE_UP else value
+                    name: _OTHER if name in _UNBOUNDED else value
                     for name, value in attributes.items()
                 }
             self._series.add(series)
         return attributes
 
-    def answered(self, answer: HttpResponse | None, verdict: str) -> None:
-        """Close the span of a request, unless a stream follows."""
-        observed = _current.get()
-        if observed is None:
-            return
-        span = observed.span
-        status = 499 if answer is None else answer.status
-        span.set_attribute("http.response.status_code", status)
-        counted = {"modelpact.api": observed.api, "modelpact.verdict": verdict}
-        self._requests.add(1, {**counted, "http.response.status_code": status})
-        if status >= 500 or answer is None:
-            _failed(span, str(status))
-        if answer is not None and not isinstance(answer.body, bytes):
-            observed.streaming = True
-        else:
-            span.end()
 
-    async def aclose(self) -> None:
-        """Send what is left, and end."""
-        await asyncio.gather(
-            asyncio.to_thread(self._traces.shutdown), asyncio.to_thread(self._metrics.shutdown)
-        )
+class _RequestSpan:
+    """The span of a request, and what its calls need of it."""
+
+    __slots__ = ("api", "context", "planned", "span", "streaming")
+
+    def __init__(self, span: Span, context: Context, api: RequestApi) -> None:
+        self.span = span
+        self.context = context
+        self.api = api
+        self.planned: PlannedRequest | None = None
+        self.streaming = False
 
 
-def invocation_target(invocation: GatewayCall) -> str:
-    """Return the provider and model that were called."""
-    return f"{invocation.provider}/{invocation.attribution.model}"
+class _CallSpan:
+    """The span of a call that has not ended."""
+
+    __slots__ = ("attributes", "request_span", "span", "started")
+
+    def __init__(
+        self, span: Span, attributes: dict[str, Any], request_span: _RequestSpan | None
+    ) -> None:
+        self.span = span
+        self.attributes = attributes
+        self.request_span = request_span
+        self.started = time.perf_counter()
 
 
-def _operation(observed: _Observed | None) -> str:
-    return "embeddings" if observed is not None and observed.api == "embeddings" else "chat"
+def _operation(current: _RequestSpan | None) -> str:
+    return "embeddings" if current is not None and current.api == "embeddings" else "chat"
 
 
-def _provider(plan: Plan, exchange: PlannedRequest | None) -> str:
-    """Return a provider's name in the conventions' words, that of its kind where it has one."""
+def _provider(plan: Plan, planned: PlannedRequest | None) -> str:
+    """Return the conventions' name of a provider; a configured one has the name of its kind."""
     name = plan.provider
-    if exchange is not None:
-        found = exchange.state.models.catalog.find_provider(name)
-        name = name if found is None else found.id
+    if planned is not None:
+        listed = planned.state.models.catalog.find_provider(name)
+        name = name if listed is None else listed.id
     return _PROVIDERS.get(name, name)
 
 
-def _asked(exchange: PlannedRequest | None) -> dict[str, Any]:
-    """Return the parameters of a request that are numbers: they hold nothing of its prompt."""
-    if exchange is None:
+def _request_attributes(planned: PlannedRequest | None) -> dict[str, Any]:
+    """Return the numeric parameters of a request: they hold nothing of its prompt."""
+    if planned is None:
         return {}
-    body = exchange.body
-    found: dict[str, Any] = {
+    body = planned.body
+    attributes: dict[str, Any] = {
         f"gen_ai.request.{name}": body[field]
         for field, name in _PARAMETERS.items()
         if type(body.get(field)) in (int, float)
     }
-    if exchange.asked.stream:
-        found["modelpact.stream"] = True
-    return found
+    if planned.asked.stream:
+        attributes["modelpact.stream"] = True
+    return attributes
 
 
-def _done(plan: Plan) -> dict[str, Any]:
-    """Return what was changed on the way."""
-    found: dict[str, Any] = {}
+def _plan_attributes(plan: Plan) -> dict[str, Any]:
+    """Return how the plan changes the request."""
+    attributes: dict[str, Any] = {}
     if plan.substituted_for:
-        found["modelpact.substituted_for"] = plan.substituted_for
+        attributes["modelpact.substituted_for"] = plan.substituted_for
     if plan.emulate:
-        found["modelpact.emulated"] = [name for name, _ in plan.emulate]
+        attributes["modelpact.emulated"] = [name for name, _ in plan.emulate]
     if plan.carried:
-        found["modelpact.carried"] = plan.carried
+        attributes["modelpact.carried"] = plan.carried
     if plan.drops:
-        found["modelpact.dropped"] = list(plan.drops)
-    return found
+        attributes["modelpact.dropped"] = list(plan.drops)
+    return attributes
 
 
-def _failed(span: Span, kind: str) -> None:
+def _mark_failed(span: Span, kind: str) -> None:
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))

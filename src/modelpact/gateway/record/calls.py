@@ -44,8 +44,10 @@ class GatewayCall(msgspec.Struct):
     provider: str
     attribution: Attribution
     created: int
-    money: int = 0
-    """What counts for it against a budget: its estimate, and its cost once it has ended."""
+    estimate: tuple[CostLine, ...] = ()
+    """What it is expected to cost."""
+    cost: tuple[CostLine, ...] = ()
+    """What it did cost, once it has ended."""
     ended: bool = False
     """Whether how it ended is on the record, or on its way there."""
 

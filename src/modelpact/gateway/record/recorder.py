@@ -1,24 +1,20 @@
 """An answer that goes by in pieces: what the record has of it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.facts import Price
-from modelpact.conversation.response import Usage
-from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import INVOKED, KIND, CallOpened, CallSettled, GatewayCall
 from modelpact.gateway.record.envelopes import Envelopes
-from modelpact.gateway.reports import money_of
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER, canonical, canonical_unchecked
 from modelpact.ledger.clock import monotonic_clock
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost, usage_lines
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.ledger.stores.base import LedgerError
@@ -59,16 +55,15 @@ class Recorder:
         ledger: Ledger,
         registry: Registry,
         name: str,
-        budgets: Budgets,
+        observers: Sequence[Observer],
         *,
         keep_content: bool = False,
     ) -> None:
         self.ledger = ledger
-        self._budgets = budgets
+        self._observers = observers
         self._registry = registry
         self._name = name
         self.keep_content = keep_content
-        self.watch: Observer | None = None
         self._now = monotonic_clock(ledger.clock)
         self.envelopes = Envelopes(ledger, name, self._now)
         self._ready: dict[tuple[int, str], _Ready] = {}
@@ -126,20 +121,7 @@ class Recorder:
         self._ready[id(plan), worker] = ready
         return ready
 
-    def open(
-        self,
-        plan: Plan,
-        body: bytes,
-        semantics: Semantics,
-        worker: str,
-        estimate: tuple[CostLine, ...],
-    ) -> Coroutine[Any, Any, GatewayCall]:
-        """Record a request before it leaves; what it may cost counts before anything waits."""
-        if self._budgets.counts(worker):
-            return self._counted(plan, body, semantics, worker, estimate)
-        return self._opened(plan, body, semantics, worker, estimate)
-
-    async def _counted(
+    async def open(
         self,
         plan: Plan,
         body: bytes,
@@ -147,13 +129,14 @@ class Recorder:
         worker: str,
         estimate: tuple[CostLine, ...],
     ) -> GatewayCall:
-        """Record a request of a key that has a budget."""
-        money = money_of(estimate) or 0
-        self._budgets.opened(worker, money)
+        """Record a request before it leaves; what it may cost counts before anything waits."""
+        for observer in self._observers:
+            observer.call_opening(worker, estimate)
         try:
-            return await self._opened(plan, body, semantics, worker, estimate, money)
+            return await self._opened(plan, body, semantics, worker, estimate)
         except BaseException:
-            self._budgets.settled(worker, money, 0)
+            for observer in self._observers:
+                observer.call_not_opened(worker, estimate)
             raise
 
     async def _opened(
@@ -163,7 +146,6 @@ class Recorder:
         semantics: Semantics,
         worker: str,
         estimate: tuple[CostLine, ...],
-        money: int = 0,
     ) -> GatewayCall:
         ready = self._ready.get((id(plan), worker))
         if (
@@ -208,11 +190,11 @@ class Recorder:
                 error, PreconditionFailed
             ):  # it came anew or went; if it went, this raises
                 await self._registry.looked_up(plan.provider)
-                return await self._opened(plan, body, semantics, worker, estimate, money)
+                return await self._opened(plan, body, semantics, worker, estimate)
             raise
-        call = GatewayCall(placed.id, envelope, plan.provider, who, placed.time, money)
-        if self.watch is not None:
-            self.watch.opened(plan, call)
+        call = GatewayCall(placed.id, envelope, plan.provider, who, placed.time, estimate)
+        for observer in self._observers:
+            observer.call_opened(plan, call)
         return call
 
     def settle(
@@ -227,7 +209,7 @@ class Recorder:
         """Record how a request ended and what it cost."""
         if call.ended:
             return asyncio.sleep(0)
-        record = self._record(call, lines, estimate=estimate)
+        record = self._record(call, lines, error, estimate=estimate)
         if error:
             kind, told = (
                 "capability.failed",
@@ -242,8 +224,6 @@ class Recorder:
                     content = answer.decode("utf-8", "replace")
             kind = "capability.completed"
             told = CallSettled(CHAT, record, call.provider, output, content=content)
-        if self.watch is not None:
-            self.watch.settled(call, lines, error)
         return self._end(call, kind, told, record)
 
     def cancel(
@@ -252,22 +232,18 @@ class Recorder:
         """Record that nobody waits for an answer any more, and what it may cost nevertheless."""
         if call.ended:
             return asyncio.sleep(0)
-        if self.watch is not None:
-            self.watch.settled(call, lines, f"cancelled: {reason}")
-        record = self._record(call, lines, estimate=True)
+        record = self._record(call, lines, f"cancelled: {reason}", estimate=True)
         told = CallSettled(CHAT, record, call.provider, reason=plain(reason))
         return self._end(call, "capability.cancelled", told, record)
 
     def _record(
-        self, call: GatewayCall, lines: tuple[CostLine, ...], *, estimate: bool = False
+        self, call: GatewayCall, lines: tuple[CostLine, ...], error: str, *, estimate: bool
     ) -> CostRecord:
         """Return the cost of a call that ends; where nothing is known of it, how long it took."""
         call.ended = True
-        worker = call.attribution.worker
-        if self._budgets.counts(worker):
-            cost = money_of(lines) or 0
-            self._budgets.ending(worker, call.money, cost)
-            call.money = cost
+        call.cost = lines
+        for observer in self._observers:
+            observer.call_ended(call, error)
         if not lines:
             lines = (CostLine("time", max(0, self._now() - call.created)),)
             estimate = True
@@ -300,9 +276,8 @@ class Recorder:
 
     def _kept(self, call: GatewayCall) -> None:
         """Take note that the end of a call is on the record: totals have its cost from now on."""
-        worker = call.attribution.worker
-        if self._budgets.counts(worker):
-            self._budgets.settled(worker, call.money, call.money)
+        for observer in self._observers:
+            observer.call_settled(call)
         self.envelopes.ended(call.envelope)
 
 
@@ -312,18 +287,3 @@ def _heard_after_all(noted: "asyncio.Future[EventRef]", on_abandoned: OnAbandone
         return  # it is yet to be written, and will be told then
     error = noted.exception()
     on_abandoned(None if error else noted.result(), error)
-
-
-def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
-    """Return what a usage costs: its tokens, and money where the price is known."""
-    money = None if price is None else price_cost(price, usage)
-    lines = usage_lines(usage)
-    found = lines if money is None else (*lines, money)
-    for line in found:
-        if line.amount > MAX_SAFE_INTEGER:  # clients and upstreams may say anything
-            return tuple(map(_bounded, found))
-    return found
-
-
-def _bounded(line: CostLine) -> CostLine:
-    return CostLine(line.unit, min(line.amount, MAX_SAFE_INTEGER), line.currency)

@@ -11,12 +11,12 @@ from modelpact.gateway.plan.plan import Plan, PlanKey
 from modelpact.gateway.plan.policy import RequestPolicy, base_policy, with_header
 from modelpact.gateway.plan.schemas import SchemaLinter, wanted_schema
 from modelpact.gateway.plan.sizing import expected, expected_at_once
-from modelpact.gateway.record.recorder import cost_of
 from modelpact.gateway.request.auth import Caller
 from modelpact.gateway.request.model_names import WORKLOAD, ResolvedName, UnknownModel
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.state import GatewayState
 from modelpact.gateway.upstream.translate import Translator
+from modelpact.ledger.costs import cost_of
 from modelpact.needs.requests import RequestApi, read_asked
 from modelpact.vocabulary.errors import brief
 from modelpact.vocabulary.strict_json import parse_json

@@ -12,13 +12,13 @@ from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
 from modelpact.gateway.plan.plan import TOLD
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.record.recorder import Recorder, cost_of
-from modelpact.gateway.reports import ResponseReport, dollars, money_of
+from modelpact.gateway.record.recorder import Recorder
+from modelpact.gateway.reports import ResponseReport, dollars
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE, changed_body, wants_usage
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
-from modelpact.ledger.costs import CostLine
+from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.errors import UpstreamError, cleaned, refused
 from modelpact.wire import (

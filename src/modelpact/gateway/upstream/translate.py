@@ -19,13 +19,13 @@ from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, cannot
 from modelpact.gateway.plan.plan import HeaderPairs, Plan, header_safe
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.record.recorder import Recorder, cost_of
-from modelpact.gateway.reports import ResponseReport, dollars, money_of
+from modelpact.gateway.record.recorder import Recorder
+from modelpact.gateway.reports import ResponseReport, dollars
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.codecs import READ, StreamEncoder, new_id, write_answer
 from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
 from modelpact.gateway.upstream.rewrite import prompt_tokens, wants_usage
-from modelpact.ledger.costs import CostLine
+from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
 from modelpact.needs.sizes import measure
 from modelpact.providers.models.errors import UpstreamError
