@@ -143,9 +143,9 @@ def test_others_spend_too(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> 
     other = budgets.Budgets(gateway.ledger)
     key = gateway.gateway.keys.find(secret)
     assert key is not None
-    assert gateway.on_loop_async(lambda: other.left(key)) is True
+    assert gateway.on_loop_async(lambda: other.has_remaining(key)) is True
     assert ask(gateway, secret).status == 200
-    assert gateway.on_loop_async(lambda: other.left(key)) is False
+    assert gateway.on_loop_async(lambda: other.has_remaining(key)) is False
 
 
 def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +156,8 @@ def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) ->
     counted = budgets.Budgets(gateway.ledger)
     totals = [5_000, 5_000, 0]
     monkeypatch.setattr(counted, "_total", lambda key: totals.pop(0))
-    assert gateway.on_loop_async(lambda: counted.left(key)) is False
-    assert gateway.on_loop_async(lambda: counted.left(key)) is True, "a correction was written"
+    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is False
+    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is True, "a correction was written"
 
 
 def test_what_has_ended_counts_while_its_record_is_on_its_way(
@@ -190,4 +190,4 @@ def test_what_has_ended_counts_while_its_record_is_on_its_way(
         asking.join(30)
     assert first[0].status == 200
     assert ask(gateway, secret).status == 429
-    assert gateway.gateway.budgets._under_way[gateway.gateway.keys.find(secret).id] == 0  # type: ignore[union-attr]
+    assert gateway.gateway.budgets._reserved[gateway.gateway.keys.find(secret).id] == 0  # type: ignore[union-attr]

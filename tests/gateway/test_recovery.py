@@ -44,7 +44,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def recorder(ledger: Ledger) -> Recorder:
-    return Recorder(ledger, Runtime(ledger, name=NAME).registry, NAME, Budgets(ledger))
+    return Recorder(ledger, Runtime(ledger, name=NAME).registry, NAME, [Budgets(ledger)])
 
 
 def died(ledger: Ledger, workload: str, calls: int) -> str:

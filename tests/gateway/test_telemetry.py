@@ -161,13 +161,14 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a series of numbers that is kept and sent for as long as the process lives."""
-    monkeypatch.setattr("modelpact.gateway.observe.telemetry._MOST_SERIES", 3)
+    monkeypatch.setattr("modelpact.gateway.observe.telemetry._MAX_SERIES", 3)
     telemetry = Telemetry(collector.address, "gateway")
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
         call = GatewayCall(f"e:{number}", "e", "x", Attribution("x", plan.model), 0)
-        telemetry.opened(plan, call)
-        telemetry.settled(call, (CostLine("tokens.input", 1),), "")
+        telemetry.call_opened(plan, call)
+        call.cost = (CostLine("tokens.input", 1),)
+        telemetry.call_ended(call, "")
     asyncio.run(telemetry.aclose())
     for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
         told = [values(one.attributes)["gen_ai.request.model"] for one in collector.metrics[name]]
