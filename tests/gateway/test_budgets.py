@@ -157,7 +157,9 @@ def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) ->
     totals = [5_000, 5_000, 0]
     monkeypatch.setattr(counted, "_total", lambda key: totals.pop(0))
     assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is False
-    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is True, "a correction was written"
+    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is True, (
+        "a correction was written"
+    )
 
 
 def test_what_has_ended_counts_while_its_record_is_on_its_way(
