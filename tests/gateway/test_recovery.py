@@ -211,7 +211,7 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.record.recorder._MOST_KEPT", 10)
+    monkeypatch.setattr("modelpact.gateway.record.answer_digest._MOST_KEPT", 10)
     said = AnswerDigest(keep=True)
     for _ in range(3):
         said.add(b"12345")
