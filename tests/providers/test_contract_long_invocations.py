@@ -1,4 +1,4 @@
-"""Seed 003, 8.4 "Asynchronous and Long-Running Capabilities": over mutual TLS, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.4 Long invocations, over mutual TLS."""
 
 from typing import Any
 
@@ -14,13 +14,10 @@ from tests.providers.support import ECHO, World, assert_whole, call, events_of, 
 @pytest.mark.parametrize("category", ["tool", "human"])
 @pytest.mark.parametrize("after", ["main", "another"])
 @on_loop
-async def test_answers_after_a_restart_find_their_invocation(
+async def test_responses_after_a_restart_find_their_invocation(
     world: World, category: str, after: str
 ) -> None:
-    """8.4: "For asynchronous and human Capabilities"; "The runtime MUST persist outstanding
-    invocations such that responses arriving after a restart are correctly correlated to the
-    originating invocation event in the Audit Envelope".
-    """
+    """S003-8.4-1..3: open invocations persist; late responses find their opening event."""
     async with faking(world, category=category) as fake, world.client("fake") as mine:
         with Ledger.open(world.store) as ledger:
             async with world.hosting(ledger) as host:
@@ -57,7 +54,7 @@ async def test_answers_after_a_restart_find_their_invocation(
 
 @on_loop
 async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger) -> None:
-    """8.4: "an opaque invocation ID issued by the runtime at the moment of invocation"."""
+    """S003-8.4-5: the runtime issues the id at the moment of the invocation."""
     recorded: list[str] = []
 
     async def looks(fake: Fake, message: Message) -> HttpResponse:
@@ -113,9 +110,7 @@ async def nameless_end(fake: Fake, message: Message) -> HttpResponse:
 async def test_the_id_is_on_every_response(
     world: World, ledger: Ledger, semantics: Any, behaviour: Any
 ) -> None:
-    """8.4: "The Provider MUST support correlation via an opaque invocation ID"; "The Provider MUST
-    attach this ID to all responses, partial and final".
-    """
+    """S003-8.4-4, S003-8.4-6: the id is on every response, partial and final."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -131,7 +126,7 @@ async def test_the_id_is_on_every_response(
 
 @on_loop
 async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) -> None:
-    """8.4: "MUST attach this ID to all responses, partial and final", late ones too."""
+    """S003-8.4-6: the id is on every response, late ones too."""
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,

@@ -1,4 +1,6 @@
-"""Seed 000, row by row: sources, levels × capabilities, triggers, diagnostic fields, security."""
+"""The stud specification (docs/spec/stud.md) in sessions: sources, levels, triggers, diagnostics,
+security.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +46,7 @@ def asking(name: str, level: str) -> ContextProvider:
 
 
 def test_source_state_machine() -> None:
-    """Sources: "toolCalling: hard is always contributed", beside "capabilities its stages"."""
+    """S000-3-1, S000-3-3: `toolCalling: hard` always, and what the stages rely on."""
     assert by(required_set(StateMachine("bare"))) == {
         "tool-calling>=native": ("state-machine:bare",)
     }
@@ -56,7 +58,7 @@ def test_source_state_machine() -> None:
 
 @pytest.mark.parametrize("content", ["tool-hint", "resource-binding"])
 def test_source_context_providers_by_content(content: Any) -> None:
-    """Sources: "tool-hint or resource-binding content require tool-calling"."""
+    """S000-3-4: tool-hint and resource-binding content require tool calling."""
     provider = ContextProvider("docs", produces=("text", content))
     assert by(required_set(context_providers=[provider])) == {
         "tool-calling>=native": ("context-provider:docs",)
@@ -65,7 +67,7 @@ def test_source_context_providers_by_content(content: Any) -> None:
 
 
 def test_source_context_providers_by_size() -> None:
-    """Sources: "ones with large contributions require a minimum context window"."""
+    """S000-3-5: large contributions require a minimum context window."""
     providers = [
         ContextProvider("manual", tokens=60_000),
         ContextProvider("code", tokens=40_000),
@@ -78,7 +80,7 @@ def test_source_context_providers_by_size() -> None:
 
 @pytest.mark.parametrize("kind", ["guard", "transform"])
 def test_source_hooks(kind: Any) -> None:
-    """Sources: "Guard or transform hooks that operate on streaming token events"."""
+    """S000-3-6: guard and transform hooks on streamed tokens require streaming."""
     assert by(required_set(hooks=[Hook("mask", kind, "tokens")])) == {
         "streaming>=native": ("hook:mask",)
     }
@@ -87,7 +89,7 @@ def test_source_hooks(kind: Any) -> None:
 
 
 def test_source_security_mode() -> None:
-    """Sources: "allowlist with tool-oriented workflows requires tool-calling"."""
+    """S000-3-7: allowlist with tool-oriented workflows requires tool calling."""
     assert by(required_set(security=SecurityMode("allowlist", tool_oriented=True))) == {
         "tool-calling>=native": ("security:allowlist",)
     }
@@ -95,8 +97,10 @@ def test_source_security_mode() -> None:
     assert not required_set(security=SecurityMode("ask", tool_oriented=True))
 
 
-def test_the_set_keeps_who_required_what_and_the_strictest_level() -> None:
-    """Contributors declare levels; needs for one capability merge to the strictest."""
+def test_the_set_keeps_the_requirers_and_the_strictest_level() -> None:
+    """MP-N12, S000-1-2: needs for one capability merge to the strictest; every `required_by` is
+    kept.
+    """
     needs = required_set(
         MACHINE,
         [ContextProvider("hints", produces=("tool-hint",), level="preferred")],
@@ -113,8 +117,8 @@ def test_the_set_keeps_who_required_what_and_the_strictest_level() -> None:
     }
 
 
-def test_fixed_at_start(ledger: Ledger) -> None:
-    """ "fixed at session start for the initial provider/model choice and re-evaluated"."""
+def test_the_required_set_is_fixed_at_start(ledger: Ledger) -> None:
+    """S000-3-8, S000-3-9: fixed when the session starts, evaluated again on each switch."""
     session = opened(
         ledger, machine=MACHINE, context_providers=[ContextProvider("a", tokens=9_000)]
     )
@@ -129,7 +133,7 @@ def test_fixed_at_start(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("trigger", ["/sm attach", "/model", "/provider"])
 def test_tool_calling_hard_fails_on_every_path(ledger: Ledger, trigger: str) -> None:
-    """ "fails the capability check on /sm attach and on /model or /provider switch"."""
+    """S000-3-10: fails on /sm attach and on a /model or /provider switch."""
     known = small_catalog(weak={"tool_calling": False})
     session = opened(ledger, "anthropic/gpt-weak", known=known)
     if trigger != "/sm attach":
@@ -151,7 +155,7 @@ def test_tool_calling_hard_fails_on_every_path(ledger: Ledger, trigger: str) -> 
 
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_hard(ledger: Ledger, name: str) -> None:
-    """Matrix: "ProviderCapability/MissingCapability — switch rejected"."""
+    """S000-6-1, S000-4-4, S000-5-4, S000-1-3: the switch is rejected and nothing changes."""
     session = opened(
         ledger, known=small_catalog(weak=LACKING[name]), context_providers=[asking(name, "hard")]
     )
@@ -166,7 +170,7 @@ def test_matrix_hard(ledger: Ledger, name: str) -> None:
 
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_preferred(ledger: Ledger, name: str) -> None:
-    """Matrix: "preferred-unmet warning"; security: "Downgrade requests are audited"."""
+    """S000-6-2, S000-5-5, S000-10-3: `preferred-unmet`, and the downgrade is audited."""
     session = opened(
         ledger,
         known=small_catalog(weak=LACKING[name]),
@@ -187,7 +191,7 @@ def test_matrix_preferred(ledger: Ledger, name: str) -> None:
 
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_probed(ledger: Ledger, name: str) -> None:
-    """Matrix: "probe-pending warning"; for contextWindow "if claim is 'probed'"."""
+    """S000-6-3, S000-6-6: `probe-pending`."""
     said = {"context_window": "unknown"} if name == "contextWindow" else LACKING[name]
     session = opened(
         ledger, known=small_catalog(weak=said), context_providers=[asking(name, "probed")]
@@ -199,7 +203,7 @@ def test_matrix_probed(ledger: Ledger, name: str) -> None:
 
 @pytest.mark.parametrize("level", ["hard", "preferred", "probed"])
 def test_a_probed_window_is_always_deferred(ledger: Ledger, level: str) -> None:
-    """ "A 'probed' claim is always deferred regardless of the requirement level"."""
+    """S000-6-9: a `probed` claim is always deferred, whatever the level."""
     known = small_catalog(unsure={"context_window": "unknown"})
     session = opened(ledger, known=known, context_providers=[asking("contextWindow", level)])
     switched = session.switch_model("gpt-unsure")
@@ -208,7 +212,7 @@ def test_a_probed_window_is_always_deferred(ledger: Ledger, level: str) -> None:
 
 @pytest.mark.parametrize("unknown", ["refuse", "probe"])
 def test_an_unknown_pair_has_the_default_vector(ledger: Ledger, unknown: Any) -> None:
-    """ "when the pair is unknown it falls back to a default capability vector": all probed."""
+    """S000-2-2: an unknown pair has a default vector: all probed."""
     session = opened(ledger, policy=Policy(unknown=unknown))
     verdict = session.fit("openai/nobody-lists-this")
     assert verdict.findings == ()
@@ -224,7 +228,7 @@ def test_an_unknown_pair_has_the_default_vector(ledger: Ledger, unknown: Any) ->
 
 
 def test_trigger_model(ledger: Ledger) -> None:
-    """Triggers: "Full re-negotiation against the target model"."""
+    """S000-7-1, S000-4-2: full negotiation against the target model."""
     known = small_catalog(weak={"tool_calling": False, "context_window": 10_000})
     session = opened(
         ledger,
@@ -240,7 +244,7 @@ def test_trigger_model(ledger: Ledger) -> None:
 
 
 def test_trigger_provider(ledger: Ledger) -> None:
-    """Triggers: "against the target provider's current choice model"."""
+    """S000-7-2: against the model that is the provider's current choice."""
     known = small_catalog(mini={}, weak={"tool_calling": False})
     session = opened(ledger, "anthropic/gpt-weak", known=known)
     session.switch_model("openai/gpt-mini")
@@ -254,7 +258,7 @@ def test_trigger_provider(ledger: Ledger) -> None:
 
 
 def test_trigger_state_machine_attach(ledger: Ledger) -> None:
-    """Triggers: "Recompute required set; re-negotiate against current provider/model"."""
+    """S000-7-3: compute the required set again; negotiate with the current model."""
     session = opened(ledger, known=small_catalog(weak={"streaming": False}))
     assert not session.needs
     session.attach(MACHINE)
@@ -270,7 +274,7 @@ def test_trigger_state_machine_attach(ledger: Ledger) -> None:
 
 
 def test_trigger_reload_with_a_new_context_provider(ledger: Ledger) -> None:
-    """Triggers: "Recompute required set; re-negotiate"."""
+    """S000-7-4: compute the required set again; negotiate."""
     session = opened(ledger)
     session.reload(context_providers=[ContextProvider("manual", tokens=100_000)])
     assert by(session.needs) == {"context-window>=100000>=native": ("context-provider:manual",)}
@@ -282,7 +286,7 @@ def test_trigger_reload_with_a_new_context_provider(ledger: Ledger) -> None:
 
 
 def test_no_trigger_context_window_exhaustion(ledger: Ledger) -> None:
-    """Triggers: context window exhaustion mid-turn is "Not a negotiation trigger"."""
+    """S000-7-5: running out of context window is no trigger."""
     from modelpact.providers.models.errors import UpstreamError
     from modelpact.sessions import CapabilityMissing
 
@@ -318,14 +322,14 @@ def rejected(ledger: Ledger) -> tuple[SwitchRejected, dict[str, Any]]:
 
 
 def test_diagnostic_target(ledger: Ledger) -> None:
-    """Diagnostic: "Provider + model the user asked to switch to"."""
+    """S000-9-1: the provider and model that the user asked for."""
     error, told = rejected(ledger)
     assert error.diagnostic.target == "openai/gpt-weak"
     assert told["target"] == {"provider": "openai", "model": "gpt-weak"}
 
 
 def test_diagnostic_missing(ledger: Ledger) -> None:
-    """Diagnostic: "List of { capability, requiredBy } pairs"."""
+    """S000-9-2: a list of capability and requiredBy."""
     error, told = rejected(ledger)
     assert error.diagnostic.missing[0].required_by == ("state-machine:review",)
     assert told["missing"] == [
@@ -338,21 +342,21 @@ def test_diagnostic_missing(ledger: Ledger) -> None:
 
 
 def test_diagnostic_previous(ledger: Ledger) -> None:
-    """Diagnostic: "The session's pre-switch provider + model (still in force)"."""
+    """S000-9-3: the provider and model before the switch."""
     error, told = rejected(ledger)
     assert error.diagnostic.previous == "openai/gpt-full"
     assert told["previous"] == {"provider": "openai", "model": "gpt-full"}
 
 
 def test_diagnostic_suggestion(ledger: Ledger) -> None:
-    """Diagnostic: "a target that would satisfy the session"; security: "No automatic fallback"."""
+    """S000-9-4: a target that would satisfy the session."""
     error, told = rejected(ledger)
     assert error.diagnostic.suggestion == "openai/gpt-suggested"
     assert told["suggestion"] == {"provider": "openai", "model": "gpt-suggested"}
 
 
 def test_diagnostic_params_affected(ledger: Ledger) -> None:
-    """Diagnostic: "{ paramPath[], reason, activeModelId, currentValue, sourceLayer }"."""
+    """S000-9-5: paramPath, reason, activeModelId, currentValue, sourceLayer."""
     _, told = rejected(ledger)
     affected = {tuple(one["paramPath"]): one for one in told["paramsAffected"]}
     assert {path: one["sourceLayer"] for path, one in affected.items()} == {
@@ -366,7 +370,7 @@ def test_diagnostic_params_affected(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("layer", ["defaultParams", "launch", "/params"])
 def test_diagnostic_source_layer_and_redaction(ledger: Ledger, layer: str) -> None:
-    """ "secret-shaped values never appear verbatim. sourceLayer is one of …"."""
+    """S000-9-7, S000-9-8, S000-11-2: secrets never appear verbatim; three source layers."""
     secret = "-".join(("sk", "proj", "0123456789abcdefghij"))
     params = {"stop": [secret]}
     known = small_catalog(weak={"stop_sequences": False, "prompt_caching": False})
@@ -388,8 +392,8 @@ def test_diagnostic_source_layer_and_redaction(ledger: Ledger, layer: str) -> No
     assert not any(secret in text for text in trail)
 
 
-def test_params_lost_on_a_plain_yes_are_told_too(ledger: Ledger) -> None:
-    """Nothing degrades in silence: a switch that costs only a parameter has a diagnostic."""
+def test_params_lost_on_a_plain_yes_are_reported_too(ledger: Ledger) -> None:
+    """S000-4-5: a switch that costs only a parameter has a diagnostic."""
     session = opened(ledger, known=small_catalog(cold={"temperature": False}))
     session.set_params({"temperature": 0.2})
     switched = session.switch_model("gpt-cold")
@@ -398,8 +402,8 @@ def test_params_lost_on_a_plain_yes_are_told_too(ledger: Ledger) -> None:
     assert [one.param_path for one in switched.diagnostic.params_affected] == [("temperature",)]
 
 
-def test_diagnostic_emits_on_the_bus_and_into_the_trail(ledger: Ledger) -> None:
-    """ "The diagnostic emits on the event bus and into the Audit Trail"."""
+def test_diagnostic_is_emitted_on_the_bus_and_in_the_audit_trail(ledger: Ledger) -> None:
+    """S000-9-9: on the event bus and in the audit trail."""
     heard: list[Event] = []
     ledger.bus.subscribe(heard.append, "session.rejected")
     _, told = rejected(ledger)
@@ -419,8 +423,9 @@ def test_diagnostic_emits_on_the_bus_and_into_the_trail(ledger: Ledger) -> None:
     ],
 )
 def test_security_declarations_are_untrusted(ledger: Ledger, said: Any, beyond: str) -> None:
-    """Security: "A malicious provider may overstate its capabilities"; they are "hints", verified
-    "where possible (contextWindow, multimodal)"."""
+    """S000-10-1, S000-10-2, S000-4-1: declarations are hints, checked against contextWindow and
+    multimodal.
+    """
 
     class Boasting(MockProvider):
         def describe_capabilities(self, model: str) -> Any:
@@ -435,8 +440,7 @@ def test_security_declarations_are_untrusted(ledger: Ledger, said: Any, beyond: 
 
 
 def test_security_downgrades_are_audited(ledger: Ledger) -> None:
-    """Security: "A user accepting a switch despite a preferred capability loss lands in the audit
-    trail"; what loses nothing does not."""
+    """S000-10-3: an accepted loss is in the audit trail; a switch without a loss is not."""
     known = small_catalog(weak={"prompt_caching": False}, mini={})
     wanted = [asking("promptCaching", "preferred")]
     session = opened(ledger, known=known, context_providers=wanted)
@@ -451,7 +455,7 @@ def test_security_downgrades_are_audited(ledger: Ledger) -> None:
 
 
 def test_no_automatic_fallback(ledger: Ledger) -> None:
-    """Security: "Core does not pick a "close enough" model"."""
+    """S000-10-4: no similar model is chosen automatically."""
     error, _ = rejected(ledger)
     assert error.diagnostic.suggestion
     (row,) = ledger.read("SELECT state FROM sessions")
@@ -462,7 +466,7 @@ def test_no_automatic_fallback(ledger: Ledger) -> None:
 
 
 def test_a_subagent_inherits_the_required_set(ledger: Ledger) -> None:
-    """ "A subagent session inherits the parent's required capability set at spawn"."""
+    """S000-3-11: a subagent inherits the required set of its parent."""
     parent = opened(ledger, machine=MACHINE)
     child = parent.spawn(context_providers=[ContextProvider("own", tokens=5_000)])
     assert by(child.needs) == {
@@ -480,7 +484,7 @@ def test_a_subagent_inherits_the_required_set(ledger: Ledger) -> None:
 
 
 def test_a_subagent_whose_model_does_not_fit(ledger: Ledger) -> None:
-    """ "fails the spawn with Subagent/ModelCapabilityMismatch before any IP request fires"."""
+    """S000-3-12, S000-3-13: `Subagent/ModelCapabilityMismatch` before any request is sent."""
     port = MockProvider()
     known = small_catalog(weak={"tool_calling": False})
     parent = opened(ledger, known=known, ports={"openai": port}, machine=MACHINE)
@@ -493,8 +497,8 @@ def test_a_subagent_whose_model_does_not_fit(ledger: Ledger) -> None:
     assert parent.target == "openai/gpt-full"
 
 
-def test_the_two_paths_are_distinct(ledger: Ledger) -> None:
-    """ "distinct from the /model mid-session switch path"."""
+def test_a_failed_switch_is_not_a_failed_spawn(ledger: Ledger) -> None:
+    """S000-3-14: a failed spawn and a failed switch are two paths."""
     known = small_catalog(weak={"tool_calling": False})
     session = opened(ledger, known=known, machine=MACHINE)
     with pytest.raises(SwitchRejected) as caught:

@@ -1,4 +1,4 @@
-"""Seed 002, the emulation half: strategies, the default table, the engine, the report."""
+"""The abp specification (docs/spec/abp.md), emulation: strategies, defaults, engine, report."""
 
 import json
 
@@ -44,7 +44,7 @@ def texts(one: Conversation) -> list[tuple[str, str]]:
     ],
 )
 def test_tagged_json(strategy: EmulationStrategy, wire: dict[str, str]) -> None:
-    """`#[serde(tag = "type", rename_all = "snake_case")]`."""
+    """S002-7-2: JSON with the tag `type`, in snake case."""
     assert msgspec.to_builtins(strategy) == wire
     assert msgspec.convert(wire, EmulationStrategy) == strategy
 
@@ -64,19 +64,19 @@ def test_tagged_json(strategy: EmulationStrategy, wire: dict[str, str]) -> None:
     ],
 )
 def test_default_strategy_table(capability: str, strategy: EmulationStrategy) -> None:
-    """Default Strategy Table; "All other capabilities: No emulation available for …"."""
+    """S002-9-1..4, S002-11-4: the default strategy of each capability."""
     assert default_strategy(capability) == strategy
 
 
 def test_all_other_capabilities_are_disabled() -> None:
-    """ "All other capabilities | `Disabled`"."""
+    """S002-9-4: all others are `Disabled`."""
     rest = set(ABP.ids) - {"extended_thinking", "structured_output_json_schema"}
     assert all(isinstance(default_strategy(name), Disabled) for name in rest)
 
 
 @pytest.mark.parametrize("capability", list(ABP.ids))
 def test_can_emulate(capability: str) -> None:
-    """ "`can_emulate(capability)` … has a non-Disabled default strategy"."""
+    """S002-9-5: the default strategy is not `Disabled`."""
     strategy = default_strategy(capability)
     assert can_emulate(capability) is not isinstance(strategy, Disabled)
 
@@ -89,14 +89,14 @@ def test_what_the_defaults_offer_to_negotiation() -> None:
 
 
 def test_injection_prepends_a_system_message() -> None:
-    """ "otherwise prepends a new one"."""
+    """S002-7-5, S002-7-3: without a system message, a new one is put first."""
     one = conversation()
     EmulationEngine.with_defaults().apply(["extended_thinking"], one)
     assert texts(one) == [("system", THINK), ("user", "Hi")]
 
 
 def test_injection_appends_to_the_system_message() -> None:
-    """ "If a system message exists, appends to it"; DESIGN: a text block of a newline and it."""
+    """S002-7-4: appended to the system message, as a text block of a newline and the prompt."""
     one = conversation(
         Message("user", (TextBlock("Hi"),)), Message("system", (TextBlock("Be brief."),), {"a": 1})
     )
@@ -110,21 +110,21 @@ def test_injection_appends_to_the_system_message() -> None:
     "capability", ["structured_output_json_schema", "code_execution", "tool_bash"]
 )
 def test_post_processing_and_disabled_change_nothing(capability: str) -> None:
-    """Table "Mutates conversation?": PostProcessing No, Disabled No."""
+    """S002-7-6, S002-7-7: PostProcessing and Disabled do not change the conversation."""
     one = conversation()
     EmulationEngine.with_defaults().apply([capability], one)
     assert one == conversation()
 
 
 def test_the_example_of_the_engine() -> None:
-    """ "assert_eq!(report.applied.len(), 1); assert!(report.warnings.is_empty())"."""
+    """S002-8-1: one entry and no warning."""
     report = EmulationEngine.with_defaults().apply(["extended_thinking"], conversation())
     assert len(report.applied) == 1
     assert report.warnings == ()
 
 
 def test_config_overrides_come_before_defaults() -> None:
-    """ "checking config overrides first, then falling back to `default_strategy()`"."""
+    """S002-8-2, S002-8-3, S002-11-5: configuration first, then `default_strategy()`."""
     config = EmulationConfig()
     config.set("code_execution", SystemPromptInjection("Simulate code execution step by step."))
     config.set("extended_thinking", Disabled("not here"))
@@ -146,7 +146,7 @@ def test_config_overrides_come_before_defaults() -> None:
 
 
 def test_emulation_report_example() -> None:
-    """JSON Examples, EmulationReport: exactly."""
+    """S002-10-3, S002-8-4, S002-7-1: exactly."""
     example = json.loads("""
 {
   "applied": [
@@ -179,13 +179,13 @@ def test_emulation_report_example() -> None:
     ],
 )
 def test_report_methods(capabilities: list[str], empty: bool, unemulatable: bool) -> None:
-    """ "`report.is_empty()` …", "`report.has_unemulatable()` …"."""
+    """S002-8-5, S002-8-6: `is_empty()` and `has_unemulatable()`."""
     report = EmulationEngine.with_defaults().apply(capabilities, conversation())
     assert (report.is_empty(), report.has_unemulatable()) == (empty, unemulatable)
 
 
 def test_applying_twice_changes_nothing_more_and_reports_the_same() -> None:
-    """Issue: "Applying twice changes nothing more and reports the same"."""
+    """S002-7-8, MP-E4: applying twice changes nothing more and reports the same."""
     for start in (conversation(), conversation(Message("system", (TextBlock("Be brief."),)))):
         engine = EmulationEngine.with_defaults()
         first = engine.apply(list(ABP.ids), start)
@@ -212,7 +212,7 @@ def test_two_prompts_are_both_injected() -> None:
 
 
 def test_a_plan_reports_the_same_and_changes_nothing() -> None:
-    """Issue: "A dry `plan` that changes nothing"."""
+    """MP-E4: a dry plan changes nothing."""
     engine = EmulationEngine.with_defaults()
     one = conversation()
     plan = engine.plan(list(ABP.ids))
@@ -222,7 +222,7 @@ def test_a_plan_reports_the_same_and_changes_nothing() -> None:
 
 @pytest.mark.parametrize("bad", ["telepathy", "ExtendedThinking", "reasoning", "", 5, None, ["x"]])
 def test_an_unknown_capability_leaves_the_conversation_untouched(bad: object) -> None:
-    """Issue: "Bad input gets a clear error and the conversation is left untouched"."""
+    """MP-E8: wrong input is an error and leaves the conversation untouched."""
     one = conversation()
     with pytest.raises(UnknownName, match="abp capability"):
         EmulationEngine.with_defaults().apply(["extended_thinking", bad], one)  # type: ignore[list-item]

@@ -1,4 +1,4 @@
-"""Seed 002: support levels, MinSupport, classification, the decision tree, the two reports."""
+"""The abp specification (docs/spec/abp.md): support levels, classification, the two reports."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def manifest(level: object, name: str = "tool_read") -> dict[str, Any]:
     ids=str,
 )
 def test_support_levels(wire: object, support: str, reason: str | None) -> None:
-    """Support Levels table: four levels and their wire values."""
+    """S002-2-1..4: four levels and how they are written."""
     claim = read_manifest({"streaming": wire}).claim("streaming")
     assert (claim.support, claim.reason) == (support, reason)
 
@@ -63,7 +63,7 @@ def test_support_levels(wire: object, support: str, reason: str | None) -> None:
     ],
 )
 def test_min_support_thresholds(min_support: str, level: object, satisfied: bool) -> None:
-    """MinSupport: "Restricted satisfies Emulated but not Native"; the decision tree's leaves."""
+    """S002-2-5..7, S002-6-2..5: restricted satisfies emulated but not native."""
     result = negotiate(manifest(level), required("tool_read", min_support=min_support))
     assert result.is_compatible() is satisfied
     assert result.total() == 1
@@ -85,7 +85,9 @@ CLASSES = [
 
 @pytest.mark.parametrize(("level", "bucket", "checked"), CLASSES)
 def test_classification_rules(level: object, bucket: str, checked: SupportLevel) -> None:
-    """Classification Rules: manifest entry → bucket; Restricted "maps to Emulated"."""
+    """S002-3-1..6, S002-2-8, S002-2-9, S002-11-1: manifest entry and list; restricted becomes
+    emulated.
+    """
     buckets: dict[str, list[str]] = {"native": [], "emulatable": [], "unsupported": []}
     result = negotiate(manifest(level), required("tool_read"))
     assert result.to_json() == {**buckets, bucket: ["tool_read"]}
@@ -93,15 +95,15 @@ def test_classification_rules(level: object, bucket: str, checked: SupportLevel)
 
 
 def test_a_capability_below_its_minimum_is_unsupported_and_the_verdict_says_why() -> None:
-    """DESIGN: "in abp a capability below its minimum lands in unsupported"."""
+    """S002-3-10: a capability below its minimum goes to unsupported."""
     result = negotiate({"tool_read": "emulated"}, required("tool_read", min_support="native"))
     assert result.unsupported == ("tool_read",)
     assert result.verdict is not None
     assert result.verdict.findings[0].reason == "below-support"
 
 
-def test_the_flow_of_the_seed() -> None:
-    """Negotiation Flow: Streaming native, ToolRead emulated, ToolEdit not in the manifest."""
+def test_the_example_of_the_flow() -> None:
+    """S002-3-8, S002-4-1..3: Streaming native, ToolRead emulated, ToolEdit not in the manifest."""
     backend = {"streaming": "native", "tool_read": "emulated", "tool_bash": RESTRICTED}
     work_order = {
         "required": [
@@ -144,14 +146,14 @@ REPORT_JSON = """
 """
 
 
-def test_the_negotiation_result_of_the_seed() -> None:
-    """JSON Examples, NegotiationResult: exactly, and in this order."""
+def test_the_example_of_a_negotiation_result() -> None:
+    """S002-10-1, S002-11-2: exactly, and in this order."""
     result = negotiate(EXAMPLE, required("streaming", "tool_read", "tool_write"))
     assert json.dumps(result.to_json()) == json.dumps(json.loads(RESULT_JSON))
 
 
-def test_the_compatibility_report_of_the_seed() -> None:
-    """JSON Examples, CompatibilityReport: exactly, and in this order."""
+def test_the_example_of_a_compatibility_report() -> None:
+    """S002-10-2, S002-5-1..3, S002-10-4: exactly, and in this order."""
     result = negotiate(EXAMPLE, required("streaming", "tool_read", "tool_write"))
     written = msgspec.json.encode(generate_report(result)).decode()
     expected = json.dumps(json.loads(REPORT_JSON), ensure_ascii=False, separators=(",", ":"))
@@ -159,7 +161,7 @@ def test_the_compatibility_report_of_the_seed() -> None:
 
 
 def test_an_incompatible_report() -> None:
-    """DESIGN, wire shapes: "summary ends in fully compatible or incompatible"."""
+    """S002-5-2: the summary ends in `fully compatible` or `incompatible`."""
     result = negotiate({"tool_bash": RESTRICTED}, required("tool_edit", "tool_bash"))
     assert generate_report(result) == CompatibilityReport(
         compatible=False,
@@ -175,14 +177,14 @@ def test_an_incompatible_report() -> None:
 
 
 def test_a_report_needs_no_more_than_the_three_lists() -> None:
-    """API Reference: generate_report takes a NegotiationResult, however it was made."""
+    """S002-11-3: generate_report works from the result alone."""
     report = generate_report(NegotiationResult(("streaming",), ("tool_write",), ()))
     assert report.compatible
     assert report.details[1] == ("ToolWrite", SupportLevel("emulated", "adapter"))
 
 
 def test_nothing_required_is_compatible() -> None:
-    """Seed 002: compatible "if and only if unsupported is empty"."""
+    """S002-3-7: compatible if and only if `unsupported` is empty."""
     result = negotiate({}, required())
     assert result.is_compatible()
     assert result.total() == 0
@@ -195,8 +197,8 @@ STRATEGIES = Strategies({"reasoning": "think step by step"})
 
 
 @pytest.mark.parametrize("level", ["unsupported", NOT_PRESENT], ids=["unsupported", "absent"])
-def test_emulation_is_let_in_only_on_request(level: object) -> None:
-    """DESIGN: "the plain result is the seed's classification; --emulate lets emulation in"."""
+def test_emulation_counts_only_on_request(level: object) -> None:
+    """S002-6-8: the plain result is the classification; `--emulate` adds emulation."""
     said = manifest(level, "extended_thinking")
     wanted = required("extended_thinking")
     assert negotiate(said, wanted).unsupported == ("extended_thinking",)
@@ -208,13 +210,13 @@ def test_emulation_is_let_in_only_on_request(level: object) -> None:
 
 
 def test_emulation_never_satisfies_native() -> None:
-    """Decision Tree: Emulated "Satisfies MinSupport::Native? NO"."""
+    """S002-6-3: emulated does not satisfy native."""
     wanted = required("extended_thinking", min_support="native")
     assert not negotiate({}, wanted, strategies=STRATEGIES).is_compatible()
 
 
 def test_what_has_no_strategy_stays_unsupported() -> None:
-    """Decision Tree: "Can C be emulated? NO → fail pre-dispatch check"."""
+    """S002-6-1: what cannot be emulated fails the check before dispatch."""
     wanted = required("extended_thinking", "code_execution")
     helped = negotiate({}, wanted, strategies=STRATEGIES)
     assert helped.to_json() == {
@@ -252,7 +254,8 @@ def test_each_capability_stands_in_one_list_once() -> None:
     ],
     ids=str,
 )
-def test_a_manifest_in_no_form_of_the_seed_is_an_input_error(wrong: Any) -> None:
+def test_a_manifest_of_another_form_is_an_input_error(wrong: Any) -> None:
+    """MP-J2: anything but the forms of S002-2-1..4 is an input error."""
     with pytest.raises(InputError):
         negotiate(wrong, required("streaming"))
     with pytest.raises(InputError):

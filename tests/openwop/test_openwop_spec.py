@@ -1,4 +1,4 @@
-"""Seed 001 over real HTTP, on both stores: §B's flow, §C, §D, §E and §F, as a host does them."""
+"""The openwop specification (docs/spec/openwop.md) over real HTTP, on both stores."""
 
 from typing import Any
 
@@ -27,8 +27,10 @@ def think(host: HostClient, **more: Any) -> str:
     return host.start(workflowId="acme.think", inputs={"what": "home"}, **more)
 
 
-def test_b2_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
-    """§B step 2: on the provider and model that the run chose, with no event about it."""
+def test_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
+    """S001-B8, S001-B7: on the provider and model that the run chose (S001-W6), without an event
+    about it.
+    """
     run = think(host, configurable={"ai": {"provider": "big", "model": "other"}})
     assert host.finished(run)["status"] == "completed"
     events = host.events(run)
@@ -44,8 +46,10 @@ def test_b2_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
     assert ports["small"].requests == []
 
 
-def test_b3_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports: Ports) -> None:
-    """§B step 3: "substitute and emit …; dispatch with the fallback model"."""
+def test_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports: Ports) -> None:
+    """S001-B9, S001-D1..5, S001-Q4, S001-W12, S001-T2: substitute, emit the event, dispatch with
+    the fallback.
+    """
     run = think(host)
     assert host.finished(run)["status"] == "completed"
     events = host.events(run)
@@ -69,8 +73,10 @@ def test_b3_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports
     assert ports["small"].requests == []
 
 
-def test_b4_no_fallback_refuses(host: HostClient, ports: Ports) -> None:
-    """§B step 4: "emit model.capability.insufficient and refuse … capability_not_provided"."""
+def test_without_a_fallback_the_node_is_refused(host: HostClient, ports: Ports) -> None:
+    """S001-B10, S001-B6, S001-B14, S001-D6, S001-D8, S001-W11, S001-T3: emit `insufficient` and
+    refuse.
+    """
     run = host.start(workflowId="conformance-model-capability-insufficient")
     ended = host.finished(run)
     assert ended["status"] == "failed"
@@ -106,10 +112,10 @@ def test_b4_no_fallback_refuses(host: HostClient, ports: Ports) -> None:
     ],
     ids=["no credential", "provider not supported", "lacks it too"],
 )
-def test_b4_a_fallback_that_cannot_stand_in(
+def test_a_fallback_that_cannot_be_used(
     host: HostClient, ports: Ports, fallback: dict[str, str], attempted: bool
 ) -> None:
-    """§B step 4 and §D: `fallbackAttempted`; question 3: no recursion."""
+    """S001-D7, S001-Q3, S001-B5: `fallbackAttempted`; no recursion."""
     node = {
         "nodeId": "n",
         "typeId": "vendor.acme.plain",
@@ -124,8 +130,8 @@ def test_b4_a_fallback_that_cannot_stand_in(
     assert ports["small"].requests == ports["big"].requests == []
 
 
-def test_b4_unless_the_runs_retry_policy_intervenes(host: HostClient, ports: Ports) -> None:
-    """§B step 4: "The run transitions to failed unless the run's retry policy intervenes"."""
+def test_the_retry_policy_of_a_run_may_intervene(host: HostClient, ports: Ports) -> None:
+    """S001-B11: the run fails unless its retry policy intervenes."""
     node = {
         "nodeId": "n",
         "typeId": "vendor.acme.plain",
@@ -145,7 +151,7 @@ def test_b4_unless_the_runs_retry_policy_intervenes(host: HostClient, ports: Por
 
 
 def test_the_check_comes_before_prompt_resolution(host: HostClient) -> None:
-    """Question 5: "capability check FIRST, then prompt resolution"."""
+    """S001-Q5, S001-B12: the capability check first, then prompt resolution."""
     node = {
         "nodeId": "n",
         "typeId": "vendor.acme.plain",
@@ -161,7 +167,7 @@ def test_the_check_comes_before_prompt_resolution(host: HostClient) -> None:
 
 
 def test_each_dispatch_is_decided_on_its_own_module(host: HostClient, ports: Ports) -> None:
-    """§E: "substitution is per-NodeModule, NOT host-wide"."""
+    """S001-E6, S001-W13: substitution is decided per NodeModule, not per host."""
     run = host.start(
         nodes=[
             {"nodeId": "a", "typeId": "vendor.acme.plain", "config": {"prompt": "One"}},
@@ -175,10 +181,10 @@ def test_each_dispatch_is_decided_on_its_own_module(host: HostClient, ports: Por
     assert ports["big"].requests[0].messages[0].text == "Two You said: One"
 
 
-def test_c_advertised_is_what_registered_modules_reference(
+def test_advertised_is_what_registered_modules_reference(
     host: HostClient, ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """§C: "MUST reflect only the capability identifiers the host actually gates on"."""
+    """S001-C7..9: only the identifiers that the host really gates on."""
     _, found, _ = host.ask("GET", "/.well-known/openwop")
     _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
     referenced = {
@@ -191,8 +197,10 @@ def test_c_advertised_is_what_registered_modules_reference(
         assert "reasoning" not in without["modelCapabilities"]["advertised"]
 
 
-def test_e_the_discovery_block_is_the_rfcs(host: HostClient) -> None:
-    """§E: `modelCapabilities` is closed; families stand at the root and are mirrored."""
+def test_the_discovery_document(host: HostClient) -> None:
+    """S001-E1, S001-E4, S001-W1..4: `modelCapabilities` is closed; families stand at the root and
+    are mirrored.
+    """
     host.token = ""
     status, found, headers = host.ask("GET", "/.well-known/openwop")
     assert status == 200
@@ -207,10 +215,10 @@ def test_e_the_discovery_block_is_the_rfcs(host: HostClient) -> None:
     assert set(found["aiProviders"]["supported"]) == {"big", "locked", "mock", "small"}
 
 
-def test_e_without_substitution_every_miss_is_refused(
+def test_without_substitution_every_miss_is_refused(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """§E: "hosts MUST refuse to dispatch … even when NodeModule.fallbackModel is declared"."""
+    """S001-E8, S001-E5: refuse even if a `fallbackModel` is declared."""
     settings = with_host(configuration, substitution=False)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
         _, found, _ = host.ask("GET", "/.well-known/openwop")
@@ -221,10 +229,10 @@ def test_e_without_substitution_every_miss_is_refused(
     assert ports["big"].requests == []
 
 
-def test_e_a_host_that_does_not_gate_says_so_and_dispatches(
+def test_a_host_that_does_not_gate_says_so_and_dispatches(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """§E: "the fields are treated as opaque metadata and dispatch proceeds"."""
+    """S001-E3, S001-E2: the fields are opaque metadata and dispatch proceeds."""
     settings = with_host(configuration, gating=False)
     opaque = read_pack(PACK, gating=False)
     with serving(ledger, ports, configuration=settings, packs=(opaque,)) as host:
@@ -239,10 +247,10 @@ def test_e_a_host_that_does_not_gate_says_so_and_dispatches(
     assert len(ports["small"].requests) == 1
 
 
-def test_f_redaction_is_all_or_nothing_for_the_pair(
+def test_redaction_is_all_or_nothing_for_the_pair(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """§F: both "[REDACTED]"; nodeId, the original pair and what is missing never."""
+    """S001-F1..3: both fields `[REDACTED]`; the others never."""
     settings = with_host(configuration, redact_fallback=True)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
         run = think(host)
@@ -261,7 +269,7 @@ def test_f_redaction_is_all_or_nothing_for_the_pair(
 
 
 def test_core_ai_nodes_declare_their_capabilities(host: HostClient) -> None:
-    """Conformance, SHOULD: every `core.ai.*` module declares requiredModelCapabilities."""
+    """S001-T4, S001-W16, S001-W17: every `core.ai.*` module declares requiredModelCapabilities."""
     _, found, _ = host.ask("GET", "/v1/host/sample/node-catalog")
     core = [one for one in found["nodes"] if one["typeId"].startswith("core.ai.")]
     assert core

@@ -1,4 +1,4 @@
-"""Seed 000: three levels x seven capabilities, contextWindow's own rules, the diagnostic."""
+"""The stud specification (docs/spec/stud.md): levels, claims, context window, diagnostic."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def outcome(answer: dict[str, Any]) -> tuple[bool, list[str], list[str]]:
 @pytest.mark.parametrize("lacking", [False, "absent"])
 @pytest.mark.parametrize("row", FLAGS)
 def test_matrix_hard_miss(row: str, lacking: object) -> None:
-    """Matrix: "ProviderCapability/MissingCapability — switch rejected"."""
+    """S000-6-1, S000-5-1: a hard miss is `ProviderCapability/MissingCapability`."""
     answer = ask(row, "hard", {row: lacking})
     assert outcome(answer) == (False, ["unsupported"], [])
     assert answer["error"]["class"] == "ProviderCapability"
@@ -65,7 +65,7 @@ def test_matrix_hard_miss(row: str, lacking: object) -> None:
 @pytest.mark.parametrize("lacking", [False, "absent"])
 @pytest.mark.parametrize("row", FLAGS)
 def test_matrix_preferred_miss(row: str, lacking: object) -> None:
-    """Matrix: "preferred-unmet warning"."""
+    """S000-6-2, S000-5-2: a preferred miss is the warning `preferred-unmet`."""
     answer = ask(row, "preferred", {row: lacking})
     assert outcome(answer) == (True, [], ["preferred-unmet"])
     assert "error" not in answer
@@ -74,7 +74,7 @@ def test_matrix_preferred_miss(row: str, lacking: object) -> None:
 @pytest.mark.parametrize("claim", [True, False, "hard", "preferred", "probed", "absent"])
 @pytest.mark.parametrize("row", FLAGS)
 def test_matrix_probed(row: str, claim: object) -> None:
-    """Matrix: "probe-pending warning", whatever is claimed."""
+    """S000-6-3, S000-5-3: a probed requirement is `probe-pending`, whatever the claim."""
     answer = ask(row, "probed", {row: claim})
     assert outcome(answer) == (True, [], ["probe-pending"])
     assert "error" not in answer
@@ -84,7 +84,7 @@ def test_matrix_probed(row: str, claim: object) -> None:
 @pytest.mark.parametrize("having", [True, "hard", "preferred"])
 @pytest.mark.parametrize("row", FLAGS)
 def test_matrix_met(row: str, having: object, level: str) -> None:
-    """DESIGN, wire shapes: of the levels as claims "the first two mean supported"."""
+    """S000-6-10: as claims, `hard` and `preferred` mean supported."""
     answer = ask(row, level, {row: having})
     assert answer == {"ok": True, "missing": [], "warnings": []}
 
@@ -92,7 +92,7 @@ def test_matrix_met(row: str, having: object, level: str) -> None:
 @pytest.mark.parametrize("row", FLAGS)
 @pytest.mark.parametrize("claims", [{}, "probed"], ids=["silent", "probed"])
 def test_matrix_unknown(row: str, claims: Any) -> None:
-    """DESIGN: an unknown hard need is refused or left to a probe, as policy says."""
+    """S000-6-11: an unknown hard need is refused or left to a probe, as policy says."""
     said = {row: claims} if claims == "probed" else {}
     assert outcome(ask(row, "hard", said)) == (False, ["unknown"], [])
     assert outcome(ask(row, "hard", said, unknown="probe")) == (True, [], ["probe-pending"])
@@ -112,7 +112,7 @@ def test_matrix_unknown(row: str, claims: Any) -> None:
     ],
 )
 def test_matrix_context_window(level: str, claim: int, expected: object) -> None:
-    """Matrix: "MissingCapability if claim < minimum"; "preferred-unmet if claim < minimum"."""
+    """S000-6-4..7: the claimed number is compared with the minimum."""
     assert outcome(ask("contextWindow", level, {"contextWindow": claim}, minimum=8_000)) == expected
 
 
@@ -122,14 +122,14 @@ def test_matrix_context_window(level: str, claim: int, expected: object) -> None
 def test_a_probed_context_window_is_always_deferred(
     level: str, unknown: str, minimum: dict[str, int]
 ) -> None:
-    """Seed 000: "A 'probed' claim is always deferred regardless of the requirement level"."""
+    """S000-6-9: a `probed` claim is always deferred, whatever the level."""
     answer = ask("contextWindow", level, {"contextWindow": "probed"}, unknown=unknown, **minimum)
     assert outcome(answer) == (True, [], ["probe-pending"])
 
 
 @pytest.mark.parametrize("level", ["hard", "preferred", "probed"])
 def test_a_requirement_may_carry_no_minimum(level: str) -> None:
-    """Seed 000: "A requirement may carry a minimum token count"."""
+    """S000-6-8: a requirement may carry a minimum; without one any number meets it."""
     assert outcome(ask("contextWindow", level, {"contextWindow": 1})) == (True, [], [])
 
 
@@ -144,19 +144,19 @@ def test_a_requirement_may_carry_no_minimum(level: str) -> None:
     ],
 )
 def test_multimodal_may_be_claimed_by_kinds(kinds: dict[str, Any], expected: bool) -> None:
-    """Seed 000, MultimodalKinds: "image, audio, video"; any of them makes it multimodal."""
+    """S000-2-6: image, audio, video; any of them makes a model multimodal."""
     assert ask("multimodal", "hard", {"multimodal": kinds})["ok"] is expected
 
 
 def test_it_never_stops_at_the_first_miss() -> None:
-    """Seed 000: "switch rejected (list what's missing)"."""
+    """S000-4-3: a rejection lists everything that is missing."""
     requirements = [{"name": name, "level": "hard", "requiredBy": "sm"} for name in FLAGS]
     answer = negotiate_json({"requirements": requirements, "claims": dict.fromkeys(FLAGS, False)})
     assert [one["capability"] for one in answer["missing"]] == FLAGS
 
 
 def test_wire_shape_of_a_rejection() -> None:
-    """DESIGN, wire shapes: ok, missing, warnings, diagnostic?, error?: class, code, context."""
+    """MP-J1: ok, missing, warnings, diagnostic, error with class, code and context."""
     answer = negotiate_json(
         {
             "requirements": [
@@ -191,7 +191,7 @@ def test_wire_shape_of_a_rejection() -> None:
 
 
 def test_the_diagnostic_has_five_fields() -> None:
-    """Seed 000: "Target, Missing, Previous, Suggestion, paramsAffected"."""
+    """S000-9-1..5: target, missing, previous, suggestion, paramsAffected."""
     secret = "sk-" + "a1" * 12
     answer = negotiate_json(
         {
@@ -217,8 +217,8 @@ def test_the_diagnostic_has_five_fields() -> None:
     }
 
 
-def test_params_are_told_when_the_switch_is_only_warned_of() -> None:
-    """Seed 000: paramsAffected is "Surfaced for preferred-unmet and probe-pending cases"."""
+def test_params_affected_are_reported_with_warnings_too() -> None:
+    """S000-9-6: paramsAffected for preferred-unmet and probe-pending too."""
     for level in ("preferred", "probed"):
         answer = negotiate_json(
             {
@@ -237,7 +237,7 @@ def test_params_are_told_when_the_switch_is_only_warned_of() -> None:
 @pytest.mark.parametrize("target", ["nobody/nothing", "nobody/gpt-nothing"])
 @pytest.mark.parametrize("row", SEVEN)
 def test_an_unknown_pair_is_all_probed(row: str, target: str) -> None:
-    """Seed 000: unknown pairs fall back to a default vector; DESIGN: "all seven probed"."""
+    """S000-2-2: all seven capabilities of an unknown pair are probed."""
     request = {"requirements": [{"name": row, "level": "preferred"}], "target": target}
     assert outcome(negotiate_json(request)) == (True, [], ["probe-pending"])
 
@@ -276,13 +276,14 @@ REQUIRED = {"requirements": [{"name": "streaming", "level": "hard"}]}
     ids=str,
 )
 def test_anything_else_is_an_input_error(request_: Any) -> None:
-    """DESIGN, wire shapes: "anything else is an input error"."""
+    """MP-J1, S000-6-10: anything else is an input error."""
     with pytest.raises(InputError):
         negotiate_json(request_)
 
 
 @pytest.mark.parametrize("params", [5, ["launch"], "launch", {"launch": 5}, {"env": {}}], ids=str)
 def test_params_that_are_no_layers_are_an_input_error(params: Any) -> None:
+    """S000-9-8: parameters come in the layers defaultParams, launch and /params."""
     request = {
         "requirements": [{"name": "toolCalling", "level": "preferred"}],
         "target": "openai/gpt-small",

@@ -1,4 +1,4 @@
-"""Seed 003, 8.1 "Provider Lifecycle": over mutual TLS, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.1 Lifecycle: over mutual TLS, on both stores."""
 
 from typing import Any
 
@@ -29,9 +29,7 @@ NOWHERE = "https://127.0.0.1:1"
 async def test_a_registration_presents_all_that_the_runtime_needs(
     world: World, ledger: Ledger
 ) -> None:
-    """8.1: "presenting its identity, the Capabilities it offers, the schemas of those
-    Capabilities, and any Cost-related metadata (pricing, currency, units)".
-    """
+    """S003-8.1-2: identity, capabilities, schemas, prices, currency, units."""
     offer = Offer(ECHO, {"type": "object"}, {"type": "object"}, rates=(Rate("discrete", 5),))
     good = world.registration(
         "shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR"
@@ -62,7 +60,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
 async def test_identity_is_verified_and_the_registration_persisted(
     world: World, ledger: Ledger
 ) -> None:
-    """8.1: "MUST verify the Provider’s identity" and "MUST persist the registration"."""
+    """S003-8.1-3, S003-8.1-4: the identity is verified and the registration persisted."""
     async with world.hosting(ledger) as host, world.client("echo") as mine:
         url = f"{host.url}/v1/providers"
         stolen = world.registration("echo", NOWHERE, identity="sha256:" + "0" * 64)
@@ -88,8 +86,8 @@ async def test_identity_is_verified_and_the_registration_persisted(
 async def test_every_invocable_kind_is_registered_invoked_and_paid(
     world: World, ledger: Ledger, category: str
 ) -> None:
-    """8: "apply to both invocable Capability Providers (Model, Tool, Knowledge, and Human";
-    8.1: "the Provider receives invocation requests from the runtime and returns responses".
+    """S003-8-3, S003-8.1-5: model, tool, knowledge and human providers receive invocations and
+    respond.
     """
     async with (
         world.hosting(ledger) as host,
@@ -107,7 +105,7 @@ async def test_every_invocable_kind_is_registered_invoked_and_paid(
 
 @on_loop
 async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> None:
-    """8.1: "The Provider MAY also emit Signals if it is acting as a Signal Source"."""
+    """S003-8.1-6: a provider may also emit signals."""
     provider = echo_provider(max_latency_ms=30_000)
     async with (
         world.hosting(ledger) as host,
@@ -127,9 +125,7 @@ async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> 
 
 @on_loop
 async def test_signal_sources_share_lifecycle_trust_and_cost(world: World, ledger: Ledger) -> None:
-    """8: "The lifecycle, trust, and cost surfaces … apply to … Signal Sources"; the sections on
-    invocation "apply only to invocable Capability Providers".
-    """
+    """S003-8-3..5: signal sources share lifecycle, trust and cost, and cannot be invoked."""
     async with (
         world.hosting(ledger) as host,
         faking(world, "pulse", category="signal-source", offers=(), max_latency_ms=9_000) as fake,
@@ -168,9 +164,8 @@ async def test_signal_sources_share_lifecycle_trust_and_cost(world: World, ledge
 async def test_after_deregistration_nothing_is_routed(
     world: World, ledger: Ledger, by: str, policy: Any, state: str
 ) -> None:
-    """8.1: "A Provider MAY deregister, at which point the runtime MUST cease routing invocations
-    to it. Open invocations MAY be permitted to complete or MAY be cancelled, depending on the
-    runtime’s policy and any Compliance Profile constraints".
+    """S003-8.1-7..10: no routing after deregistration; open invocations end as policy and profile
+    say.
     """
     profile = ComplianceProfile("p", on_deregistration=policy) if by == "profile" else None
     async with (
@@ -205,12 +200,10 @@ async def test_after_deregistration_nothing_is_routed(
 
 
 @on_loop
-async def test_a_provider_of_the_kit_goes_through_all_three_phases(
+async def test_a_provider_of_the_sdk_goes_through_all_three_phases(
     world: World, ledger: Ledger
 ) -> None:
-    """8: "the abstract interface a Provider MUST present, the lifecycle a Provider MUST honour";
-    8.1: "A Provider’s lifecycle has three phases".
-    """
+    """S003-8-1, S003-8-2, S003-8.1-1: the interface, and the three phases of the lifecycle."""
     async with world.hosting(ledger) as host:
         registry = host.runtime.registry
         async with world.example("knowledge_sync.py", "library", host.url):
@@ -227,7 +220,7 @@ async def test_a_provider_of_the_kit_goes_through_all_three_phases(
 
 @on_loop
 async def test_only_the_provider_itself_deregisters(world: World, ledger: Ledger) -> None:
-    """8.1: "A Provider MAY deregister": itself, not another."""
+    """S003-8.1-7: a provider deregisters itself, not another."""
     async with (
         world.hosting(ledger) as host,
         world.client("rival") as theirs,

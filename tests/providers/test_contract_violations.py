@@ -1,4 +1,4 @@
-"""Seed 003, 8.5, on providers that violate the contract: over mutual TLS, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.5 Violations: over mutual TLS, on both stores."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def not_an_object(fake: Fake, message: Message) -> HttpResponse:
 
 @on_loop
 async def test_money_is_recomputed_from_the_registered_rates(world: World, ledger: Ledger) -> None:
-    """8.5: "A Provider that misrepresents Cost … MUST be flagged in the Audit Envelope"."""
+    """S003-8.5-6, S003-8.5-7: a misrepresented cost is flagged."""
     async with (
         world.hosting(ledger) as host,
         faking(world, **PRICED) as fake,
@@ -96,10 +96,7 @@ async def test_violations_are_flagged_and_the_profile_decides(
     settled: str,
     profile: ComplianceProfile,
 ) -> None:
-    """8.5: "A Provider that misrepresents Cost, returns invalid responses, or otherwise violates
-    the contract MUST be flagged in the Audit Envelope and MAY be deregistered by the runtime.
-    Compliance Profiles MAY require deregistration of non-conforming Providers".
-    """
+    """S003-8.5-6..9: flagged in the audit envelope; the profile decides on deregistration."""
     strict = profile == STRICT
     async with (
         world.hosting(ledger, profile=profile) as host,
@@ -124,10 +121,8 @@ async def test_violations_are_flagged_and_the_profile_decides(
 
 
 @on_loop
-async def test_who_was_expelled_is_brought_back_by_an_operator(
-    world: World, ledger: Ledger
-) -> None:
-    """8.5: "MAY be deregistered by the runtime": it does not come back by itself."""
+async def test_an_operator_brings_back_an_expelled_provider(world: World, ledger: Ledger) -> None:
+    """S003-8.5-8: an expelled provider does not come back by itself."""
     async with (
         world.hosting(ledger, profile=STRICT) as host,
         faking(world) as fake,
@@ -148,7 +143,7 @@ async def test_who_was_expelled_is_brought_back_by_an_operator(
 
 @on_loop
 async def test_a_late_violation_expels_as_well(world: World, ledger: Ledger) -> None:
-    """8.5: "otherwise violates the contract MUST be flagged": what is pushed is judged alike."""
+    """S003-8.5-7: a late response is judged alike."""
     strict = ComplianceProfile("strict", on_deregistration="drain", on_violation="deregister")
     async with (
         world.hosting(ledger, profile=strict) as host,

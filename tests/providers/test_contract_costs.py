@@ -1,4 +1,4 @@
-"""Seed 003, 8.3 "Cost Reporting": over mutual TLS, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.3 Costs: over mutual TLS, on both stores."""
 
 from typing import Any
 
@@ -35,9 +35,7 @@ async def fails(fake: Fake, message: Message) -> HttpResponse:
 async def test_every_invocation_has_a_cost_record_in_its_event(
     world: World, ledger: Ledger
 ) -> None:
-    """8.3: "Every Capability invocation MUST result in a Cost Record"; "The runtime MUST embed the
-    Cost Record in the CapabilityInvoked (or equivalent) event of the Audit Envelope".
-    """
+    """S003-8.3-1, S003-8.3-4: each invocation ends in a cost record, in its settling event."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -87,9 +85,7 @@ async def test_every_invocation_has_a_cost_record_in_its_event(
 async def test_cost_is_reported_in_the_registered_units(
     world: World, ledger: Ledger, cost: Any, violation: str
 ) -> None:
-    """8.3: "The Provider MUST report cost as part of the invocation response, in the Cost units
-    declared at registration".
-    """
+    """S003-8.3-2, S003-8.3-3: cost in the response, in the registered units."""
 
     async def misstates(fake: Fake, message: Message) -> HttpResponse:
         said = {"invocationId": message["invocationId"], "output": {}, "cost": cost}
@@ -115,9 +111,7 @@ async def test_cost_is_reported_in_the_registered_units(
 async def test_an_estimate_is_marked_and_its_correction_refers_to_the_event(
     world: World, ledger: Ledger
 ) -> None:
-    """8.3: "the Provider MUST report a defensible estimate, marked as such"; "The corrected record
-    MUST refer to the Envelope event it corrects".
-    """
+    """S003-8.3-5, S003-8.3-7: an estimate is marked; its correction refers to the event."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -152,8 +146,8 @@ async def test_an_estimate_is_marked_and_its_correction_refers_to_the_event(
 
 
 @on_loop
-async def test_a_provider_of_the_kit_estimates_and_corrects(world: World, ledger: Ledger) -> None:
-    """8.3: "SHOULD provide a corrected record at a later time"."""
+async def test_a_provider_of_the_sdk_estimates_and_corrects(world: World, ledger: Ledger) -> None:
+    """S003-8.3-6: a corrected record later."""
     provider = Provider("echo", "tool", units=("discrete",))
 
     @provider.capability(ECHO, input=ANY, output=ANY)

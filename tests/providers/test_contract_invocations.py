@@ -1,4 +1,4 @@
-"""Seed 003, 8.2 "Invocation Semantics": over mutual TLS, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.2 Invocations: over mutual TLS, on both stores."""
 
 import asyncio
 import time
@@ -28,10 +28,8 @@ from tests.providers.support import (
 
 
 @on_loop
-async def test_a_synchronous_answer_is_bounded_in_time(world: World, ledger: Ledger) -> None:
-    """8.2: "The Provider returns a response within a bounded time window. The Worker is blocked
-    on the response".
-    """
+async def test_a_synchronous_response_is_bounded_in_time(world: World, ledger: Ledger) -> None:
+    """S003-8.2-2, S003-8.2-1: a response within a bounded time."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -49,10 +47,8 @@ async def test_a_synchronous_answer_is_bounded_in_time(world: World, ledger: Led
 
 
 @on_loop
-async def test_an_asynchronous_answer_blocks_nobody(world: World, ledger: Ledger) -> None:
-    """8.2: "The Provider acknowledges the invocation and produces a response at some later time.
-    The Worker is not blocked; it continues other work and is delivered the response".
-    """
+async def test_an_asynchronous_response_blocks_nobody(world: World, ledger: Ledger) -> None:
+    """S003-8.2-3: acknowledged first, delivered when it arrives."""
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,
@@ -75,10 +71,8 @@ async def test_an_asynchronous_answer_blocks_nobody(world: World, ledger: Ledger
 
 
 @on_loop
-async def test_pieces_arrive_during_the_stream(world: World, ledger: Ledger) -> None:
-    """8.2: "a sequence of partial responses culminating in a final response. The Worker receives
-    the partial responses as Internal Signals during the stream".
-    """
+async def test_partial_responses_arrive_during_the_stream(world: World, ledger: Ledger) -> None:
+    """S003-8.2-4: partial responses that end in a final one."""
     read = asyncio.Event()
 
     async def waits_for_its_reader(fake: Fake, message: Message) -> HttpResponse:
@@ -110,7 +104,7 @@ async def test_pieces_arrive_during_the_stream(world: World, ledger: Ledger) -> 
 
 @on_loop
 async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -> None:
-    """8.2: "A runtime MUST support all three semantics"."""
+    """S003-8.2-6: a runtime supports all three forms."""
     async with (
         world.hosting(ledger) as host,
         echo_provider().running(world.settings("echo", host.url)),
@@ -132,9 +126,7 @@ async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -
 
 @on_loop
 async def test_semantics_are_declared_with_the_capability(world: World, ledger: Ledger) -> None:
-    """8.2: "A Capability’s invocation semantics MUST be declared in its kind URI’s schema"; "a
-    Provider MAY support a subset (declared in its registration)".
-    """
+    """S003-8.2-5, S003-8.2-7: declared with the capability; a provider may support a subset."""
     async with (
         world.hosting(ledger) as host,
         faking(world, offers=(Offer(ECHO, ANY, ANY, ("sync",)),)) as fake,

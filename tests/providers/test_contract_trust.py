@@ -1,4 +1,4 @@
-"""Seed 003, 8.5 "Trust and Authentication": real certificates, on both stores."""
+"""The owp specification (docs/spec/owp.md), 8.5 Trust: real certificates, on both stores."""
 
 import asyncio
 import ssl
@@ -29,7 +29,7 @@ NOWHERE = "https://127.0.0.1:1"
 
 @on_loop
 async def test_both_sides_authenticate(world: World, ledger: Ledger) -> None:
-    """8.5: "The runtime and Providers MUST mutually authenticate"."""
+    """S003-8.5-1: runtime and provider authenticate each other."""
     async with world.hosting(ledger) as host:
         # A client without a certificate gets no connection, on either side.
         bare = ssl.create_default_context(cafile=str(world.authority.certificate))
@@ -47,8 +47,8 @@ async def test_both_sides_authenticate(world: World, ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_the_runtime_calls_only_whom_it_knows(world: World, ledger: Ledger) -> None:
-    """8.5: "The runtime MUST hold a verified identity for every registered Provider"."""
+async def test_the_runtime_calls_only_known_providers(world: World, ledger: Ledger) -> None:
+    """S003-8.5-3: a verified identity of every registered provider."""
     async with world.hosting(ledger) as host, faking(world, certificate="impostor") as impostor:
         without = world.registration("fake", impostor.registration.base_url)
         without = msgspec.structs.replace(without, identity="")
@@ -74,9 +74,7 @@ async def test_the_runtime_calls_only_whom_it_knows(world: World, ledger: Ledger
 async def test_the_provider_answers_only_a_runtime_that_it_knows(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: "The Provider MUST hold a verified identity for the runtime to which it is
-    connected".
-    """
+    """S003-8.5-4: a verified identity of the runtime."""
     heard: list[str] = []
 
     async def impostor(request: HttpRequest) -> HttpResponse:
@@ -106,7 +104,7 @@ async def test_the_provider_answers_only_a_runtime_that_it_knows(
 async def test_a_provider_refuses_a_runtime_that_is_not_pinned(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: "Either party MAY refuse a request whose authentication is invalid": the provider."""
+    """S003-8.5-5: the provider refuses."""
     world.identity("main", "runtime")
     world.identity("second", "runtime")
     async with (
@@ -128,8 +126,8 @@ async def test_a_provider_refuses_a_runtime_that_is_not_pinned(
 
 
 @on_loop
-async def test_the_runtime_refuses_who_is_revoked(world: World, ledger: Ledger) -> None:
-    """8.5: "Either party MAY refuse a request whose authentication is invalid": the runtime."""
+async def test_the_runtime_refuses_a_revoked_provider(world: World, ledger: Ledger) -> None:
+    """S003-8.5-5: the runtime refuses."""
     name = f"fallen-{world.store[:4]}"
     async with world.hosting(ledger) as host, faking(world, name) as fallen:
         async with world.client(name) as mine:
@@ -149,9 +147,7 @@ async def test_the_runtime_refuses_who_is_revoked(world: World, ledger: Ledger) 
 
 @on_loop
 async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger: Ledger) -> None:
-    """8.5: "The protocol REQUIRES authenticated, integrity-protected, confidential transport for
-    all invocation traffic".
-    """
+    """S003-8.5-2: authenticated, integrity-protected, confidential transport."""
     asked, secret = "what-is-asked", "what-is-answered"
     async with (
         world.hosting(ledger) as host,
@@ -179,7 +175,7 @@ async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger:
 
 @on_loop
 async def test_plain_text_gets_no_answer(world: World, ledger: Ledger) -> None:
-    """8.5: "authenticated, integrity-protected, confidential transport": not without TLS."""
+    """S003-8.5-2: nothing without TLS."""
     async with (
         world.hosting(ledger) as host,
         echo_provider().running(world.settings("echo", host.url)) as registration,
@@ -200,9 +196,7 @@ async def test_plain_text_gets_no_answer(world: World, ledger: Ledger) -> None:
 
 @on_loop
 async def test_traffic_is_never_plain_unless_allowed_by_name(world: World, ledger: Ledger) -> None:
-    """8.5: "REQUIRES authenticated, integrity-protected, confidential transport"; what an operator
-    allows by name is on record.
-    """
+    """S003-8.5-2: plain HTTP only to hosts allowed by name, and recorded."""
     async with world.hosting(ledger, plain_http=frozenset(["models.lan"])) as host:
         registry = host.runtime.registry
         far = world.registration("far", "http://far.example:80", identity="")
@@ -218,9 +212,7 @@ async def test_traffic_is_never_plain_unless_allowed_by_name(world: World, ledge
 
 @on_loop
 async def test_a_profile_may_demand_identities(world: World, ledger: Ledger) -> None:
-    """8.5: "The runtime MUST hold a verified identity for every registered Provider": with this
-    profile also for those in its own process.
-    """
+    """S003-8.5-3, MP-P7: a profile may require identities of providers in the same process too."""
     strict = ComplianceProfile("strict", require_identity=True)
     async with world.hosting(ledger, profile=strict) as host:
         bare = world.registration("bare", "", identity="", signing_key="")

@@ -1,4 +1,4 @@
-"""Seed 004: the resolution algorithm, the four match kinds, the fields, the trace of the seed."""
+"""The nika specification (docs/spec/nika.md): resolution, match kinds, fields and its example."""
 
 from typing import Any
 
@@ -54,8 +54,8 @@ def rules_of(found: Resolution) -> list[str]:
     return [entry.rule for entry in found.trace if entry.layer == "rule"]
 
 
-def test_the_example_of_the_seed_resolves_to_its_own_result() -> None:
-    """Example resolution trace: "Resolved (anthropic, claude-opus-4-5-20260201)"."""
+def test_the_example_resolves_to_its_own_result() -> None:
+    """S004-7-1, S004-7-2: the example resolves to its own result."""
     found = catalog(EXAMPLE).resolve("anthropic", "claude-opus-4-5-20260201")
     assert found.capabilities == ModelCapabilities(
         input_modalities=("text", "image"),
@@ -70,8 +70,10 @@ def test_the_example_of_the_seed_resolves_to_its_own_result() -> None:
     )
 
 
-def test_the_example_elsewhere() -> None:
-    """Rule 1 is for bedrock too, by its own prefix; rule 2 is not; neither is for openai."""
+def test_the_example_at_other_providers() -> None:
+    """S004-7-3: rule 1 applies at bedrock by its second prefix, rule 2 does not; neither applies at
+    openai.
+    """
     source = catalog(EXAMPLE)
     bedrock = source.resolve("bedrock", "anthropic.claude-opus-4-v1:0").capabilities
     assert bedrock.supported_parameters == ("prompt-caching", "thinking-budget")
@@ -81,7 +83,7 @@ def test_the_example_elsewhere() -> None:
 
 
 def test_step_1_starts_from_the_defaults() -> None:
-    """Step 1: "Start from [defaults]" — the seed's current values."""
+    """S004-2-1, S004-1-2: start from the defaults."""
     found = catalog(DEFAULTS).resolve("openai", "whatever")
     assert found.capabilities == ModelCapabilities(
         token_limit_param="max-tokens",
@@ -97,8 +99,8 @@ def test_step_1_starts_from_the_defaults() -> None:
     assert [entry.layer for entry in found.trace] == ["defaults"]
 
 
-def test_the_bundled_catalog_has_the_defaults_of_the_seed() -> None:
-    """Step 1: "Current defaults"."""
+def test_the_bundled_catalog_has_the_specified_defaults() -> None:
+    """S004-2-2: the four defaults; they are only assumed."""
     entry = resolve("nobody", "nothing").trace[0]
     assert (entry.layer, entry.assumed) == ("defaults", True)
     assert entry.fields == {
@@ -110,7 +112,7 @@ def test_the_bundled_catalog_has_the_defaults_of_the_seed() -> None:
 
 
 def test_step_2_scans_rules_in_file_order() -> None:
-    """Step 2: "Scan [[rules]] in file order"; the later overwrites, whatever its match kind."""
+    """S004-2-3, S004-2-6: rules in file order; the later one wins, whatever its match kind."""
     first = rule('kind = "exact", model = "m"', "name = 'exact'\ncaps.streaming = true")
     last = rule('kind = "any"', "name = 'any'\ncaps.streaming = false")
     assert catalog(first + last).resolve("openai", "m").claim("streaming").support == "unsupported"
@@ -145,12 +147,12 @@ def test_step_2_scans_rules_in_file_order() -> None:
     ],
 )
 def test_step_2_scopes(scope: str, provider: str, api: str | None, applies: bool) -> None:
-    """Step 2: "the canonical provider id isn't in it → skip. Same for scope.api_dialect"."""
+    """S004-2-4, S004-2-5: a rule is skipped outside its providers and API dialects."""
     assert streams(rule('kind = "any"', scope=scope), "m", provider, api) is applies
 
 
-def test_step_3_absent_fields_preserve_what_was_said_before() -> None:
-    """Step 3: "Fields absent from the rule preserve the accumulated state"."""
+def test_step_3_absent_fields_keep_their_value() -> None:
+    """S004-2-7: a field that a rule does not set keeps its value."""
     rules = rule('kind = "any"', "caps.streaming = true\ncaps.tool_calling = true")
     rules += rule('kind = "any"', "caps.tool_calling = false")
     found = catalog(rules).resolve("openai", "m").capabilities
@@ -169,7 +171,7 @@ LISTS = {
 
 @pytest.mark.parametrize("field", LISTS)
 def test_step_3_lists_are_assigned_wholesale(field: str) -> None:
-    """Step 3: "No merging of lists: assignment is wholesale"."""
+    """S004-2-8: lists are replaced, not merged."""
     first, last = LISTS[field]
     rules = rule('kind = "any"', f"caps.{field} = {first}")
     assert list(getattr(catalog(rules).resolve("openai", "m").capabilities, field)) == first
@@ -178,7 +180,7 @@ def test_step_3_lists_are_assigned_wholesale(field: str) -> None:
 
 
 def test_step_4_returns_the_accumulated_state_for_any_names() -> None:
-    """Step 4: "Return the accumulated ModelCapabilities"; nothing is refused."""
+    """S004-2-9: any pair of names has an answer."""
     for provider, model in (("", ""), ("nobody", "nothing"), ("模", "型"), ("a" * 999, "b" * 999)):
         found = catalog(DEFAULTS).resolve(provider, model).capabilities
         assert found.input_modalities == ("text", "image")
@@ -205,7 +207,9 @@ def test_step_4_returns_the_accumulated_state_for_any_names() -> None:
     ],
 )
 def test_the_four_match_kinds(match: str, model: str, matches: bool) -> None:
-    """The 4 match kinds; DESIGN: "a literal starts-with, ASCII case ignored"; no regex."""
+    """S004-3-1..4, S004-1-3: the four match kinds; a literal prefix, ASCII case ignored, no regular
+    expressions.
+    """
     assert streams(rule(match), model) is matches
 
 
@@ -227,7 +231,7 @@ FIELD_ROWS = [
 
 @pytest.mark.parametrize(("field", "value"), FIELD_ROWS, ids=str)
 def test_every_field_and_every_word_can_be_set(field: str, value: Any) -> None:
-    """Capability fields; Supported parameter vocabulary (13); Modality vocabulary (8)."""
+    """S004-4-1..9, S004-5-2..14, S004-6-1: every field and every word can be set."""
     written = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else repr(value)
     found = catalog(rule('kind = "any"', f"caps.{field} = {written}")).resolve("openai", "m")
     expected = tuple(value) if isinstance(value, list) else value
@@ -236,6 +240,7 @@ def test_every_field_and_every_word_can_be_set(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_of_the_list_is_a_capability(name: str) -> None:
+    """S004-4-9: each parameter is a capability of its own."""
     rules = rule('kind = "any"', f'caps.supported_parameters = ["{name}"]')
     assert catalog(rules).resolve("openai", "m").claim(name).support == "native"
 
@@ -248,7 +253,10 @@ def test_a_parameter_of_the_list_is_a_capability(name: str) -> None:
         ("schema", "native", "native"),
     ],
 )
-def test_json_mode_says_what_it_is_made_of(mode: str, structured: str, objects: str) -> None:
+def test_json_mode_decides_structured_output_and_json_object(
+    mode: str, structured: str, objects: str
+) -> None:
+    """S004-4-7: `schema` includes `object`."""
     found = catalog(rule('kind = "any"', f'caps.json_mode = "{mode}"')).resolve("openai", "m")
     assert found.claim("structured-output").support == structured
     assert found.claim("json-object").support == objects
@@ -263,15 +271,14 @@ def test_json_mode_says_what_it_is_made_of(mode: str, structured: str, objects: 
         ('caps.caching = "none"', "none"),
     ],
 )
-def test_the_kind_of_caching_that_was_written_stays_while_it_is_there(
-    later: str, expected: str
-) -> None:
+def test_the_kind_of_caching_stays_while_it_is_supported(later: str, expected: str) -> None:
+    """S004-4-8: `caching` is one of three words."""
     rules = rule('kind = "any"', 'caps.caching = "context-caching"') + rule('kind = "any"', later)
     assert catalog(rules).resolve("openai", "m").capabilities.caching == expected
 
 
-def test_the_rust_example_holds_of_the_bundled_catalog() -> None:
-    """How to query: `model_capabilities("anthropic", "claude-opus-4-5-20260201")`."""
+def test_the_query_in_code_holds_in_the_bundled_catalog() -> None:
+    """S004-8-3, S004-1-1: the query in code."""
     caps = resolve("anthropic", "claude-opus-4-5-20260201").capabilities
     assert caps.streaming
     assert caps.tool_calling
@@ -279,8 +286,8 @@ def test_the_rust_example_holds_of_the_bundled_catalog() -> None:
     assert "computer-use" in caps.supported_parameters
 
 
-def test_the_query_by_provider_holds_of_the_bundled_catalog() -> None:
-    """How to query: `catalog models --provider anthropic`: streaming · tools · cache."""
+def test_the_query_by_provider_holds_in_the_bundled_catalog() -> None:
+    """S004-8-1: streaming, tools, `json=schema` and caching."""
     listed = find_models(provider="anthropic")
     assert "anthropic/claude-sonnet-4-6" in listed
     assert "anthropic/claude-haiku-4-5-20251001" in listed
@@ -290,6 +297,6 @@ def test_the_query_by_provider_holds_of_the_bundled_catalog() -> None:
         assert caps.caching == "prompt-caching"
 
 
-def test_the_query_by_capability_holds_of_the_bundled_catalog() -> None:
-    """How to query: `catalog models --capability computer-use` finds a Claude Opus 4.5."""
+def test_the_query_by_capability_holds_in_the_bundled_catalog() -> None:
+    """S004-8-2: `computer-use` finds Claude Opus 4.5."""
     assert "anthropic/claude-opus-4-5" in find_models("computer-use")
