@@ -16,8 +16,8 @@ SPEC = ROOT / "docs" / "spec"
 CLAUSE = re.compile(r"^- \*\*((?:S00[0-4]|MP)-[\w.-]*\d)\*\* \S", re.MULTILINE)
 QUOTED = re.compile(r"\b((?:S\d{3}|MP)-(?:[A-Z]+|[\d.]+-))(\d+)(?:\.\.(\d+))?")
 
-# How many clauses of each page no test quotes. A change may lower a number, and raises it only for a
-# new clause that no test can check, such as background.
+# How many clauses of each page no test quotes. A change may lower a number. It raises one only for
+# a new clause that no test can check, such as background.
 UNTESTED = {"abp": 9, "modelpact": 74, "nika": 10, "openwop": 58, "owp": 0, "stud": 11}
 
 
