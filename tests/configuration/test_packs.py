@@ -1,11 +1,11 @@
-"""Pack manifests from files: JSON and TOML, and what is wrong with them."""
+"""Loading pack manifests from JSON and TOML files, and the problems with them."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from modelpact.configuration.sections import load_pack
+from modelpact.configuration.packs import load_pack
 from modelpact.needs.node_modules import ManifestError
 
 PACK = {
@@ -22,7 +22,7 @@ requiredModelCapabilities = ["reasoning"]
 """
 
 
-def test_json_and_toml_say_the_same(tmp_path: Path) -> None:
+def test_json_and_toml_give_the_same_pack(tmp_path: Path) -> None:
     (tmp_path / "pack.json").write_text(json.dumps(PACK))
     (tmp_path / "pack.toml").write_text(TOML)
     assert load_pack("pack.json", tmp_path) == load_pack("pack.toml", tmp_path)
@@ -30,7 +30,7 @@ def test_json_and_toml_say_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("pack.json", "{", "not a manifest"),
         ("pack.json", '{"name": "a", "name": "b"}', "stands twice"),
@@ -38,13 +38,13 @@ def test_json_and_toml_say_the_same(tmp_path: Path) -> None:
         ("pack.json", '{"name": "a", "version": "1", "nodes": [7]}', r"nodes\[0\]"),
     ],
 )
-def test_a_wrong_file_is_named(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_an_invalid_manifest_is_reported_with_its_file(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ManifestError, match=told) as caught:
+    with pytest.raises(ManifestError, match=message) as caught:
         load_pack(name, tmp_path)
     assert name in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="cannot be read"):
         load_pack("nowhere.json", tmp_path)

@@ -1,6 +1,5 @@
 """Which ledger a command works on, and with whose keys."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,13 +39,7 @@ def store_url(store: str | None, config_path: Path | None) -> str:
 
 def configured_store(configuration: Configuration) -> str:
     """Return the URL of the configuration's ledger, else of the user's."""
-    path = configuration.path
-    if path is None or "store" not in tomllib.loads(path.read_text(encoding="utf-8")):
-        return f"sqlite:{user_folder() / 'modelpact.db'}"
-    url = configuration.store.url
-    if url.startswith("sqlite:") and not url.startswith("sqlite:/"):
-        return f"sqlite:{path.resolve().parent / url.removeprefix('sqlite:')}"
-    return url
+    return configuration.store_url()
 
 
 def check_argument(name: str) -> str:

@@ -1,7 +1,4 @@
-"""The configuration: one `modelpact.toml`, typed, with errors that name line and key.
-
-May import everything beneath it: `negotiation`, `needs`, `catalog`, `vocabulary`.
-"""
+"""The configuration: one `modelpact.toml`, typed, with errors that name line and key."""
 
 from modelpact.configuration.config import (
     Configuration,

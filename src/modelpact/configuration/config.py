@@ -1,48 +1,61 @@
-"""The values of a `modelpact.toml`."""
+"""The settings of a `modelpact.toml` as types.
+
+The loader converts each section to its type, and `schema` derives the JSON Schema from the types.
+"""
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
+from modelpact.catalog.paths import user_folder
 from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Policy
 
 FILE_NAME: Final = "modelpact.toml"
 STANDARD_PROFILE: Final = "standard"
-"""The profile that is there without being written down."""
+"""The compliance profile that exists without being configured."""
+
+FallbackOn = Literal["capability", "outage", "429", "5xx"]
+
+# The loader checks these two itself, with better messages; the annotations are for the schema.
+Target = Annotated[
+    str, Meta(extra_json_schema={"pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"})
+]
+EnvName = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"})]
 
 
 class SecretRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a secret comes from: an environment variable or a file, never the file itself."""
+    """Where a secret comes from: an environment variable or a file, exactly one of them."""
 
-    env: str = ""
-    file: str = ""
+    env: EnvName = ""
+    file: Annotated[str, Meta(extra_json_schema={"minLength": 1})] = ""
 
 
 class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where records are kept."""
+    """The ledger: `sqlite:FILE` or `postgresql://…`."""
 
     url: str = "sqlite:modelpact.db"
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a provider is reached. `kind` names the provider whose rules hold for this one."""
+    """How a provider is reached. `kind` names the provider whose API and rules it shares."""
 
     kind: str = ""
     base_url: str = ""
     api_key: SecretRef | None = None
-    timeout: float = 600.0
-    """Seconds that an answer may take to begin."""
-    connections: int = 1_000
-    """Connections to it at most; as many requests again may wait for one."""
+    timeout: Annotated[float, Meta(gt=0)] = 600.0
+    """Seconds to wait for the first byte of a response."""
+    connections: Annotated[int, Meta(ge=1)] = 1_000
+    """The most open connections; as many more requests may queue."""
     stream_usage: bool = True
-    """Whether streams are asked for their usage; few servers refuse that."""
+    """Whether to request usage figures in streams; a few servers reject that."""
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A compliance profile: a named bundle of policy towards providers."""
+    """A compliance profile: a named set of policies towards providers."""
 
     on_deregistration: Literal["drain", "cancel"] = "drain"
     on_violation: Literal["flag", "deregister"] = "flag"
@@ -50,42 +63,42 @@ class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ContractSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The provider contract: the profile in force, and hosts that may be reached without TLS."""
+    """The provider contract: the profile in force, and hosts that may be called without TLS."""
 
     profile: str = STANDARD_PROFILE
     plain_http: tuple[str, ...] = ()
 
 
 class HostSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The OpenWOP host: its packs, its gate, and what a run that chooses no model runs on."""
+    """The OpenWOP host: its packs, its dispatch gate, and the default model of a run."""
 
     name: str = ""
-    """Hosts that share a store have names of their own, by default the gateway's: each takes up
-    what it left."""
-    model: str = "mock/demo"
+    """Hosts that share a store need different names, since each resumes its own runs after a
+    restart. By default the gateway's name."""
+    model: Target = "mock/demo"
     packs: tuple[str, ...] = ()
     gating: bool = True
     substitution: bool = True
     redact_fallback: bool = False
     token: SecretRef | None = None
-    """What the operator shows, beside the clients that have keys."""
+    """The operator's token. Clients have their own keys."""
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The gateway: what names mean there, and what is kept of what passes through."""
+    """The gateway: its model names, and how much of each request it records."""
 
     name: str = "gateway"
-    """Gateways that share a store have names of their own."""
-    aliases: dict[str, str] = {}
-    """Names that clients use for a PROVIDER/MODEL."""
+    """Gateways that share a store need different names."""
+    aliases: dict[str, Target] = {}
+    """Client-side model names, each for a PROVIDER/MODEL."""
     provider: str = ""
-    """Where a name without a provider is looked for; by default at its vendor."""
+    """The provider for model names that name none; by default the model's vendor."""
     lossy: bool = False
-    """Whether what an API cannot say may be left out, with a label."""
+    """Whether to drop, with a label, what the provider's API cannot express."""
     keep_content: bool = False
-    """Whether prompts and answers are kept in the ledger."""
+    """Whether the ledger keeps the text of prompts and responses."""
     telemetry: str = ""
-    """Where OpenTelemetry data goes: the address of an OTLP collector."""
+    """The address of an OpenTelemetry collector (OTLP)."""
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,36 +109,53 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MachineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A state machine that sessions may attach: its contract, its stages, what they need."""
+    """A state machine that a session can attach: its contract versions, stages and needs."""
 
     contract: str = "^1.0"
     needs: tuple[str, ...] = ()
     stages: tuple[StageSettings, ...] = ()
 
 
-FallbackOn = Literal["capability", "outage", "429", "5xx"]
+class NeedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A need written as a table. As a string it would be `context>=200k:preferred`."""
+
+    capability: str
+    level: Literal["hard", "preferred", "probed"] = "hard"
+    minimum: int | str | None = None
+    min_support: Literal["native", "emulated"] = "emulated"
+    required_by: str | tuple[str, ...] = ""
+
+
+class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A workload as it is written in the file."""
+
+    model: Target
+    needs: tuple[str | NeedSettings, ...] = ()
+    fallback: Target | None = None
+    fallback_on: tuple[FallbackOn, ...] = ("capability",)
+    policy: Policy | None = None
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A named piece of work: what it needs, the model it runs on, the declared fallback."""
+    """A workload: a named kind of work with its needs, its model and its fallback."""
 
     name: str
     model: str
     needs: Needs
     fallback: str | None = None
     line: int | None = None
-    """Where it stands in the file."""
+    """The line of its section in the file."""
     fallback_on: tuple[FallbackOn, ...] = ("capability",)
-    """On what the fallback is used; it is negotiated anew every time."""
+    """When the gateway uses the fallback; it negotiates the fallback each time."""
     policy: Policy | None = None
-    """Its own policy, where it has one."""
+    """Its own policy, or None to use the `[policy]` section."""
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """Everything that a `modelpact.toml` says."""
+    """A checked `modelpact.toml`, or the defaults where there is none."""
 
     path: Path | None = None
-    store: StoreSettings = StoreSettings()
+    store: StoreSettings | None = None
     policy: Policy = Policy()
     providers: dict[str, ProviderSettings] = {}
     models: dict[tuple[str, str], Overlay] = {}
@@ -137,9 +167,21 @@ class Configuration(msgspec.Struct, frozen=True):
     machines: dict[str, MachineSettings] = {}
 
     def catalog(self, base: Catalog | None = None) -> Catalog:
-        """Return the catalog with this configuration's providers and models over it."""
+        """Return the catalog, extended by the configured providers and models."""
         base = base or default_catalog()
-        configured = {name: one.kind for name, one in self.providers.items() if one.kind}
-        if not configured and not self.models:
+        kinds = {name: settings.kind for name, settings in self.providers.items() if settings.kind}
+        if not kinds and not self.models:
             return base
-        return base.extended(overlay=self.models, configured=configured)
+        return base.extended(overlay=self.models, configured=kinds)
+
+    def store_url(self) -> str:
+        """Return the URL of the ledger: that of `[store]`, else one in the user's data folder.
+
+        A relative SQLite path is relative to the folder of the file.
+        """
+        if self.path is None or self.store is None:
+            return f"sqlite:{user_folder() / 'modelpact.db'}"
+        url = self.store.url
+        if url.startswith("sqlite:") and not url.startswith("sqlite:/"):
+            return f"sqlite:{self.path.resolve().parent / url.removeprefix('sqlite:')}"
+        return url

@@ -1,164 +1,120 @@
-"""The JSON Schema of `modelpact.toml`, for editors; the same rules as the loader's."""
+"""Derives the JSON Schema of `modelpact.toml`, for editors, from the types of the loader."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Final, Literal
 
-from modelpact.catalog.statement import FIELDS, LIST_FIELDS
-from modelpact.configuration.config import FallbackOn
-from modelpact.configuration.sections import NEED_FIELDS
-from modelpact.needs.need import LEVELS
-from modelpact.vocabulary.capability import CAPABILITIES, MIN_SUPPORTS
+import msgspec
+from msgspec import Meta
 
-SHIPPED = Path(__file__).parent / "modelpact.schema.json"
-"""The schema as a file, for editors: `modelpact check --schema` prints the same."""
+from modelpact.catalog.statement import FIELDS, LARGEST_LIMIT, LIST_FIELDS
+from modelpact.configuration.config import (
+    ContractSettings,
+    GatewaySettings,
+    HostSettings,
+    MachineSettings,
+    ProfileSettings,
+    ProviderSettings,
+    StoreSettings,
+    Target,
+    WorkloadSettings,
+)
+from modelpact.negotiation.verdict import Policy
+from modelpact.vocabulary.capability import CAPABILITIES
 
-_TARGET = {"type": "string", "pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"}
-_TEXT = {"type": "string"}
+SCHEMA_FILE: Final = Path(__file__).parent / "modelpact.schema.json"
+"""The schema as a file; `modelpact check --schema` prints the same."""
+
+_HOST_EXTENSION: Final = "^x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*$"
+_Reason = Annotated[str, Meta(pattern=r"\S")]
+
+
+class RestrictionReason(msgspec.Struct, forbid_unknown_fields=True):
+    """The reason of a restriction, as a table."""
+
+    reason: _Reason
+
+
+class Restriction(msgspec.Struct, forbid_unknown_fields=True):
+    """A capability that holds only in part, and why."""
+
+    restricted: _Reason | RestrictionReason
+
+
+Flag = bool | Literal["native", "emulated", "unsupported", "unknown"] | Restriction
+_EffortLevels = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1)]
+
+
+def _field_type(field: str) -> Any:
+    """Return the type of a model's field, from the vocabulary."""
+    if field in LIST_FIELDS:
+        rules: dict[str, Any] = {"uniqueItems": True}
+        if field == "input_modalities":
+            rules["contains"] = {"const": "text"}
+        names = Literal[LIST_FIELDS[field]]  # type: ignore[valid-type]
+        return Annotated[tuple[names, ...], Meta(extra_json_schema=rules)]
+    info = CAPABILITIES[field.replace("_", "-")]
+    if info.kind == "limit":
+        return Annotated[int, Meta(ge=1, le=LARGEST_LIMIT)] | Literal["unknown"]
+    if info.kind == "choice":
+        return Literal[info.choices]
+    return Flag | _EffortLevels if field == "reasoning_effort" else Flag
+
+
+ModelSettings = msgspec.defstruct(
+    "ModelSettings",
+    [("same_as", Target, ""), *((field, _field_type(field), None) for field in sorted(FIELDS))],
+    forbid_unknown_fields=True,
+    namespace={"__doc__": "What the operator knows about a model. It overrides the catalog."},
+)
+
+
+class ConfigurationFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A `modelpact.toml`."""
+
+    store: StoreSettings = StoreSettings()
+    policy: Policy = Policy()
+    providers: dict[str, ProviderSettings] = {}
+    models: dict[Target, ModelSettings] = {}  # type: ignore[valid-type]
+    workloads: dict[str, WorkloadSettings] = {}
+    profiles: dict[str, ProfileSettings] = {}
+    contract: ContractSettings = ContractSettings()
+    host: HostSettings = HostSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    machines: dict[str, MachineSettings] = {}
 
 
 def configuration_schema() -> dict[str, Any]:
-    """Return the schema as data."""
+    """Return the JSON Schema as data."""
+    schema = _for_toml(msgspec.json.schema(ConfigurationFile))
+    definitions = schema["$defs"]
+    definitions["SecretRef"] |= {"minProperties": 1, "maxProperties": 1}
+    model = definitions["ModelSettings"]
+    flag, flag_ref = model["properties"]["tool_calling"], {"$ref": "#/$defs/Flag"}
+    definitions["Flag"] = flag
+    model["properties"] = {
+        name: flag_ref if field == flag else field for name, field in model["properties"].items()
+    }
+    model["patternProperties"] = {_HOST_EXTENSION: flag_ref}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
         "title": "modelpact.toml",
-        **_closed(
-            {
-                "store": _closed({"url": _TEXT}),
-                "policy": _policy(),
-                "providers": {"type": "object", "additionalProperties": _provider()},
-                "models": {"type": "object", "additionalProperties": _model()},
-                "workloads": {"type": "object", "additionalProperties": _workload()},
-                "profiles": {"type": "object", "additionalProperties": _profile()},
-                "contract": _closed(
-                    {"profile": _TEXT, "plain_http": {"type": "array", "items": _TEXT}}
-                ),
-                "host": _host(),
-                "gateway": _gateway(),
-                "machines": {"type": "object", "additionalProperties": _machine()},
-            }
-        ),
     }
 
 
-def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": properties,
-    }
-    if required:
-        schema["required"] = list(required)
-    return schema
-
-
-def _policy() -> dict[str, Any]:
-    return _closed(
-        {
-            "unknown": {"enum": ["refuse", "probe"]},
-            "emulate": {"type": "boolean"},
-            "unsupported_params": {"enum": ["refuse", "drop"]},
-        }
-    )
-
-
-def _gateway() -> dict[str, Any]:
-    flags = {key: {"type": "boolean"} for key in ("lossy", "keep_content")}
-    aliases = {"type": "object", "additionalProperties": _TARGET}
-    texts = dict.fromkeys(("name", "provider", "telemetry"), _TEXT)
-    return _closed({**texts, "aliases": aliases, **flags})
-
-
-def _secret() -> dict[str, Any]:
-    return {"oneOf": [_closed({"env": _TEXT}, "env"), _closed({"file": _TEXT}, "file")]}
-
-
-def _provider() -> dict[str, Any]:
-    return _closed(
-        {
-            "kind": _TEXT,
-            "base_url": _TEXT,
-            "api_key": _secret(),
-            "timeout": {"type": "number", "exclusiveMinimum": 0},
-            "connections": {"type": "integer", "minimum": 1},
-            "stream_usage": {"type": "boolean"},
-        }
-    )
-
-
-def _host() -> dict[str, Any]:
-    flags = {key: {"type": "boolean"} for key in ("gating", "substitution", "redact_fallback")}
-    packs = {"type": "array", "items": _TEXT}
-    return _closed({"name": _TEXT, "model": _TARGET, "packs": packs, **flags, "token": _secret()})
-
-
-def _machine() -> dict[str, Any]:
-    needs = {"type": "array", "items": _TEXT}
-    stage = _closed({"name": _TEXT, "needs": needs}, "name")
-    return _closed({"contract": _TEXT, "needs": needs, "stages": {"type": "array", "items": stage}})
-
-
-def _profile() -> dict[str, Any]:
-    return _closed(
-        {
-            "on_deregistration": {"enum": ["drain", "cancel"]},
-            "on_violation": {"enum": ["flag", "deregister"]},
-            "require_identity": {"type": "boolean"},
-        }
-    )
-
-
-def _model() -> dict[str, Any]:
-    properties: dict[str, Any] = {"same_as": _TARGET}
-    properties |= {field: _field(field) for field in sorted(FIELDS)}
-    schema = _closed(properties)
-    schema["patternProperties"] = {"^x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*$": _flag()}
-    return schema
-
-
-def _field(field: str) -> dict[str, Any]:
-    if field in LIST_FIELDS:
-        listed: dict[str, Any] = {
-            "type": "array",
-            "items": {"enum": list(LIST_FIELDS[field])},
-            "uniqueItems": True,
-        }
-        if field == "input_modalities":
-            listed["contains"] = {"const": "text"}
-        return listed
-    info = CAPABILITIES[field.replace("_", "-")]
-    if info.kind == "limit":
-        return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "unknown"}]}
-    if info.kind == "choice":
-        return {"enum": list(info.choices)}
-    if field == "reasoning_effort":
-        levels = {"type": "array", "items": _TEXT, "minItems": 1}
-        return {"anyOf": [_flag(), levels]}
-    return _flag()
-
-
-def _flag() -> dict[str, Any]:
-    reason = _closed({"reason": _TEXT}, "reason")
-    restricted = _closed({"restricted": {"anyOf": [_TEXT, reason]}}, "restricted")
-    words = {"enum": ["native", "emulated", "unsupported", "unknown"]}
-    return {"anyOf": [{"type": "boolean"}, words, restricted]}
-
-
-def _workload() -> dict[str, Any]:
-    fields: dict[str, Any] = dict.fromkeys(NEED_FIELDS, _TEXT)
-    fields |= {
-        "level": {"enum": list(LEVELS)},
-        "min_support": {"enum": list(MIN_SUPPORTS)},
-        "minimum": {"type": ["integer", "string"]},
-    }
-    needs = {"type": "array", "items": {"anyOf": [_TEXT, _closed(fields, "capability")]}}
-    on = {"type": "array", "items": {"enum": list(get_args(FallbackOn))}}
-    return _closed(
-        {
-            "model": _TARGET,
-            "needs": needs,
-            "fallback": _TARGET,
-            "fallback_on": on,
-            "policy": _policy(),
-        },
-        "model",
-    )
+def _for_toml(schema: Any) -> Any:
+    """Return a schema without null, which TOML does not have, and with all tables closed."""
+    if isinstance(schema, (list, tuple)):
+        return [_for_toml(item) for item in schema if item != {"type": "null"}]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _for_toml(value) for key, value in schema.items()}
+    for key in ("default", "required"):
+        if result.get(key) in (None, "", []) or isinstance(result.get(key), dict):
+            result.pop(key, None)
+    if "properties" in result:
+        result["additionalProperties"] = False
+    if len(result.get("anyOf", ())) == 1:
+        (only,) = result.pop("anyOf")
+        result |= only
+    return result

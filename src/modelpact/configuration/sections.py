@@ -1,187 +1,198 @@
-"""`[providers]` and `[models]`: how providers are reached, and what is known of models."""
+"""Reads the sections of a `modelpact.toml` that need more than a conversion to their type."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
 from modelpact.catalog.catalog import Overlay
 from modelpact.catalog.statement import statement_problems
-from modelpact.configuration.config import FILE_NAME, FallbackOn, ProviderSettings, Workload
-from modelpact.configuration.toml_reader import SectionReader, no_such
+from modelpact.configuration.config import (
+    FILE_NAME,
+    FallbackOn,
+    GatewaySettings,
+    HostSettings,
+    MachineSettings,
+    NeedSettings,
+    ProviderSettings,
+    Workload,
+    WorkloadSettings,
+)
+from modelpact.configuration.reader import SectionReader, unknown_name
 from modelpact.needs.need import Need, Needs, need
-from modelpact.needs.node_modules import ManifestError, Pack, read_pack
 from modelpact.negotiation.verdict import Policy
-from modelpact.vocabulary.errors import InputError, Problem, brief
-from modelpact.vocabulary.strict_json import parse_json
-
-_NUMBERS: Final = ("timeout", "connections", "stream_usage")
-
+from modelpact.vocabulary.errors import InputError, brief
 
 def read_provider(
     reader: SectionReader, name: str, entry: Mapping[str, Any]
 ) -> ProviderSettings | None:
-    """Read how a provider is reached."""
-    before = len(reader.problems)
-    place = ["providers", name]
-    known = [one.name for one in msgspec.structs.fields(ProviderSettings)]
-    for key, value in entry.items():
-        if key not in known:
-            reader.wrong([*place, key], no_such("key", key, known))
-        elif key in ("kind", "base_url") and not isinstance(value, str):
-            reader.wrong([*place, key], "expected a string")
-    kind = entry.get("kind", "")
-    if isinstance(kind, str):
-        _check_kind(reader, place, name, kind)
-    secret = reader.secret([*place, "api_key"], entry["api_key"]) if "api_key" in entry else None
-    rest = {key: entry[key] for key in _NUMBERS if key in entry}
-    settings = reader.fields(place, rest, ProviderSettings)
-    if settings.timeout <= 0 or settings.connections < 1:
-        reader.wrong(place, "timeout and connections are numbers above zero")
-    if len(reader.problems) > before:
+    """Read `[providers.NAME]`; None if there are problems."""
+    count = len(reader.problems)
+    path = ["providers", name]
+    secret = reader.secret([*path, "api_key"], entry["api_key"]) if "api_key" in entry else None
+    settings = reader.fields(path, _without(entry, "api_key"), ProviderSettings)
+    if isinstance(entry.get("kind", ""), str):
+        _check_kind(reader, path, settings.kind)
+    if len(reader.problems) > count:
         return None
-    return msgspec.structs.replace(
-        settings, kind=kind, base_url=entry.get("base_url", ""), api_key=secret
-    )
+    return msgspec.structs.replace(settings, api_key=secret)
 
 
-def _check_kind(reader: SectionReader, place: list[str], name: str, kind: str) -> None:
-    names = reader.catalog.providers.names
-    if kind and reader.catalog.providers.find(kind) is None:
-        reader.wrong([*place, "kind"], no_such("provider", kind, names))
-    elif not kind and reader.catalog.providers.find(name) is None:
-        hint = 'give kind = "…", the provider that it behaves like (such as vllm or openai)'
-        reader.wrong(place, f"{no_such('provider', name, names)}, or {hint}")
+def _check_kind(reader: SectionReader, path: list[str], kind: str) -> None:
+    """Check that the provider's kind, or else its name, is a provider of the catalog."""
+    name = path[-1]
+    providers = reader.catalog.providers
+    if kind and providers.find(kind) is None:
+        reader.report([*path, "kind"], unknown_name("provider", kind, providers.names))
+    elif not kind and providers.find(name) is None:
+        hint = 'set kind = "…" to the provider whose API it shares, such as vllm or openai'
+        reader.report(path, f"{unknown_name('provider', name, providers.names)}, or {hint}")
 
 
 def read_models(
     reader: SectionReader, content: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, str], Overlay]]:
-    """Read what the operator knows of models."""
-    for name, entry in reader.table(content, "models"):
-        place = ["models", name]
-        key = reader.target(place, name)
-        fields = {field: value for field, value in entry.items() if field != "same_as"}
+    """Read each `[models."PROVIDER/MODEL"]`: the operator's own facts about a model."""
+    for name, entry in reader.sections(content, "models"):
+        path = ["models", name]
+        target = reader.target(path, name)
+        fields = _without(entry, "same_as")
         for field, message in statement_problems(fields):
-            reader.wrong([*place, field], message)
-        same_as = entry.get("same_as", "")
-        if same_as:
-            same = reader.target([*place, "same_as"], same_as)
-            same_as = "" if same is None else "/".join(same)
-        if key is not None:
-            yield key, Overlay(fields, FILE_NAME, same_as)
-
-
-_LARGEST: Final = 4 * 1024 * 1024
-
-
-def load_pack(name: str | Path, folder: Path | None = None, *, gating: bool = True) -> Pack:
-    """Load a pack manifest; a relative name is looked up from the folder."""
-    path = Path(name) if folder is None else folder / name
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise _wrong(path, f"cannot be read: {error.strerror or error}") from None
-    if len(data) > _LARGEST:
-        raise _wrong(path, f"is larger than {_LARGEST // 1024 // 1024} MiB")
-    try:
-        content = _parsed(path, data)
-    except (InputError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _wrong(path, f"not a manifest: {error}") from None
-    return read_pack(content, str(path), gating=gating)
-
-
-def _parsed(path: Path, data: bytes) -> Any:
-    if path.suffix == ".toml":
-        return tomllib.loads(data.decode("utf-8"))
-    return parse_json(data, path.name)
-
-
-def _wrong(path: Path, message: str) -> ManifestError:
-    return ManifestError([Problem(str(path), "", message)])
-
-
-NEED_FIELDS: Final = ("capability", "level", "minimum", "min_support", "required_by")
-_FIELDS: Final = ("model", "needs", "fallback", "fallback_on", "policy")
+            reader.report([*path, field], message)
+        same_as = ""
+        if entry.get("same_as"):
+            original = reader.target([*path, "same_as"], entry["same_as"])
+            same_as = "" if original is None else "/".join(original)
+        if target is not None:
+            yield target, Overlay(fields, FILE_NAME, same_as)
 
 
 def read_workload(reader: SectionReader, name: str, entry: Mapping[str, Any]) -> Workload | None:
-    """Read a piece of work."""
-    before = len(reader.problems)
-    place = ["workloads", name]
-    for key in entry:
-        if key not in _FIELDS:
-            reader.wrong([*place, key], no_such("key", key, _FIELDS))
+    """Read `[workloads.NAME]`; None if there are problems."""
+    count = len(reader.problems)
+    path = ["workloads", name]
+    reader.check_keys(path, entry, WorkloadSettings)
     if "model" not in entry:
-        reader.wrong(place, "model is missing: the PROVIDER/MODEL that the work runs on")
-    model = reader.target([*place, "model"], entry["model"]) if "model" in entry else None
+        reader.report(path, "model is missing: write the PROVIDER/MODEL that it runs on")
+    model = reader.target([*path, "model"], entry["model"]) if "model" in entry else None
     fallback = None
     if "fallback" in entry:
-        fallback = reader.target([*place, "fallback"], entry["fallback"])
-    needs = read_needs(reader, [*place, "needs"], entry.get("needs", []), name)
-    on = _fallback_on(reader, place, entry)
+        fallback = reader.target([*path, "fallback"], entry["fallback"])
+    elif "fallback_on" in entry:
+        reader.report([*path, "fallback_on"], "there is no fallback: add one, or remove this key")
+    needs = read_needs(reader, [*path, "needs"], entry.get("needs", []), name)
+    fallback_on: tuple[FallbackOn, ...] = ("capability",)
+    if "fallback_on" in entry:
+        fallback_on = _read_fallback_on(reader, [*path, "fallback_on"], entry["fallback_on"])
     policy = None
     if "policy" in entry:
-        policy = reader.fields([*place, "policy"], reader.object([*place, "policy"], entry), Policy)
-    if len(reader.problems) > before or model is None or needs is None:
+        policy_path = [*path, "policy"]
+        policy = reader.fields(policy_path, reader.table(policy_path, entry["policy"]), Policy)
+    if len(reader.problems) > count or model is None or needs is None:
         return None
     return Workload(
-        name,
-        "/".join(model),
-        needs,
-        None if fallback is None else "/".join(fallback),
-        reader.lines.of(place),
-        on,
-        policy,
+        name=name,
+        model="/".join(model),
+        needs=needs,
+        fallback=None if fallback is None else "/".join(fallback),
+        line=reader.lines.line_of(path),
+        fallback_on=fallback_on,
+        policy=policy,
     )
 
 
-def _fallback_on(
-    reader: SectionReader, place: list[str], entry: Mapping[str, Any]
-) -> tuple[FallbackOn, ...]:
-    if "fallback_on" not in entry:
-        return ("capability",)
-    if "fallback" not in entry:
-        reader.wrong([*place, "fallback_on"], "there is no fallback that it could be about")
+def _read_fallback_on(reader: SectionReader, path: list[str], value: Any) -> tuple[FallbackOn, ...]:
     try:
-        return msgspec.convert(entry["fallback_on"], tuple[FallbackOn, ...])
+        return msgspec.convert(value, tuple[FallbackOn, ...])
     except msgspec.ValidationError:
-        known = ", ".join(get_args(FallbackOn))
-        reader.wrong([*place, "fallback_on"], f"expected a list of some of {known}")
+        reader.report(path, f"expected a list of some of {', '.join(get_args(FallbackOn))}")
         return ("capability",)
 
 
-def read_needs(reader: SectionReader, place: list[str], listed: Any, name: str) -> Needs | None:
-    """Read a list of needs, each wrong one told for itself."""
-    if not isinstance(listed, list):
-        reader.wrong(place, 'expected a list such as ["tools", "context>=200k"]')
+def read_needs(
+    reader: SectionReader, path: list[str], entries: Any, required_by: str
+) -> Needs | None:
+    """Read a list of needs; each bad need is a problem of its own."""
+    if not isinstance(entries, list):
+        reader.report(path, 'expected a list such as ["tools", "context>=200k"]')
         return None
-    found: list[Need] = []
-    for entry in listed:
+    needs: list[Need] = []
+    for entry in entries:
         try:
-            found.append(_need(entry, name))
+            needs.append(_read_need(entry, required_by))
         except InputError as error:
-            reader.wrong(place, str(error))
+            reader.report(path, str(error))
     try:
-        return Needs(found)
+        return Needs(needs)
     except InputError as error:
-        reader.wrong(place, str(error))
+        reader.report(path, str(error))
         return None
 
 
-def _need(entry: Any, workload: str) -> Need:
+def _read_need(entry: Any, required_by: str) -> Need:
     if isinstance(entry, str):
-        return Need.parse(entry, required_by=(workload,))
+        return Need.parse(entry, required_by=(required_by,))
     if not isinstance(entry, dict):
-        raise InputError(f"a need is a text or a table, not {brief(entry)}")
+        raise InputError(f"a need is a string or a table, not {brief(entry)}")
+    known = NeedSettings.__struct_fields__
     for key in entry:
-        if key not in NEED_FIELDS:
-            raise InputError(no_such("key of a need", key, NEED_FIELDS))
+        if key not in known:
+            raise InputError(unknown_name("key of a need", key, known))
     if not isinstance(entry.get("capability"), str):
-        raise InputError("a need's table names its capability")
-    given = {key: value for key, value in entry.items() if key != "capability"}
-    given.setdefault("required_by", workload)
-    return need(entry["capability"], **given)
+        raise InputError("a need written as a table must name its capability")
+    options = {"required_by": required_by, **_without(entry, "capability")}
+    return need(entry["capability"], **options)
+
+
+def read_machine(reader: SectionReader, name: str, entry: Mapping[str, Any]) -> MachineSettings:
+    """Read `[machines.NAME]`. A session checks the contract version when it attaches it."""
+    path = ["machines", name]
+    machine = reader.fields(path, entry, MachineSettings)
+    read_needs(reader, [*path, "needs"], list(machine.needs), name)
+    for stage in machine.stages:
+        read_needs(reader, [*path, "stages", "needs"], list(stage.needs), stage.name)
+    return machine
+
+
+def read_host(reader: SectionReader, content: Mapping[str, Any]) -> HostSettings:
+    """Read `[host]`: its token is a secret and its model must have a known provider."""
+    entry = content.get("host", {})
+    if not isinstance(entry, dict):
+        reader.report(["host"], "expected a section [host]")
+        return HostSettings()
+    token = reader.secret(["host", "token"], entry["token"]) if "token" in entry else None
+    settings = reader.fields(["host"], _without(entry, "token"), HostSettings)
+    reader.target(["host", "model"], settings.model)
+    return msgspec.structs.replace(settings, token=token)
+
+
+def read_gateway(reader: SectionReader, content: Mapping[str, Any]) -> GatewaySettings:
+    """Read `[gateway]`: aliases and the default provider must lead to known providers."""
+    settings = reader.section(content, "gateway", GatewaySettings)
+    for name, target in settings.aliases.items():
+        reader.target(["gateway", "aliases", name], target)
+    provider = settings.provider
+    if (
+        provider
+        and provider not in reader.providers
+        and reader.catalog.find_provider(provider) is None
+    ):
+        message = unknown_name("provider", provider, reader.provider_names)
+        reader.report(["gateway", "provider"], message)
+    if settings.telemetry and not _is_http_url(settings.telemetry):
+        message = 'expected the address of a collector, such as "http://127.0.0.1:4318"'
+        reader.report(["gateway", "telemetry"], message)
+    return settings
+
+
+def _is_http_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _without(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != key}

@@ -23,7 +23,6 @@ from modelpact.cli.paths import (
     store_option,
 )
 from modelpact.configuration import Configuration, load_configuration
-from modelpact.configuration.config import StoreSettings
 from modelpact.gateway.keys import KeySettings, create_key, list_keys, made_up
 from modelpact.gateway.server import GatewayServer, serve_gateway
 from modelpact.ledger.ledger import Ledger
@@ -86,7 +85,7 @@ def command(
         key = key and not token
         if key:
             token = made = made_up()
-        opened = None if store else configuration.store
+        opened = None if store else configuration.store_url()
         listening = Listening(
             address, port, grace, notice, key, conformance, as_json, config_path, opened
         )
@@ -114,7 +113,7 @@ class Listening(NamedTuple):
     conformance: bool
     as_json: bool
     config_path: Path | None
-    opened: StoreSettings | None
+    opened: str | None
     """The configuration's ledger as it was at the start; None where the command line names one."""
 
 
@@ -211,7 +210,7 @@ async def _reload(serving: GatewayServer, how: Listening, token: str | None) -> 
         return
     click.echo("modelpact: the configuration was read again", err=True)
     warnings = serving.not_taken(configuration)
-    if how.opened not in (None, configuration.store):
+    if how.opened not in (None, configuration.store_url()):
         warnings = ("[store] url has changed: the ledger stays until a restart", *warnings)
     for one in warnings:
         click.echo(f"modelpact: warning: {one}", err=True)
