@@ -84,7 +84,10 @@ def test_compliance_profiles_are_named_sets_of_policy() -> None:
     assert configuration.profiles["strict"].on_violation == "deregister"
     assert configuration.profiles["strict"].require_identity
     assert configuration.profiles["lenient"].on_deregistration == "drain"
-    assert (configuration.contract.profile, configuration.contract.plain_http) == ("strict", ("models.lan",))
+    assert (configuration.contract.profile, configuration.contract.plain_http) == (
+        "strict",
+        ("models.lan",),
+    )
     assert read_configuration("").contract.profile == "standard"
 
 

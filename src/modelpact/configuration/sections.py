@@ -24,6 +24,7 @@ from modelpact.needs.need import Need, Needs, need
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError, brief
 
+
 def read_provider(
     reader: SectionReader, name: str, entry: Mapping[str, Any]
 ) -> ProviderSettings | None:
