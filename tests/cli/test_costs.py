@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.cli.commands.costs import bar, exact_money
+from modelpact.cli.commands.costs import bar
 from modelpact.cli.times import read_since
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction
+from modelpact.ledger.money import format_money
 from modelpact.vocabulary.errors import InputError
 from tests.cli.conftest import Run
 
@@ -150,11 +151,11 @@ def test_what_is_no_period_is_refused(text: str) -> None:
 
 
 def test_money_is_shown_exactly() -> None:
-    assert exact_money(0, "USD") == "$0.00"
-    assert exact_money(1, "USD") == "$0.000000001"
-    assert exact_money(-1_500_000_000, "EUR") == "−1.50 EUR"
-    assert exact_money(1_234_567 * 10**9, "USD") == "$1,234,567.00"
-    assert exact_money(2**62 + 1, "USD") == "$4,611,686,018.427387905"
+    assert format_money(0, "USD") == "$0.00"
+    assert format_money(1, "USD") == "$0.000000001"
+    assert format_money(-1_500_000_000, "EUR") == "−1.50 EUR"
+    assert format_money(1_234_567 * 10**9, "USD") == "$1,234,567.00"
+    assert format_money(2**62 + 1, "USD") == "$4,611,686,018.427387905"
 
 
 def test_bars_show_what_is_not_nothing() -> None:

@@ -11,6 +11,7 @@ from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.upstream.rewrite import USAGE
 from modelpact.gateway.upstream.stream import UNREADABLE, end_at
 from modelpact.ledger.costs import CostLine, money_of
+from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire import write_event
@@ -36,7 +37,7 @@ class ResponseReport(msgspec.Struct):
         if self.lines:
             money = money_of(self.lines)
             cost = {
-                "usd": None if money is None else dollars(money),
+                "usd": None if money is None else format_decimal(money),
                 "lines": msgspec.to_builtins(self.lines),
                 "estimate": self.estimate,
             }
@@ -94,9 +95,3 @@ def wants_report(headers: Headers) -> bool:
     if asked.strip().lower() != "body":
         raise InputError(f"{HEADER}: expected body, not {brief(asked)}")
     return True
-
-
-def dollars(nano: int) -> str:
-    """Write nano-dollars as dollars, without a fraction that is not there."""
-    whole, rest = divmod(nano, 1_000_000_000)
-    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(whole)

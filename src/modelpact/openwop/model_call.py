@@ -9,7 +9,7 @@ import msgspec
 from modelpact.conversation.request import JsonSchema, Request
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.validation import Schema
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, embedded_cost
+from modelpact.ledger.costs import Attribution, CostRecord, embedded_cost, money_of
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.clients import Allowance, RunClient
 from modelpact.openwop.prompts import LONGEST_PROMPT, resolve_prompt
@@ -90,7 +90,7 @@ class PromptCaller:
         """Call the model at the client's cost, and tell what was used."""
         run, client = step.run, step.client
         provider = self._models.provider(step.provider)
-        estimate = _money(provider.estimate(write_request(request)))
+        estimate = money_of(provider.estimate(write_request(request))) or 0
         who = Attribution(
             worker=run.tenant, role=step.node.node_id, intent=run.id, function=run.workflow
         )
@@ -122,7 +122,7 @@ class PromptCaller:
         record = await self._cost(invocation)
         lines = () if record is None else record.lines
         tokens = {line.unit: line.amount for line in lines if line.unit.startswith("tokens.")}
-        money = _money(lines)
+        money = money_of(lines) or 0
         if not tokens and invocation.state != "completed":
             return money
         payload: dict[str, Any] = {
@@ -153,10 +153,6 @@ def _failure(failed: CallFailed) -> str:
     if failed.status is None:
         return f"{STAND_IN} failed, or was not reached"
     return f"{STAND_IN} failed with a status of {failed.status // 100}xx"
-
-
-def _money(lines: tuple[CostLine, ...]) -> int:
-    return sum(line.amount for line in lines if line.unit == "currency")
 
 
 def _json(called: ModelResult, wanted: JsonSchema) -> Any:

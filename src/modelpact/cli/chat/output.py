@@ -9,10 +9,10 @@ import msgspec
 
 from modelpact.cli.chat.messages import ChatMessage
 from modelpact.cli.chat.tables import call_text
-from modelpact.cli.commands.costs import exact_money
 from modelpact.cli.render.audit import visible
 from modelpact.cli.render.tables import colours, paint
 from modelpact.conversation.response import StreamEvent, TextDelta, ThinkingDelta, ToolCall, Usage
+from modelpact.ledger.money import format_money
 from modelpact.sessions import Session, Turn
 
 _KEPT: Final = "\n\t\u200c\u200d"
@@ -114,7 +114,7 @@ def _bill(turn: Turn) -> str:
     used: Usage = turn.response.usage
     parts = [f"{used.input:,} in", f"{used.output:,} out"]
     parts += [
-        exact_money(line.amount, line.currency) for line in turn.cost if line.unit == "currency"
+        format_money(line.amount, line.currency) for line in turn.cost if line.unit == "currency"
     ]
     return " · ".join(parts)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import msgspec
 
 from modelpact.cli.chat.messages import ChatMessage, fit_words, params_told
-from modelpact.cli.commands.costs import exact_money
 from modelpact.cli.paths import address_data, address_words
 from modelpact.cli.render.audit import event_json, visible, why_lines
 from modelpact.cli.render.tables import clip, paint, table
@@ -15,6 +14,7 @@ from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, 
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
+from modelpact.ledger.money import format_money
 from modelpact.ledger.reader import EVENT_COLUMNS, read_event
 from modelpact.ledger.totals.totals import CostTotal, cost_totals
 from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, verdict_data
@@ -100,7 +100,7 @@ def cost(session: Session, ledger: Ledger) -> ChatMessage:
 
 def _cost_row(one: CostTotal) -> tuple[str, ...]:
     about = "≈ " if any(one.estimated.values()) else ""
-    money = exact_money(one.money, one.currency) if one.currency else "–"
+    money = format_money(one.money, one.currency) if one.currency else "–"
     output = one.amounts["tokens.output"] + one.amounts["tokens.reasoning"]
     return (
         visible(one.name) or "(none)",

@@ -14,6 +14,7 @@ from modelpact.cli.render.audit import one_line
 from modelpact.cli.render.tables import paint, table
 from modelpact.cli.times import read_since, show_time
 from modelpact.ledger.costs import Unit
+from modelpact.ledger.money import format_decimal, format_money
 from modelpact.ledger.totals.totals import GROUPINGS, CostTotal, Grouping, cost_totals
 
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
@@ -71,17 +72,6 @@ def command(
         click.echo(_csv(by, totals), nl=False)
     else:
         _print_table(by, totals, start)
-
-
-def exact_money(nano: int, currency: str = "") -> str:
-    """Write nano-units exactly: at least two digits after the point, and no more than there are."""
-    whole, rest = divmod(abs(nano), 10**9)
-    digits = f"{rest:09d}".rstrip("0").ljust(2, "0")
-    sign = "−" if nano < 0 else ""
-    text = f"{whole:,}.{digits}"
-    if currency in ("USD", ""):
-        return f"{sign}${text}" if currency else f"{sign}{text}"
-    return f"{sign}{text} {one_line(currency)}"
 
 
 def bar(amount: int, largest: int, columns: int = _BAR) -> str:
@@ -152,7 +142,7 @@ def _estimated(one: CostTotal) -> str:
     """Say how much of a total is estimated: the money, or what there is instead of money."""
     amounts = one.estimated
     if amounts["currency"]:
-        return exact_money(amounts["currency"], one.currency)
+        return format_money(amounts["currency"], one.currency)
     tokens, pieces = sum(amounts[unit] for unit in _TOKENS), amounts["discrete"]
     said = [
         f"{tokens:,} token{'s' if tokens > 1 else ''}" if tokens else "",
@@ -167,7 +157,7 @@ def _cells(one: CostTotal) -> tuple[str, ...]:
     amounts = one.amounts
     nothing = _UNPRICED if _unpriced(one) else _NOTHING
     cells = [
-        exact_money(one.money, one.currency) if one.currency else nothing,
+        format_money(one.money, one.currency) if one.currency else nothing,
         _count(amounts["tokens.input"]),
         _count(amounts["tokens.output"] + amounts["tokens.reasoning"]),
         _seconds(amounts["time"]) if amounts["time"] else _NOTHING,
@@ -225,7 +215,7 @@ def _csv(by: Grouping, totals: list[CostTotal]) -> str:
 
 
 def _plain(nano: int) -> str:
-    return exact_money(nano).replace(",", "").replace("−", "-")
+    return format_decimal(nano, min_digits=2)
 
 
 def _cell(text: str) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.commands.costs import exact_money
 from modelpact.cli.options import config_option, json_option, print_json, read_json
 from modelpact.cli.paths import open_ledger, open_reader, store_option
 from modelpact.cli.render.audit import one_line, visible
@@ -18,6 +17,7 @@ from modelpact.cli.times import show_time
 from modelpact.gateway.record.calls import MOST_LISTED, find_call, list_calls
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
+from modelpact.ledger.money import format_money
 from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.providers.contract import ContractError, Invocation
 from modelpact.providers.runtime import human as inbox
@@ -249,7 +249,7 @@ def _spent(cost: CostRecord) -> str:
     shown = []
     for line in cost.lines:
         if line.unit == "currency":
-            shown.append(exact_money(line.amount, line.currency))
+            shown.append(format_money(line.amount, line.currency))
         elif line.unit == "time":
             shown.append(f"{line.amount / _SECOND:,.3f} s")
         else:

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from modelpact.cli.commands.costs import exact_money
 from modelpact.cli.options import config_option, json_option, print_json
 from modelpact.cli.paths import open_ledger, open_reader, store_option
 from modelpact.cli.render.tables import table
@@ -20,6 +19,7 @@ from modelpact.gateway.keys import (
     revoke_key,
 )
 from modelpact.gateway.plan.policy import LOOSENABLE
+from modelpact.ledger.money import format_money
 from modelpact.vocabulary.errors import InputError
 
 _NANO = 1_000_000_000
@@ -103,7 +103,7 @@ def _row(key: ClientKey) -> tuple[str, ...]:
         key.id,
         key.name,
         ", ".join(settings.models) or "all",
-        "" if budget is None else f"{exact_money(budget, 'USD')}/{settings.period}",
+        "" if budget is None else f"{format_money(budget, 'USD')}/{settings.period}",
         "" if settings.rate is None else f"{settings.rate}/min",
         ", ".join(settings.loosen),
         datetime.datetime.fromtimestamp(key.created / _NANO, datetime.UTC).date().isoformat(),

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from modelpact.catalog.claim import Claim
+from modelpact.ledger.money import format_money
 
+_PRICE_PLACES: Final = 6
+"""A price is in pico-dollars per token: millionths of a dollar per million tokens."""
 _CODES: Final = {
     "bold": "1",
     "dim": "2",
@@ -91,9 +94,7 @@ def money(pico: int | None) -> str:
     """Write a price in dollars per million tokens."""
     if pico is None:
         return "–"
-    dollars, rest = divmod(pico, 1_000_000)
-    digits = f"{rest:06d}".rstrip("0")
-    return f"${dollars:,}.{digits.ljust(2, '0')}"
+    return format_money(pico, "USD", _PRICE_PLACES)
 
 
 def tokens(count: int | None) -> str:

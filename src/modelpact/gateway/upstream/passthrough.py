@@ -13,12 +13,13 @@ from modelpact.gateway.plan.plan import TOLD
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.record.recorder import Recorder
-from modelpact.gateway.reports import ResponseReport, dollars
+from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE, changed_body, wants_usage
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
 from modelpact.ledger.costs import CostLine, cost_of, money_of
+from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.errors import UpstreamError, cleaned, refused
 from modelpact.wire import (
@@ -247,7 +248,9 @@ def _head(
             answer.headers.passed_on(_KEPT_BACK),
             exchange.plan.head,
             invocation.id.encode(),
-            b"" if money is None else b"modelpact-cost-usd: %b\r\n" % dollars(money).encode(),
+            b""
+            if money is None
+            else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
             RawHeaders.of(exchange.told) if exchange.told else b"",
         )
     )

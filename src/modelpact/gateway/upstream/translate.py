@@ -20,12 +20,13 @@ from modelpact.gateway.plan.plan import HeaderPairs, Plan, header_safe
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.record.recorder import Recorder
-from modelpact.gateway.reports import ResponseReport, dollars
+from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.codecs import READ, StreamEncoder, new_id, write_answer
 from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
 from modelpact.gateway.upstream.rewrite import prompt_tokens, wants_usage
 from modelpact.ledger.costs import CostLine, cost_of, money_of
+from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
 from modelpact.needs.sizes import measure
 from modelpact.providers.models.errors import UpstreamError
@@ -104,7 +105,7 @@ class Translator:
         lines = cost_of(exchange.plan.price, response.usage if counted else exchange.expected)
         await self._recorder.settle(invocation, lines, answer=content, estimate=not counted)
         money = money_of(lines)
-        cost = () if money is None else (("modelpact-cost-usd", dollars(money)),)
+        cost = () if money is None else (("modelpact-cost-usd", format_decimal(money)),)
         if exchange.report:
             content = ResponseReport(exchange.plan, invocation.id, lines, not counted).in_answer(
                 content
