@@ -17,8 +17,8 @@ def pass_through(client: Client, url: str) -> Handler:
 
     async def handler(request: HttpRequest) -> HttpResponse:
         body = await request.body()
-        answer = await client.request(request.method, url, request.headers.passed_on(), body)
-        headers = answer.headers.passed_on()
+        answer = await client.request(request.method, url, request.headers.forwardable(), body)
+        headers = answer.headers.forwardable()
         if answer.complete:
             return HttpResponse(answer.status, headers, await answer.read())
         return HttpResponse(answer.status, headers, answer)

@@ -37,7 +37,7 @@ async def test_requests_share_a_connection() -> None:
 
 
 @on_loop
-async def test_head_and_empty_answers() -> None:
+async def test_head_and_empty_responses() -> None:
     async def handler(request: HttpRequest) -> HttpResponse:
         return HttpResponse(int(request.path[1:]), (), b"" if request.path != "/200" else b"body")
 
@@ -102,7 +102,7 @@ async def test_a_body_that_fails_fails_the_request() -> None:
 
 
 @on_loop
-async def test_a_slow_reader_makes_the_server_wait() -> None:
+async def test_a_slow_reader_pauses_the_server() -> None:
     produced = 0
 
     async def parts() -> AsyncIterator[bytes]:
@@ -126,7 +126,7 @@ async def test_a_slow_reader_makes_the_server_wait() -> None:
 
 
 @on_loop
-async def test_closing_an_answer_drops_its_connection() -> None:
+async def test_closing_a_response_drops_its_connection() -> None:
     stopped = asyncio.Event()
 
     async def parts() -> AsyncIterator[bytes]:
@@ -142,7 +142,7 @@ async def test_closing_an_answer_drops_its_connection() -> None:
 
     async with serving(handler) as server, Client() as client:
         async with await client.request("GET", f"http://127.0.0.1:{server.port}/") as answer:
-            assert await answer.take()
+            assert await answer.read_available()
         assert client.connections == 0
         await stopped.wait()
         with pytest.raises(WireError, match="closed before its end"):
@@ -169,7 +169,7 @@ async def test_a_cancelled_request_drops_its_connection() -> None:
 
 
 @on_loop
-async def test_an_answer_longer_than_the_limit_is_given_up() -> None:
+async def test_a_response_longer_than_the_limit_is_an_error() -> None:
     async with serving() as server, Client() as client:
         answer = await client.request("POST", f"http://127.0.0.1:{server.port}/", (), b"x" * 99)
         with pytest.raises(WireError, match="longer than 50 bytes"):
@@ -201,7 +201,7 @@ async def test_callers_wait_for_a_connection_in_turn() -> None:
 
 
 @on_loop
-async def test_a_connection_is_free_before_its_caller_has_read_the_answer() -> None:
+async def test_a_connection_is_free_before_the_caller_has_read_the_response() -> None:
     """Another exchange may begin on it before the first caller wakes; neither harms the other."""
     async with serving() as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"
@@ -238,7 +238,7 @@ async def test_cancelled_callers_do_not_harm_others() -> None:
 
 
 @on_loop
-async def test_too_many_callers_are_told_to_come_back() -> None:
+async def test_too_many_waiting_callers_get_pool_full() -> None:
     go_on = asyncio.Event()
 
     async def handler(request: HttpRequest) -> HttpResponse:
@@ -264,14 +264,14 @@ async def test_too_many_callers_are_told_to_come_back() -> None:
 
 
 @on_loop
-async def test_a_dead_connection_of_the_pool_is_replaced_once() -> None:
+async def test_a_closed_connection_of_the_pool_is_replaced_once() -> None:
     async with scripted(replying(OK)) as url, Client() as client:
         for _ in range(4):
             assert await (await client.request("POST", url, (), b"")).read() == b"ok"
 
 
 @on_loop
-async def test_a_connection_that_dies_under_a_request_is_replaced_once() -> None:
+async def test_a_reused_connection_that_is_lost_is_replaced_once() -> None:
     connections = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -296,7 +296,7 @@ async def test_a_connection_that_dies_under_a_request_is_replaced_once() -> None
 
 
 @on_loop
-async def test_a_new_connection_that_dies_is_not_replaced() -> None:
+async def test_a_new_connection_that_is_lost_is_not_replaced() -> None:
     asked = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -311,7 +311,7 @@ async def test_a_new_connection_that_dies_is_not_replaced() -> None:
 
 
 @on_loop
-async def test_nothing_is_sent_again_once_an_answer_has_begun() -> None:
+async def test_no_retry_once_the_response_has_begun() -> None:
     asked = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -329,7 +329,7 @@ async def test_nothing_is_sent_again_once_an_answer_has_begun() -> None:
 
 
 @on_loop
-async def test_an_unused_connection_is_not_kept_for_ever() -> None:
+async def test_an_idle_connection_is_closed_after_a_while() -> None:
     limits = PoolLimits(idle_seconds=0.05)
     async with serving() as server, Client(limits=limits) as client:
         await (await client.request("GET", f"http://127.0.0.1:{server.port}/")).read()
@@ -338,7 +338,7 @@ async def test_an_unused_connection_is_not_kept_for_ever() -> None:
 
 
 @on_loop
-async def test_a_closed_client_is_closed() -> None:
+async def test_a_closed_client_sends_nothing() -> None:
     async with serving() as server:
         client = Client()
         url = f"http://127.0.0.1:{server.port}/"
@@ -350,7 +350,7 @@ async def test_a_closed_client_is_closed() -> None:
 
 
 @on_loop
-async def test_interim_answers_are_passed_over() -> None:
+async def test_interim_responses_are_skipped() -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
     async with (
         scripted(replying(b"HTTP/1.1 100 Continue\r\n\r\n" + hints + OK, OK)) as url,
@@ -363,7 +363,7 @@ async def test_interim_answers_are_passed_over() -> None:
 
 
 @on_loop
-async def test_trailers_are_passed_over() -> None:
+async def test_trailers_are_skipped() -> None:
     reply = (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: 1\r\n\r\n"
     )
@@ -400,7 +400,7 @@ async def test_a_body_may_end_with_the_connection() -> None:
     ],
 )
 @on_loop
-async def test_an_url_that_cannot_be_requested(url: str) -> None:
+async def test_an_invalid_url_is_an_error(url: str) -> None:
     async with Client() as client:
         with pytest.raises(InputError):
             await client.request("GET", url)
@@ -420,13 +420,15 @@ async def test_an_url_that_cannot_be_requested(url: str) -> None:
     ],
 )
 @on_loop
-async def test_a_request_that_would_break_the_framing(method: str, headers: dict[str, str]) -> None:
+async def test_a_request_that_would_break_the_framing_is_not_sent(
+    method: str, headers: dict[str, str]
+) -> None:
     async with Client() as client:
         with pytest.raises(InputError):
             await client.request(method, "http://127.0.0.1:1/", headers)
 
 
-def test_both_sides_work_on_uvloop_as_well() -> None:
+def test_client_and_server_work_on_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def run() -> None:
@@ -441,7 +443,7 @@ def test_both_sides_work_on_uvloop_as_well() -> None:
 
 
 @on_loop
-async def test_a_retired_client_ends_what_is_under_way_and_keeps_nothing() -> None:
+async def test_a_retired_client_finishes_requests_and_keeps_no_connection() -> None:
     go_on = asyncio.Event()
 
     async def parts() -> AsyncIterator[bytes]:

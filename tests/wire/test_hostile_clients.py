@@ -79,7 +79,7 @@ SMUGGLING = {
 
 @pytest.mark.parametrize("name", SMUGGLING)
 @on_loop
-async def test_what_could_be_read_in_two_ways_is_refused(name: str) -> None:
+async def test_ambiguous_requests_are_rejected(name: str) -> None:
     status, data = SMUGGLING[name]
     async with serving() as server:
         got = await said(server.port, data + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -92,7 +92,7 @@ async def test_what_could_be_read_in_two_ways_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", SMUGGLING)
 @on_loop
-async def test_it_is_refused_byte_by_byte_as_well(name: str) -> None:
+async def test_ambiguous_requests_are_rejected_byte_by_byte(name: str) -> None:
     status, data = SMUGGLING[name]
     async with serving() as server, raw(server.port) as peer:
         transport = peer.writer.get_extra_info("socket")
@@ -105,7 +105,7 @@ async def test_it_is_refused_byte_by_byte_as_well(name: str) -> None:
 
 
 @on_loop
-async def test_garbage_after_a_request_does_not_spoil_its_answer() -> None:
+async def test_garbage_after_a_request_does_not_affect_its_response() -> None:
     async with serving() as server:
         got = await said(server.port, b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage")
     first, _, second = got.partition(b"GET /a ")
@@ -137,7 +137,7 @@ async def test_what_follows_connection_close_is_not_served() -> None:
     ids=lambda value: value if isinstance(value, int) else "",
 )
 @on_loop
-async def test_too_much_of_anything_is_refused(status: int, data: bytes) -> None:
+async def test_requests_above_a_limit_are_rejected(status: int, data: bytes) -> None:
     async with serving(body=100_000) as server, raw(server.port) as peer:
         sending = asyncio.create_task(_pushed(peer.writer, data))
         got = await peer.rest()
@@ -155,14 +155,14 @@ async def _pushed(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 @on_loop
-async def test_single_byte_chunks_are_not_too_much() -> None:
+async def test_single_byte_chunks_are_accepted() -> None:
     async with serving() as server, raw(server.port) as peer:
         await peer.send(CHUNKED + b"1\r\na\r\n" * 20_000 + b"0\r\n\r\n")
         assert (await peer.response())[1] == b"POST / " + b"a" * 20_000
 
 
 @on_loop
-async def test_a_head_that_drips_is_cut_off() -> None:
+async def test_a_slow_head_times_out() -> None:
     async with serving(head_seconds=0.2) as server, raw(server.port) as peer:
         loop = asyncio.get_running_loop()
         begin = loop.time()
@@ -173,7 +173,7 @@ async def test_a_head_that_drips_is_cut_off() -> None:
 
 
 @on_loop
-async def test_a_head_that_drips_after_a_first_request_is_cut_off() -> None:
+async def test_a_slow_head_after_a_first_request_times_out() -> None:
     async with serving(head_seconds=0.2) as server, raw(server.port) as peer:
         await peer.send(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b")
         await peer.response()
@@ -181,7 +181,7 @@ async def test_a_head_that_drips_after_a_first_request_is_cut_off() -> None:
 
 
 @on_loop
-async def test_a_body_that_drips_is_cut_off() -> None:
+async def test_a_slow_body_times_out() -> None:
     async with serving(body_seconds=0.2) as server, raw(server.port) as peer:
         head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n"
         dripping = asyncio.create_task(_drip(peer.writer, head))
@@ -198,7 +198,7 @@ async def _drip(writer: asyncio.StreamWriter, start: bytes) -> None:
 
 
 @on_loop
-async def test_a_connection_that_says_nothing_is_closed() -> None:
+async def test_a_silent_connection_is_closed() -> None:
     async with serving(head_seconds=0.1) as server, raw(server.port) as peer:
         assert await peer.rest() == b""
 
@@ -212,7 +212,7 @@ async def test_an_idle_connection_is_closed() -> None:
 
 
 @on_loop
-async def test_a_slow_handler_is_not_the_clients_fault() -> None:
+async def test_a_slow_handler_does_not_time_out_the_client() -> None:
     async def handler(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(0.4)
         return HttpResponse(200, (), await request.body())
@@ -225,7 +225,7 @@ async def test_a_slow_handler_is_not_the_clients_fault() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 @on_loop
-async def test_a_client_that_does_not_read_costs_little_and_is_cut_off(whole: bool) -> None:
+async def test_a_client_that_does_not_read_is_bounded_and_disconnected(whole: bool) -> None:
     produced = 0
     stopped = asyncio.Event()
 
@@ -258,7 +258,7 @@ async def test_a_client_that_does_not_read_costs_little_and_is_cut_off(whole: bo
 
 
 @on_loop
-async def test_a_body_that_nobody_reads_makes_its_sender_wait() -> None:
+async def test_an_unread_body_pauses_its_sender() -> None:
     go_on = asyncio.Event()
 
     async def handler(request: HttpRequest) -> HttpResponse:
@@ -278,7 +278,7 @@ async def test_a_body_that_nobody_reads_makes_its_sender_wait() -> None:
 
 
 @on_loop
-async def test_a_refused_upload_still_gets_its_answer() -> None:
+async def test_a_rejected_upload_still_gets_its_response() -> None:
     """A server that just closed would reset the connection, and the client would not see 413."""
     async with serving(body=1_000) as server, raw(server.port) as peer:
         sending = asyncio.create_task(
@@ -305,7 +305,7 @@ async def test_a_thousand_idle_connections_and_one_that_works() -> None:
 
 
 @on_loop
-async def test_more_connections_than_allowed_are_turned_away() -> None:
+async def test_connections_above_the_limit_are_rejected() -> None:
     async with serving(connections=2) as server, raw(server.port), raw(server.port):
         await until(lambda: server.connections == 2)
         assert (await said(server.port, ALIVE)).startswith(b"HTTP/1.1 503 ")
@@ -313,7 +313,7 @@ async def test_more_connections_than_allowed_are_turned_away() -> None:
 
 
 @on_loop
-async def test_a_thousand_clients_that_leave_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_thousand_clients_that_disconnect_at_once(caplog: pytest.LogCaptureFixture) -> None:
     async def handler(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(60)
         return HttpResponse()

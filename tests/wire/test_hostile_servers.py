@@ -45,7 +45,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 @on_loop
-async def test_a_malformed_answer_is_an_error_of_its_phase(name: str) -> None:
+async def test_a_malformed_response_is_an_error_of_its_phase(name: str) -> None:
     phase, reply = MALFORMED[name]
     async with scripted(replying(reply)) as url, Client() as client:
         with pytest.raises(WireError) as caught:
@@ -57,7 +57,7 @@ async def test_a_malformed_answer_is_an_error_of_its_phase(name: str) -> None:
 
 @pytest.mark.parametrize("surplus", [OK, b"x", b"HTTP/1.1 200 OK\r\nContent-Le"])
 @on_loop
-async def test_an_answer_that_nobody_asked_for_is_never_taken_for_one(surplus: bytes) -> None:
+async def test_an_unrequested_response_is_never_used(surplus: bytes) -> None:
     poison = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
     for first in (OK + surplus, OK + poison):
         async with scripted(replying(first, first, then_wait=True)) as url, Client() as client:
@@ -66,7 +66,7 @@ async def test_an_answer_that_nobody_asked_for_is_never_taken_for_one(surplus: b
 
 
 @on_loop
-async def test_what_comes_unasked_between_requests_ends_the_connection() -> None:
+async def test_data_between_requests_closes_the_connection() -> None:
     go_on = asyncio.Event()
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,7 +85,7 @@ async def test_what_comes_unasked_between_requests_ends_the_connection() -> None
 
 
 @on_loop
-async def test_a_body_to_head_is_not_taken_for_an_answer() -> None:
+async def test_a_body_after_head_is_not_taken_for_a_response() -> None:
     lie = (
         b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     )
@@ -99,7 +99,7 @@ async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 @on_loop
-async def test_the_first_byte_has_its_time() -> None:
+async def test_first_byte_timeout() -> None:
     async with scripted(_silent) as url, Client() as client:
         with pytest.raises(WireTimeout) as caught:
             await client.request("GET", url, timeouts=Timeouts(first_byte=0.1))
@@ -108,7 +108,7 @@ async def test_the_first_byte_has_its_time() -> None:
 
 
 @on_loop
-async def test_a_head_that_drips_does_not_gain_time() -> None:
+async def test_a_slow_head_does_not_extend_the_timeout() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nX: ")
@@ -118,12 +118,12 @@ async def test_a_head_that_drips_does_not_gain_time() -> None:
             await asyncio.sleep(0.01)
 
     async with scripted(script) as url, Client() as client:
-        with pytest.raises(WireTimeout, match="no answer within"):
+        with pytest.raises(WireTimeout, match="no response within"):
             await client.request("GET", url, timeouts=Timeouts(first_byte=0.2))
 
 
 @on_loop
-async def test_the_time_between_bytes() -> None:
+async def test_between_bytes_timeout() -> None:
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
     async with scripted(replying(reply, then_wait=True)) as url, Client() as client:
         answer = await client.request("GET", url, timeouts=Timeouts(between_bytes=0.1))
@@ -133,7 +133,7 @@ async def test_the_time_between_bytes() -> None:
 
 
 @on_loop
-async def test_the_time_in_all() -> None:
+async def test_total_timeout() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -144,12 +144,12 @@ async def test_the_time_in_all() -> None:
 
     async with scripted(script) as url, Client() as client:
         answer = await client.request("GET", url, timeouts=Timeouts(total=0.2))
-        with pytest.raises(WireTimeout, match=r"0\.2 s in all"):
+        with pytest.raises(WireTimeout, match=r"0\.2 s in total"):
             await answer.read()
 
 
 @on_loop
-async def test_the_time_to_write() -> None:
+async def test_write_timeout() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(60)
 
@@ -163,7 +163,7 @@ async def test_the_time_to_write() -> None:
 
 
 @on_loop
-async def test_the_time_to_connect() -> None:
+async def test_connect_timeout() -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
@@ -182,7 +182,7 @@ async def test_the_time_to_connect() -> None:
 
 
 @on_loop
-async def test_nobody_listens() -> None:
+async def test_connection_refused() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with Client() as client:
@@ -195,7 +195,7 @@ async def test_nobody_listens() -> None:
 
 
 @on_loop
-async def test_a_failed_connection_gives_its_place_to_a_waiting_caller() -> None:
+async def test_a_failed_connection_lets_a_waiting_caller_connect() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
@@ -208,7 +208,7 @@ async def test_a_failed_connection_gives_its_place_to_a_waiting_caller() -> None
 
 
 @on_loop
-async def test_a_slow_reader_is_not_the_servers_fault() -> None:
+async def test_a_slow_reader_does_not_time_out_the_server() -> None:
     """While the caller does not read, the time between bytes stands still."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -53,7 +53,7 @@ def _read(*chunks: bytes) -> list[ServerSentEvent]:
         (b"", []),
     ],
 )
-def test_the_standards_rules(stream: bytes, events: list[ServerSentEvent]) -> None:
+def test_rules_of_the_standard(stream: bytes, events: list[ServerSentEvent]) -> None:
     assert _read(stream) == events
     assert _read(*(stream[n : n + 1] for n in range(len(stream)))) == events
 
@@ -85,7 +85,7 @@ def test_every_chunking_gives_the_same_events(stream: bytes, cuts: list[int]) ->
 
 
 @given(STREAMS)
-def test_a_slow_and_plain_reading_agrees(stream: bytes) -> None:
+def test_agrees_with_a_simple_parser(stream: bytes) -> None:
     assert _read(stream) == _plain(stream)
 
 
@@ -117,20 +117,20 @@ TEXT = st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"])
 
 
 @given(TEXT, ONE_LINE, ONE_LINE)
-def test_what_is_written_is_read_back(data: str, event: str, id: str) -> None:
+def test_events_round_trip(data: str, event: str, id: str) -> None:
     written = write_comment("x") + write_event(data, event, id, retry=5)
     assert _read(written) == [ServerSentEvent(data, event or "message", id)]
 
 
 @pytest.mark.parametrize("bad", [{"event": "a\nb"}, {"id": "a\rb"}, {"id": "a\0"}])
-def test_what_would_forge_a_field_is_not_written(bad: dict[str, str]) -> None:
+def test_values_that_would_forge_a_field_are_rejected(bad: dict[str, str]) -> None:
     with pytest.raises(InputError):
         write_event("data", **bad)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         write_comment("a\ndata: b")
 
 
-def test_an_event_has_a_limit() -> None:
+def test_an_event_above_the_limit_is_an_error() -> None:
     for stream in (b"data: " + b"x" * 2_000, b"data: xxxxxxxx\n" * 200):
         pieces = [stream[n : n + 10] for n in range(0, len(stream), 10)]
         with pytest.raises(WireError, match="longer than 1000 bytes"):
@@ -141,7 +141,7 @@ def test_an_event_has_a_limit() -> None:
 
 @pytest.mark.parametrize("piece", [1, 4_096])
 @pytest.mark.parametrize("line", [b"x", b"data: x\n", b"data: x\n\n", b"\r"])
-def test_time_is_linear(line: bytes, piece: int) -> None:
+def test_parsing_time_is_linear(line: bytes, piece: int) -> None:
     def seconds(size: int) -> float:
         stream = b"data: " + line * (size // len(line))
         pieces = [stream[n : n + piece] for n in range(0, len(stream), piece)]

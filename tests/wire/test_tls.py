@@ -48,7 +48,7 @@ async def who(request: HttpRequest) -> HttpResponse:
 
 
 @on_loop
-async def test_both_sides_see_each_others_certificates(papers: Papers) -> None:
+async def test_both_sides_get_the_peer_certificate(papers: Papers) -> None:
     tls = server_context(papers.server, papers.authority)
     async with (
         await serve(who, "127.0.0.1", 0, tls=tls) as server,
@@ -63,7 +63,7 @@ async def test_both_sides_see_each_others_certificates(papers: Papers) -> None:
 
 @pytest.mark.parametrize("certificate", ["none", "stranger"])
 @on_loop
-async def test_a_client_without_a_trusted_certificate_is_refused(
+async def test_a_client_without_a_trusted_certificate_is_rejected(
     papers: Papers, certificate: str
 ) -> None:
     served = False
@@ -97,9 +97,7 @@ async def test_without_mutual_tls_there_is_no_client_certificate(papers: Papers)
 
 @pytest.mark.parametrize("presented", ["stranger", "elsewhere"])
 @on_loop
-async def test_a_server_that_is_not_trusted_is_not_talked_to(
-    papers: Papers, presented: str
-) -> None:
+async def test_an_untrusted_server_is_rejected(papers: Papers, presented: str) -> None:
     shown = papers.stranger if presented == "stranger" else papers.elsewhere
     async with (
         await serve(who, "127.0.0.1", 0, tls=server_context(shown)) as server,
@@ -112,7 +110,7 @@ async def test_a_server_that_is_not_trusted_is_not_talked_to(
 
 
 @on_loop
-async def test_servers_are_verified_unless_told_otherwise(papers: Papers) -> None:
+async def test_servers_are_verified_by_default(papers: Papers) -> None:
     async with (
         await serve(who, "127.0.0.1", 0, tls=server_context(papers.server)) as server,
         Client() as client,
@@ -136,7 +134,7 @@ async def test_the_wrong_protocol_on_either_side(papers: Papers) -> None:
 
 
 @on_loop
-async def test_a_handshake_that_never_comes_is_cut_off(papers: Papers) -> None:
+async def test_a_missing_handshake_times_out(papers: Papers) -> None:
     tls = server_context(papers.server)
     limits = ServerLimits(head_seconds=0.1)
     async with (
@@ -147,7 +145,7 @@ async def test_a_handshake_that_never_comes_is_cut_off(papers: Papers) -> None:
 
 
 @on_loop
-async def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers) -> None:
+async def test_a_server_that_never_shakes_hands_times_out(papers: Papers) -> None:
     async with (
         scripted(replying(then_wait=True)) as url,
         Client(tls=client_context(papers.authority)) as client,
@@ -160,7 +158,7 @@ async def test_a_server_that_never_shakes_hands_is_given_up(papers: Papers) -> N
 
 
 @on_loop
-async def test_large_bodies_streams_and_leaving_over_tls(papers: Papers) -> None:
+async def test_large_bodies_streams_and_disconnects_over_tls(papers: Papers) -> None:
     stopped = asyncio.Event()
 
     async def parts() -> AsyncIterator[bytes]:

@@ -22,8 +22,8 @@ from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.openwop.routes import HostRoutes, is_host_path
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import ClientLeft, Handler, HttpError, HttpRequest, HttpResponse
-from modelpact.wire.routes import Routes
+from modelpact.wire import ClientDisconnected, Handler, HttpError, HttpRequest, HttpResponse
+from modelpact.wire.routing import Routes
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _CHATS: Final[dict[str, RequestApi]] = {
@@ -93,7 +93,7 @@ class GatewayRoutes:
             return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
         except LedgerError as error:
             return error_answer(api, GatewayError(503, "ledger_unavailable", str(error)))
-        except ClientLeft:
+        except ClientDisconnected:
             raise
         except Exception:
             return _failed(request, api)
@@ -112,7 +112,7 @@ class GatewayRoutes:
         answer: GatewayResponse | None = None
         try:
             answer = await self._gateway.serve(request, api)
-        except (HttpError, ClientLeft, asyncio.CancelledError):
+        except (HttpError, ClientDisconnected, asyncio.CancelledError):
             raise
         except Exception:
             answer = _failed(request, api)

@@ -20,14 +20,14 @@ from modelpact.openwop.workflows import UnknownWorkflow
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.strict_json import parse_json
 from modelpact.wire import (
-    ClientLeft,
+    ClientDisconnected,
     HttpError,
     HttpRequest,
     HttpResponse,
     write_comment,
     write_event,
 )
-from modelpact.wire.routes import Routes
+from modelpact.wire.routing import Routes
 
 DISCOVERY: Final = "/.well-known/openwop"
 _LOG: Final = logging.getLogger("modelpact.openwop")
@@ -100,7 +100,7 @@ class HostRoutes:
             return _error(400, str(error), details={"problems": wrong})
         except InputError as error:
             return _error(400, str(error))
-        except ClientLeft:
+        except ClientDisconnected:
             raise
         except Exception:
             _LOG.exception("%s %s failed", request.method, request.path)

@@ -1,27 +1,28 @@
-"""The wire: a strict HTTP/1.1 server and client, and Server-Sent Events.
+"""A strict HTTP/1.1 server and client, and Server-Sent Events.
 
-Knows nothing of models or providers. May import `vocabulary` only.
+This package knows nothing of models or providers.
 """
 
 from modelpact.wire.client import Client
 from modelpact.wire.client_response import ClientResponse
 from modelpact.wire.errors import (
-    ClientLeft,
+    ClientDisconnected,
     ConnectionLost,
     HttpError,
     PoolFull,
     WireError,
     WireTimeout,
 )
-from modelpact.wire.exchange import DrainableBody, Handler, HttpRequest, HttpResponse
 from modelpact.wire.headers import Headers, RawHeaders
 from modelpact.wire.limits import PoolLimits, ServerLimits, Timeouts
+from modelpact.wire.messages import DrainableBody, Handler, HttpRequest, HttpResponse
+from modelpact.wire.routing import Routes
 from modelpact.wire.server import Server, serve
 from modelpact.wire.sse import EventParser, ServerSentEvent, write_comment, write_event
 
 __all__ = [
     "Client",
-    "ClientLeft",
+    "ClientDisconnected",
     "ClientResponse",
     "ConnectionLost",
     "DrainableBody",
@@ -34,6 +35,7 @@ __all__ = [
     "PoolFull",
     "PoolLimits",
     "RawHeaders",
+    "Routes",
     "Server",
     "ServerLimits",
     "ServerSentEvent",

@@ -1,4 +1,4 @@
-"""One connection of a client: a request out, an answer in, strictly in turn."""
+"""One connection of a client: one request and its response at a time."""
 
 import asyncio
 from collections.abc import AsyncIterable, Callable
@@ -8,11 +8,11 @@ from typing import Final, cast
 from modelpact.wire.client_response import ClientResponse, ClientResponseReader
 from modelpact.wire.deadlines import DeadlineTimer
 from modelpact.wire.errors import ConnectionLost, Phase, WireError, WireTimeout
-from modelpact.wire.exchange import peer_of
 from modelpact.wire.limits import PoolLimits, Timeouts
+from modelpact.wire.messages import peer_info
 
-_JOINED: Final = 65_536
-"""A body up to this length travels in one write with its head; a longer one is not copied."""
+_MAX_JOINED: Final = 65_536
+"""Length up to which a body is joined with its head in one write; a longer one is not copied."""
 _NO_TIMEOUTS: Final = Timeouts()
 
 
@@ -23,30 +23,30 @@ class ClientConnection(asyncio.Protocol):
         self,
         name: str,
         limits: PoolLimits,
-        watch: DeadlineTimer,
-        freed: Callable[["ClientConnection", bool], None],
+        timer: DeadlineTimer,
+        on_released: Callable[["ClientConnection", bool], None],
     ) -> None:
         self.name = name
         self._loop = asyncio.get_running_loop()
         self._idle_seconds = limits.idle_seconds
-        self._watch = watch
-        self._freed = freed
+        self._timer = timer
+        self._on_released = on_released
         self._reader = ClientResponseReader(limits, self)
         self._busy = False
-        self._head: asyncio.Future[ClientResponse] | None = None
+        self._response: asyncio.Future[ClientResponse] | None = None
         self._sender: asyncio.Task[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._drain_waiter: asyncio.Future[None] | None = None
         self._timeouts = _NO_TIMEOUTS
-        self._total_by = inf
+        self._total_deadline = inf
         self._phase: Phase = "first byte"
-        self._held = False
+        self._reading_paused = False
         self.used = False
-        """Whether an exchange was completed here: the server may have hung up since."""
-        self.answering = False
-        """Whether any byte of the answer has come."""
-        self.dead = False
-        self.read_by = inf
-        self.write_by = inf
+        """Whether an exchange was completed: the server may have closed the connection since."""
+        self.response_started = False
+        """Whether any byte of the response has arrived."""
+        self.closed = False
+        self.read_deadline = inf
+        self.write_deadline = inf
         self.peer_certificate: bytes | None = None
 
     async def exchange(
@@ -54,77 +54,78 @@ class ClientConnection(asyncio.Protocol):
         head: bytes,
         body: bytes | AsyncIterable[bytes],
         timeouts: Timeouts,
-        total_by: float,
+        total_deadline: float,
         *,
         head_only: bool,
     ) -> ClientResponse:
-        """Send a request and return its answer as soon as the head is there."""
-        self.answering = False
-        if self.dead:
+        """Send a request and return the response as soon as its head has arrived."""
+        self.response_started = False
+        if self.closed:
             raise ConnectionLost("write", f"{self.name}: the connection was closed by the server")
         self._timeouts = timeouts
-        self._total_by = total_by
+        self._total_deadline = total_deadline
         self._busy = True
-        self._reader.expect(head_only=head_only)
-        waiting: asyncio.Future[ClientResponse] = self._loop.create_future()
-        self._head = waiting
+        self._reader.start(head_only=head_only)
+        response: asyncio.Future[ClientResponse] = self._loop.create_future()
+        self._response = response
         self._phase = "first byte"
-        self._allow(timeouts.first_byte)
+        self._set_read_deadline(timeouts.first_byte)
         if not isinstance(body, bytes):
             self._phase = "write"
-            self.read_by = total_by
+            self.read_deadline = total_deadline
             self._transport.write(head)
-            self._sender = self._loop.create_task(self._send(body))
-        elif len(body) <= _JOINED:
+            self._sender = self._loop.create_task(self._send_body(body))
+        elif len(body) <= _MAX_JOINED:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._transport.write(body)
         try:
-            return await waiting
+            return await response
         except asyncio.CancelledError:
-            # Once the answer is complete, the connection may be another exchange's already.
-            if self._head is waiting:
-                self.drop()
+            # Once the response is complete, the connection may serve another exchange already.
+            if self._response is response:
+                self.abort()
             raise
 
-    async def _send(self, body: AsyncIterable[bytes]) -> None:
-        """Send a body as it is produced; the answer may begin before it ends."""
+    async def _send_body(self, body: AsyncIterable[bytes]) -> None:
+        """Send a body as it is produced; the response may begin before the body ends."""
         try:
             async for part in body:
                 if part:
                     self._transport.write(b"%x\r\n%b\r\n" % (len(part), part))
-                    if self._room is not None:
-                        await self._room
+                    if self._drain_waiter is not None:
+                        await self._drain_waiter
         except Exception as error:
-            self._fail(WireError("write", f"{self.name}: the request's body failed"), error)
+            self._fail(WireError("write", f"{self.name}: the body of the request failed"), error)
             return
         self._transport.write(b"0\r\n\r\n")
         self._sender = None
         if self._phase == "write":
             self._phase = "first byte"
-            self._allow(self._timeouts.first_byte)
+            self._set_read_deadline(self._timeouts.first_byte)
 
-    def _allow(self, seconds: float) -> None:
-        """Give the server some time, but not beyond the total."""
-        by = self._loop.time() + seconds
-        self.read_by = by if by < self._total_by else self._total_by
+    def _set_read_deadline(self, seconds: float) -> None:
+        """Give the server some time, but not beyond the total timeout."""
+        deadline = self._loop.time() + seconds
+        total = self._total_deadline
+        self.read_deadline = deadline if deadline < total else total
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport, and the certificate that the server has shown."""
+        """Keep the transport and the certificate of the server."""
         self._transport = cast(asyncio.Transport, transport)
-        _, self.peer_certificate = peer_of(transport)
-        self._watch.add(self)
+        _, self.peer_certificate = peer_info(transport)
+        self._timer.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come."""
+        """Parse received bytes."""
         if not self._busy:
-            # Nobody asked: what is said now would be taken for the answer to the next request.
-            self.drop()
+            # No request is pending: this would be taken for the response to the next one.
+            self.abort()
             return
-        self.answering = True
+        self.response_started = True
         reader = self._reader
         try:
             reader.feed(data)
@@ -133,122 +134,124 @@ class ClientConnection(asyncio.Protocol):
             return
         if reader.finished:
             self._finish()
-        elif reader.answer is not None and not self._held:
-            self._allow(self._timeouts.between_bytes)
+        elif reader.response is not None and not self._reading_paused:
+            self._set_read_deadline(self._timeouts.between_bytes)
 
-    def answered(self, answer: ClientResponse) -> None:
-        """Give the answer to whoever waits for it; called by the reader."""
+    def response_received(self, response: ClientResponse) -> None:
+        """Pass the response to the caller; called by the reader when its head is complete."""
         self._phase = "body"
-        if self._head is not None and not self._head.done():
-            self._head.set_result(answer)
+        if self._response is not None and not self._response.done():
+            self._response.set_result(response)
 
     def eof_received(self) -> None:
-        """Take the end of the connection for the end of the body where nothing else says it."""
-        if self._busy and self._reader.ended():
+        """Treat the end of input as the end of a body that has no length."""
+        if self._busy and self._reader.feed_eof():
             self._finish()
         else:
-            self._lost(None)
+            self._connection_closed(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits, and leave the pool."""
-        self._lost(exc)
-        self._watch.discard(self)
+        """Fail the running exchange and leave the pool."""
+        self._connection_closed(exc)
+        self._timer.discard(self)
 
     def pause_writing(self) -> None:
-        """Hear that the server does not keep up."""
-        self._room = self._loop.create_future()
-        self.write_by = self._loop.time() + self._timeouts.write
-        self.read_by = self._total_by
+        """Stop sending: the server reads too slowly."""
+        self._drain_waiter = self._loop.create_future()
+        self.write_deadline = self._loop.time() + self._timeouts.write
+        self.read_deadline = self._total_deadline
 
     def resume_writing(self) -> None:
-        """Hear that it has caught up."""
-        self.write_by = inf
+        """Send again: the server has caught up."""
+        self.write_deadline = inf
         if self._phase == "first byte":
-            self._allow(self._timeouts.first_byte)
-        room, self._room = self._room, None
-        if room is not None and not room.done():
-            room.set_result(None)
+            self._set_read_deadline(self._timeouts.first_byte)
+        waiter, self._drain_waiter = self._drain_waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
-    # Flow control, for the answer.
+    # Flow control of the response.
 
-    def hold(self) -> None:
-        """Stop reading until the answer's reader has caught up."""
-        self._held = True
-        self.read_by = self._total_by
+    def pause_reading(self) -> None:
+        """Stop reading until the reader of the response has caught up."""
+        self._reading_paused = True
+        self.read_deadline = self._total_deadline
         self._transport.pause_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read again."""
-        self._held = False
-        if not self.dead:
-            self._allow(self._timeouts.between_bytes)
+        self._reading_paused = False
+        if not self.closed:
+            self._set_read_deadline(self._timeouts.between_bytes)
             self._transport.resume_reading()
 
-    def wanted(self) -> None:
-        """Nothing is to be done: a server sends unasked."""
+    def request_body(self) -> None:
+        """Do nothing: a server sends its body unasked."""
 
-    # Ends.
+    # End of an exchange, end of the connection.
 
     def _finish(self) -> None:
-        """Make the connection free for the next exchange, if it is fit for one."""
+        """Release the connection to the pool if it can be reused."""
         reader = self._reader
         unsent = self._sender is not None or self._transport.get_write_buffer_size() > 0
-        fit = reader.keeps_alive and not (reader.surplus or unsent or self._transport.is_closing())
-        reader.answer = self._head = None
+        reusable = reader.keep_alive and not (
+            reader.has_extra_data or unsent or self._transport.is_closing()
+        )
+        reader.response = self._response = None
         self._busy = False
         self.used = True
-        if fit:
-            self.write_by = inf
-            self.read_by = self._loop.time() + self._idle_seconds
-            self._freed(self, True)
+        if reusable:
+            self.write_deadline = inf
+            self.read_deadline = self._loop.time() + self._idle_seconds
+            self._on_released(self, True)
         else:
-            self.drop()
+            self.abort()
 
-    def drop(self) -> None:
-        """End the connection at once."""
-        self._bury()
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self._mark_closed()
         self._transport.abort()
 
-    def _bury(self) -> None:
-        if self.dead:
+    def _mark_closed(self) -> None:
+        if self.closed:
             return
-        self.dead = True
+        self.closed = True
         self._busy = False
-        self.read_by = self.write_by = inf
+        self.read_deadline = self.write_deadline = inf
         self._reader.close()
         sender, self._sender = self._sender, None
         if sender is not None and sender is not asyncio.current_task():
             sender.cancel()
-        self._freed(self, False)
+        self._on_released(self, False)
 
-    def _lost(self, cause: Exception | None) -> None:
+    def _connection_closed(self, cause: Exception | None) -> None:
         if self._busy:
-            why = f": {cause}" if cause is not None else " by the server"
-            error = ConnectionLost(self._phase, f"{self.name}: the connection was closed{why}")
+            reason = f": {cause}" if cause is not None else " by the server"
+            error = ConnectionLost(self._phase, f"{self.name}: the connection was closed{reason}")
             self._fail(error, cause)
-        self._bury()
+        self._mark_closed()
 
     def _fail(self, error: WireError, cause: Exception | None = None) -> None:
         error.__cause__ = cause
-        if self._reader.answer is not None:
-            self._reader.answer.fail(error)
-        elif self._head is not None and not self._head.done():
-            self._head.set_exception(error)
-        self.drop()
+        if self._reader.response is not None:
+            self._reader.response.set_exception(error)
+        elif self._response is not None and not self._response.done():
+            self._response.set_exception(error)
+        self.abort()
 
-    def overdue(self, now: float) -> None:
-        """Act on a deadline that has passed."""
-        times = self._timeouts
+    def on_deadline(self, now: float) -> None:
+        """Handle a deadline that has passed."""
+        timeouts = self._timeouts
         if not self._busy:
-            self.drop()
-        elif self._total_by <= now:
-            self._time_out(self._phase, f"not done within {times.total:g} s in all")
-        elif self.write_by <= now:
-            self._time_out("write", f"the server read nothing for {times.write:g} s")
+            self.abort()
+        elif self._total_deadline <= now:
+            self._time_out(self._phase, f"not complete within {timeouts.total:g} s in total")
+        elif self.write_deadline <= now:
+            self._time_out("write", f"the server read nothing for {timeouts.write:g} s")
         elif self._phase == "body":
-            self._time_out("body", f"nothing came for {times.between_bytes:g} s")
+            self._time_out("body", f"the server sent nothing for {timeouts.between_bytes:g} s")
         else:
-            self._time_out(self._phase, f"no answer within {times.first_byte:g} s")
+            self._time_out(self._phase, f"no response within {timeouts.first_byte:g} s")
 
-    def _time_out(self, phase: Phase, what: str) -> None:
-        self._fail(WireTimeout(phase, f"{self.name}: {what}"))
+    def _time_out(self, phase: Phase, message: str) -> None:
+        self._fail(WireTimeout(phase, f"{self.name}: {message}"))

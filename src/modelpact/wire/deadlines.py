@@ -1,4 +1,4 @@
-"""Deadlines of many connections by one timer: setting one costs an assignment, not a timer."""
+"""Deadlines of many connections on one timer: setting a deadline is an assignment, not a timer."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,104 +7,108 @@ from typing import Final, Literal, Protocol
 
 from modelpact.wire.limits import ServerLimits
 
+_LINGER_SECONDS: Final = 2.0
+"""How long to wait for a client to close after its last response."""
 
-class HasDeadline(Protocol):
-    """Something with a time by which it must have moved on."""
+
+class HasDeadlines(Protocol):
+    """A connection with a deadline for reading and one for writing."""
 
     @property
-    def read_by(self) -> float:
-        """By when something must have come."""
+    def read_deadline(self) -> float:
+        """The time by which the peer must have sent something."""
 
     @property
-    def write_by(self) -> float:
-        """By when something must have been taken."""
+    def write_deadline(self) -> float:
+        """The time by which the peer must have read something."""
 
-    def overdue(self, now: float) -> None:
-        """Act on a deadline that has passed; set the next, or `inf`."""
+    def on_deadline(self, now: float) -> None:
+        """Handle a deadline that has passed; set the next one, or `inf`."""
 
 
 class DeadlineTimer:
-    """Looks at everything watched at a fixed pace, for as long as there is anything."""
+    """Checks the deadlines of all its connections at a fixed interval while it has any."""
 
-    __slots__ = ("_every", "_loop", "_timer", "_watched")
+    __slots__ = ("_connections", "_interval", "_loop", "_timer")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, every: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval: float) -> None:
         self._loop = loop
-        self._every = every
-        self._watched: set[HasDeadline] = set()
+        self._interval = interval
+        self._connections: set[HasDeadlines] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, one: HasDeadline) -> None:
-        """Watch something from now on."""
-        self._watched.add(one)
+    def add(self, connection: HasDeadlines) -> None:
+        """Start checking a connection."""
+        self._connections.add(connection)
         if self._timer is None:
-            self._timer = self._loop.call_later(self._every, self._look)
+            self._timer = self._loop.call_later(self._interval, self._check)
 
-    def discard(self, one: HasDeadline) -> None:
-        """Watch it no longer."""
-        self._watched.discard(one)
-        if not self._watched and self._timer is not None:
+    def discard(self, connection: HasDeadlines) -> None:
+        """Stop checking a connection."""
+        self._connections.discard(connection)
+        if not self._connections and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(self._every, self._look)
+    def _check(self) -> None:
+        self._timer = self._loop.call_later(self._interval, self._check)
         now = self._loop.time()
-        late = [one for one in self._watched if one.read_by <= now or one.write_by <= now]
-        for one in late:
-            one.overdue(now)
+        late = [
+            connection
+            for connection in self._connections
+            if connection.read_deadline <= now or connection.write_deadline <= now
+        ]
+        for connection in late:
+            connection.on_deadline(now)
 
 
-def pace(*seconds: float) -> float:
-    """Return how often to look so that timeouts are kept to within about an eighth."""
-    return max(0.02, min(1.0, min(seconds, default=inf) / 8))
-
-
-_LINGER_SECONDS: Final = 2.0
+def check_interval(*timeouts: float) -> float:
+    """Return the interval that keeps the shortest timeout accurate to about an eighth."""
+    return max(0.02, min(1.0, min(timeouts, default=inf) / 8))
 
 
 class ReadDeadlines:
-    """The one thing a client owes at a time, and by when."""
+    """The one thing that a client has to do next, and by when."""
 
-    __slots__ = ("_limits", "_now", "by", "owed")
+    __slots__ = ("_limits", "_now", "awaited", "deadline")
 
     def __init__(self, limits: ServerLimits, now: Callable[[], float]) -> None:
         self._limits = limits
         self._now = now
-        self.by = inf
-        self.owed: Literal["", "request", "head", "body", "end"] = ""
+        self.deadline = inf
+        self.awaited: Literal["", "request", "head", "body", "close"] = ""
 
-    def nothing(self) -> None:
-        """The client owes nothing: it waits for the server."""
-        self.owed = ""
-        self.by = inf
+    def clear(self) -> None:
+        """Await nothing: it is the server's turn."""
+        self.awaited = ""
+        self.deadline = inf
 
-    def first_request(self) -> None:
-        """A new connection must soon say what it wants."""
-        self.owed = "request"
-        self.by = self._now() + self._limits.head_seconds
+    def await_first_request(self) -> None:
+        """Give a new connection the time of a head to start its first request."""
+        self.awaited = "request"
+        self.deadline = self._now() + self._limits.head_seconds
 
-    def request(self) -> None:
-        """A connection that has been served may be idle for a while."""
-        self.owed = "request"
-        self.by = self._now() + self._limits.idle_seconds
+    def await_request(self) -> None:
+        """Let a connection be idle until its next request."""
+        self.awaited = "request"
+        self.deadline = self._now() + self._limits.idle_seconds
 
-    def head(self) -> None:
-        """A head that has begun has its time; further bytes of it add nothing."""
-        if self.owed != "head":
-            self.owed = "head"
-            self.by = self._now() + self._limits.head_seconds
+    def await_head(self) -> None:
+        """Await the end of a head; more bytes of the same head do not extend the deadline."""
+        if self.awaited != "head":
+            self.awaited = "head"
+            self.deadline = self._now() + self._limits.head_seconds
 
-    def body(self, arrived: int) -> None:
-        """A body has an allowance, and every byte adds to what is left of it, up to the whole."""
-        most = self._now() + self._limits.body_seconds
-        if self.owed == "body":
-            self.by = min(most, self.by + arrived / self._limits.body_rate)
+    def await_body(self, received: int) -> None:
+        """Await a body. Each received byte extends the deadline, up to the full allowance."""
+        latest = self._now() + self._limits.body_seconds
+        if self.awaited == "body":
+            self.deadline = min(latest, self.deadline + received / self._limits.body_rate)
         else:
-            self.owed = "body"
-            self.by = most
+            self.awaited = "body"
+            self.deadline = latest
 
-    def end(self) -> None:
-        """A client that was sent its last response should close."""
-        self.owed = "end"
-        self.by = self._now() + _LINGER_SECONDS
+    def await_close(self) -> None:
+        """Await that the client closes after its last response."""
+        self.awaited = "close"
+        self.deadline = self._now() + _LINGER_SECONDS

@@ -1,15 +1,15 @@
-"""What goes wrong on the wire: a request that is not taken, an answer that cannot be had."""
+"""Errors of the HTTP client and server."""
 
 from typing import Literal
 
 from modelpact.vocabulary.errors import ModelpactError
 
 Phase = Literal["pool", "connect", "tls", "write", "first byte", "head", "body"]
-"""How far an exchange had come when it failed."""
+"""The phase of an exchange in which it failed."""
 
 
 class WireError(ModelpactError):
-    """An exchange that failed, and the phase in which it did."""
+    """A client's exchange failed; `phase` says where."""
 
     def __init__(self, phase: Phase, message: str) -> None:
         self.phase = phase
@@ -17,32 +17,32 @@ class WireError(ModelpactError):
 
 
 class WireTimeout(WireError):
-    """An exchange that took longer than its timeouts allow."""
+    """An exchange exceeded one of its timeouts."""
 
 
 class ConnectionLost(WireError):
-    """A connection that ended before the answer did."""
+    """The connection closed before the response was complete."""
 
 
 class PoolFull(WireError):
-    """All connections to an origin are in use and as many callers wait as may."""
+    """All connections to an origin are in use and the queue of waiting callers is full."""
 
     def __init__(self, origin: str, waiting: int, retry_after: float) -> None:
         self.retry_after = retry_after
-        """Seconds after which another attempt is worth making."""
+        """Seconds after which to try again."""
         super().__init__(
             "pool",
-            f"{origin}: every connection is in use and {waiting} callers wait already; "
+            f"{origin}: every connection is in use and {waiting} callers already wait; "
             f"try again in {retry_after:g} s or allow more connections",
         )
 
 
-class ClientLeft(ModelpactError):
-    """The client of a request went away before its body was complete."""
+class ClientDisconnected(ModelpactError):
+    """A server's client disconnected before the body of its request was complete."""
 
 
 class HttpError(ModelpactError):
-    """A request that is answered with an error status; a handler may raise it as well."""
+    """A request that the server answers with an error status. Handlers may raise it."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status = status

@@ -1,4 +1,4 @@
-"""Headers: those received, as they came, and those sent, checked before they are written."""
+"""Headers: those of received messages, and the encoding of those to send."""
 
 import re
 import time
@@ -40,38 +40,38 @@ _FRAMING: Final = frozenset(
 )
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_MOST_REMEMBERED: Final = 512
+_MEMO_SIZE: Final = 512
 _NONE: Final[frozenset[bytes]] = frozenset()
-_NOT_PASSED_ON: Final = frozenset(
+_NOT_FORWARDABLE: Final = frozenset(
     name.encode() for name in (*_HOP_BY_HOP, "content-length", "date", "host")
 )
 
 
 class RawHeaders(bytes):
-    """Headers as they are sent: checked and written once, sent as often as need be.
+    """Encoded headers: checked once and sent any number of times.
 
-    Made of anything but what a strict parser has read they must be made by `of`.
+    Construct them with `encode`, except from fields that the parser has checked.
     """
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, headers: "HeaderPairs") -> Self:
-        """Check and write headers."""
-        return cls(written(headers))
+    def encode(cls, headers: "HeaderPairs") -> Self:
+        """Check and encode headers."""
+        return cls(encode_headers(headers))
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the headers one by one."""
+        """Return the headers as pairs of name and value."""
         lines = self.decode("latin-1").split("\r\n")[:-1]
         return [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
 
-    def plus(self, more: "RawHeaders") -> "RawHeaders":
-        """Return these lines and some more."""
-        return RawHeaders(self + more)
+    def plus(self, other: "RawHeaders") -> "RawHeaders":
+        """Return these headers followed by others."""
+        return RawHeaders(self + other)
 
     def __repr__(self) -> str:
         # Values may be secrets, and representations end up in logs.
-        return f"<Lines of {len(self)} bytes>"
+        return f"<RawHeaders of {len(self)} bytes>"
 
     __str__ = __repr__
 
@@ -80,25 +80,25 @@ HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | RawHeaders
 
 
 class Headers:
-    """The headers of a message: names in lower case, every value kept, in the order sent."""
+    """The headers of a received message: lower-case names and all values, in their order."""
 
-    __slots__ = ("_fields", "_passed_on", "index", "memo", "repeated")
+    __slots__ = ("_fields", "_forwardable", "index", "memo", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
-        self._passed_on: tuple[frozenset[bytes], RawHeaders] | None = None
+        self._forwardable: tuple[frozenset[bytes], RawHeaders] | None = None
         self.memo: Any = None
         """What a handler makes of them and of nothing else: it is kept for as long as requests
         come with the same head, whatever the length of their bodies."""
         self.index = dict(fields)
-        """The value of each name; of one that is repeated, the first."""
+        """The value of each name; the first value of a repeated one."""
         self.repeated: frozenset[bytes] = _NONE
         if len(self.index) != len(fields):
-            self._first_of_each()
+            self._index_first_values()
 
     @property
     def size(self) -> int:
-        """The length of all names and values together."""
+        """The total length of all names and values."""
         return sum(len(name) + len(value) for name, value in self._fields)
 
     def get(self, name: str) -> str | None:
@@ -108,41 +108,36 @@ class Headers:
 
     def all(self, name: str) -> list[str]:
         """Return every value of a header."""
-        wanted = name.lower()
-        return [value for field, value in self if field == wanted]
+        name = name.lower()
+        return [value for field, value in self if field == name]
 
-    def end_to_end(self) -> list[tuple[str, str]]:
-        """Return what may be passed on: nothing about a connection, a host or a length."""
-        named = {one.strip().lower() for one in ",".join(self.all("connection")).split(",")}
-        dropped = _HOP_BY_HOP | named | {"content-length", "date", "host"}
-        return [(name, value) for name, value in self if name not in dropped]
+    def forwardable(self, without: frozenset[bytes] = _NONE) -> RawHeaders:
+        """Return the headers that a proxy may forward, except those named in `without`.
 
-    def passed_on(self, without: frozenset[bytes] = _NONE) -> RawHeaders:
-        """Return the same as lines to send, without some more (names in lower case).
-
-        They are remembered: of requests that follow each other with one head, they are made once.
+        Headers about the connection, the host, the date and the length are left out. The result
+        is kept for later calls with the same `without`; requests with a cached head share it.
         """
-        if self._passed_on is not None and self._passed_on[0] is without:
-            return self._passed_on[1]
+        if self._forwardable is not None and self._forwardable[0] is without:
+            return self._forwardable[1]
         dropped = _dropped(without)
         if b"connection" in self.index:
             named = ",".join(self.all("connection")).lower().encode("latin-1").split(b",")
-            dropped = dropped.union(one.strip() for one in named)
-        kept = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in dropped]
-        lines = RawHeaders(b"".join(kept))
-        self._passed_on = without, lines
-        return lines
+            dropped = dropped.union(name.strip() for name in named)
+        fields = [b"%b: %b\r\n" % field for field in self._fields if field[0] not in dropped]
+        raw = RawHeaders(b"".join(fields))
+        self._forwardable = without, raw
+        return raw
 
     def with_length(self, length: bytes) -> "Headers":
-        """Return the same headers with another `content-length`, which is there once."""
+        """Return a copy with another value of `content-length`, which must occur once."""
         name = b"content-length"
         fields = [(name, length) if field[0] == name else field for field in self._fields]
         same = Headers(fields)
-        same._passed_on = self._passed_on
+        same._forwardable = self._forwardable
         same.memo = self.memo
         return same
 
-    def _first_of_each(self) -> None:
+    def _index_first_values(self) -> None:
         self.index = {}
         repeated = set()
         for name, value in self._fields:
@@ -167,71 +162,67 @@ class Headers:
         return f"Headers({', '.join(name for name, _ in self)})"
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_MEMO_SIZE)
 def _dropped(without: frozenset[bytes]) -> frozenset[bytes]:
-    return _NOT_PASSED_ON | without
+    return _NOT_FORWARDABLE | without
 
 
-_names_checked: dict[str, None] = {}
-
-
-def written(headers: HeaderPairs) -> bytes:
-    """Write headers, or refuse those that would break or forge the framing of the message."""
+def encode_headers(headers: HeaderPairs) -> bytes:
+    """Encode headers; reject those that would break or forge the framing of the message."""
     if isinstance(headers, RawHeaders):
         return headers
     lines = []
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
-        if name not in _names_checked:
-            _check_name(name)
+        _check_name(name)
         if not value.isprintable() and _CONTROL.search(value):
             raise InputError(
-                f"header {name}: {brief(value)} has control characters; remove or encode them"
+                f"header {name}: the value {brief(value)} has control characters: "
+                "remove or encode them"
             )
         lines.append(f"{name}: {value}\r\n")
-    return _latin("".join(lines))
+    return _encode_latin1("".join(lines))
 
 
+@lru_cache(maxsize=_MEMO_SIZE)
 def _check_name(name: str) -> None:
     if not _TOKEN.fullmatch(name):
         raise InputError(f"{brief(name)} is not a header name: expected letters, digits and dashes")
     if name.lower() in _FRAMING:
-        raise InputError(f"header {name}: it is set by the wire itself; leave it out")
-    if len(_names_checked) >= _MOST_REMEMBERED:
-        _names_checked.clear()
-    _names_checked[name] = None
+        raise InputError(f"header {name} is set by the client or server itself: leave it out")
 
 
-def _latin(text: str) -> bytes:
-    """Encode lines; a header outside Latin-1 is refused by name."""
+def _encode_latin1(text: str) -> bytes:
+    """Encode header lines; an error names the header that is not Latin-1."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError as error:
-        line = next(line for line in text.split("\r\n") if not _is_latin(line))
+        line = next(line for line in text.split("\r\n") if not _is_latin1(line))
         raise InputError(
-            f"header {line.partition(':')[0]}: it has characters outside Latin-1; encode them"
+            f"header {line.partition(':')[0]}: the value has characters outside Latin-1: "
+            "encode them"
         ) from error
 
 
-def _is_latin(text: str) -> bool:
+def _is_latin1(text: str) -> bool:
     return all(ord(character) < 256 for character in text)
 
 
-class _Clock:
-    """The `date` line, written once a second."""
+class _DateLine:
+    """The `date` header line, formatted once a second."""
 
     def __init__(self) -> None:
         self.until = 0.0
         self.line = b""
 
 
-_clock = _Clock()
+_date = _DateLine()
 
 
 def date_line() -> bytes:
-    """Return the `date` header of this second."""
+    """Return the `date` header line of this second."""
     now = time.time()
-    if not now < _clock.until <= now + 1:
+    if not now < _date.until <= now + 1:
         second = int(now)
-        _clock.line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
-        _clock.until = second + 1.0
-    return _clock.line
+        _date.line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
+        _date.until = second + 1.0
+    return _date.line

@@ -1,4 +1,4 @@
-"""What a server bears from its clients, and a client from its servers."""
+"""Limits of sizes and times: of a server, of a client's exchanges and of its pool."""
 
 from math import inf
 
@@ -6,57 +6,57 @@ import msgspec
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server bears: sizes in bytes, times in seconds."""
+    """What a server accepts from its clients: sizes in bytes, times in seconds."""
 
     connections: int = 10_000
-    """More are answered with 503 and closed."""
+    """Open connections; further ones get a 503 and are closed."""
     target: int = 8_192
-    """The length of a request target; a longer one is answered with 414."""
+    """Length of a request target; a longer one gets a 414."""
     head: int = 65_536
-    """The names and values of all headers together; more is answered with 431."""
+    """Total length of header names and values; more gets a 431."""
     headers: int = 128
-    """How many headers a request may have; more is answered with 431."""
+    """Number of headers of a request; more gets a 431."""
     body: int = 32 * 1024 * 1024
-    """The length of a body; a longer one is answered with 413."""
+    """Length of a body; a longer one gets a 413."""
     head_seconds: float = 10.0
-    """From the first byte of a head, or from the connection, to its end; also a TLS handshake."""
+    """Time for a head, from its first byte or from the connection; also for a TLS handshake."""
     body_seconds: float = 30.0
-    """How long a body may stand still."""
+    """Time without progress that a body may take."""
     body_rate: float = 256.0
-    """Bytes a second that a body must make on average once `body_seconds` are used up."""
+    """Average bytes per second that a body must reach once `body_seconds` are used up."""
     idle_seconds: float = 75.0
-    """How long a connection stays open between requests."""
+    """Time that a connection stays open between requests."""
     write_seconds: float = 60.0
-    """How long a client may leave what was sent to it unread."""
+    """Time that a client may leave a response unread."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each part of an exchange may take, in seconds; kept to within a tenth."""
+    """Timeouts of an exchange in seconds, accurate to about 0.1 s."""
 
     connect: float = 10.0
-    """Until a connection is there, TLS included; also the wait for a free one of the pool."""
+    """Time to connect, including TLS; also the wait for a free connection of the pool."""
     write: float = 60.0
-    """How long the server may leave the request unread."""
+    """Time that the server may leave the request unread."""
     first_byte: float = 600.0
-    """From the request to the head of the answer."""
+    """Time from the request to the head of the response."""
     between_bytes: float = 300.0
-    """How long the body of the answer may stand still."""
+    """Time without progress that the body of the response may take."""
     total: float = inf
-    """All of it, from the call to the last byte."""
+    """Time for the whole exchange, from the call to the last byte."""
 
 
 class PoolLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client holds and bears: sizes in bytes, times in seconds."""
+    """What a client holds open and accepts from servers: sizes in bytes, times in seconds."""
 
     connections: int = 256
     """Open connections to one origin."""
     waiting: int = 1_024
-    """Callers that may wait for a connection to one origin; more get `PoolFull`."""
+    """Callers that may wait for a connection to one origin; further ones get `PoolFull`."""
     idle_seconds: float = 60.0
-    """How long an unused connection is kept."""
+    """Time that an unused connection stays open."""
     head: int = 65_536
-    """The names and values of all headers of an answer together."""
+    """Total length of header names and values of a response."""
     headers: int = 256
-    """How many headers an answer may have."""
+    """Number of headers of a response."""
     body: int = 64 * 1024 * 1024
-    """What `Answer.read` takes unless told otherwise."""
+    """Default limit of `ClientResponse.read`."""

@@ -1,4 +1,4 @@
-"""The connections to one origin: a bounded number of them, and a bounded queue of callers."""
+"""A pool of connections to one origin, limited in connections and in waiting callers."""
 
 import asyncio
 import ssl
@@ -15,71 +15,71 @@ from modelpact.wire.limits import PoolLimits
 from modelpact.wire.url import Origin
 
 _RETRY_AFTER: Final = 1.0
-_OTHER_HOST, _OTHER_ADDRESS = 62, 64
+_HOSTNAME_MISMATCH, _ADDRESS_MISMATCH = 62, 64
 _REASONS: Final[dict[int | None, PeerReason]] = {9: "expired", 10: "expired", 23: "revoked"}
-"""OpenSSL's numbers of what is wrong with a certificate, in our words."""
+"""Reasons by OpenSSL's verify code."""
 _ADVICE: Final[dict[PeerReason, str]] = {
-    "unknown": "trust its issuer in the SSL context, if that is who it should be",
-    "wrong-identity": "compare the key with its owner's, and pin that one",
-    "revoked": "its owner shows a new one, made with `modelpact identity rotate`",
-    "expired": "its owner renews it, or one of the two clocks is wrong",
+    "unknown": "trust its issuer in the SSL context if this is the right server",
+    "wrong-identity": "compare the key with its owner, and pin the right one",
+    "revoked": "its owner must use a new one, made with `modelpact identity rotate`",
+    "expired": "its owner must renew it; or check the clocks of both machines",
 }
 
 
 def _advice(error: Exception, origin: Origin) -> str:
-    """Say what to do about a certificate that was not accepted."""
+    """Return what to do about a certificate that was not accepted."""
     if isinstance(error, UntrustedPeer):
         return _ADVICE[error.reason]
     code = getattr(error, "verify_code", None)
-    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+    if code in (_HOSTNAME_MISMATCH, _ADDRESS_MISMATCH):
         return (
-            f"it is for another host: reissue it with `--host {origin.host}`, or call the server "
-            "by the name that it is for"
+            f"it is for another host: reissue it with `--host {origin.host}`, or connect to the "
+            "host that it is for"
         )
     return _ADVICE[_REASONS.get(code, "unknown")]
 
 
 class Pool:
-    """Hands out connections: one that is free, a new one, or the first to become free."""
+    """Provides connections: an idle one, a new one, or the first that becomes free."""
 
     def __init__(
         self,
         origin: Origin,
         limits: PoolLimits,
         tls: ssl.SSLContext | None,
-        watch: DeadlineTimer,
-        emptied: Callable[[Origin], None],
+        timer: DeadlineTimer,
+        on_empty: Callable[[Origin], None],
     ) -> None:
         self._origin = origin
         self._limits = limits
         self._tls = tls
-        self._watch = watch
-        self._emptied = emptied
+        self._timer = timer
+        self._on_empty = on_empty
         self._loop = asyncio.get_running_loop()
         self._idle: list[ClientConnection] = []
         self._waiters: deque[asyncio.Future[ClientConnection | None]] = deque()
         self._open = 0
-        self._lines: set[ClientConnection] = set()
-        self._keeping = True
+        self._connections: set[ClientConnection] = set()
+        self._keep_idle = True
 
-    def free_line(self) -> ClientConnection | None:
-        """Return the connection that was used last, if one is free."""
+    def idle_connection(self) -> ClientConnection | None:
+        """Return the most recently used idle connection, or None."""
         return self._idle.pop() if self._idle else None
 
-    async def line(self, timeout: float, *, fresh: bool = False) -> ClientConnection:
-        """Return a connection; a fresh one has never been used."""
+    async def acquire(self, timeout: float, *, fresh: bool = False) -> ClientConnection:
+        """Return a connection; with `fresh` it has never been used."""
         if fresh and self._idle and self._open >= self._limits.connections:
-            self._idle[0].drop()
+            self._idle[0].abort()
         if self._open < self._limits.connections:
             self._open += 1
             return await self._connect(timeout)
         if len(self._waiters) >= self._limits.waiting:
             raise PoolFull(str(self._origin), len(self._waiters), _RETRY_AFTER)
-        line = await self._turn(timeout)
-        return line if line is not None else await self._connect(timeout)
+        connection = await self._wait(timeout)
+        return connection if connection is not None else await self._connect(timeout)
 
-    async def _turn(self, timeout: float) -> ClientConnection | None:
-        """Wait for a connection, or for the right to open one."""
+    async def _wait(self, timeout: float) -> ClientConnection | None:
+        """Wait for a connection; None means that the caller may open one."""
         waiter: asyncio.Future[ClientConnection | None] = self._loop.create_future()
         self._waiters.append(waiter)
         try:
@@ -89,7 +89,7 @@ class Pool:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             elif waiter.done() and not waiter.cancelled():
-                self._pass_on(waiter.result())
+                self._hand_over(waiter.result())
             if isinstance(error, TimeoutError):
                 raise WireTimeout(
                     "pool", f"{self._origin}: no connection became free in {timeout:g} s"
@@ -97,72 +97,74 @@ class Pool:
             raise
 
     async def _connect(self, timeout: float) -> ClientConnection:
-        """Open a connection; its place in the pool has been taken already."""
+        """Open a connection; it is already counted in `_open`."""
         origin = self._origin
         secure = origin.scheme == "https"
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
-                _, line = await self._loop.create_connection(
-                    self._make,
+                _, connection = await self._loop.create_connection(
+                    self._new_connection,
                     origin.host,
                     origin.port,
                     ssl=self._tls if secure else None,
                     server_hostname=origin.host if secure else None,
                 )
         except BaseException as error:
-            self._gone()
+            self._release_slot()
             if isinstance(error, OSError | UnicodeError):
-                raise self._explained(error, timeout) from error
+                raise self._connect_error(error, timeout) from error
             raise
-        self._lines.add(line)
-        return line
+        self._connections.add(connection)
+        return connection
 
-    def _make(self) -> ClientConnection:
-        return ClientConnection(str(self._origin), self._limits, self._watch, self._freed)
+    def _new_connection(self) -> ClientConnection:
+        return ClientConnection(str(self._origin), self._limits, self._timer, self._released)
 
-    def _explained(self, error: OSError | UnicodeError, timeout: float) -> WireError:
+    def _connect_error(self, error: OSError | UnicodeError, timeout: float) -> WireError:
         origin = self._origin
         if isinstance(error, TimeoutError):
-            return WireTimeout("connect", f"{origin}: no connection within {timeout:g} s")
+            return WireTimeout("connect", f"{origin}: could not connect within {timeout:g} s")
         if isinstance(error, ssl.SSLCertVerificationError):
-            said = str(getattr(error, "verify_message", error)).rstrip(".")
+            reason = str(getattr(error, "verify_message", error)).rstrip(".")
             advice = _advice(error, origin)
-            return WireError("tls", f"{origin}: its certificate was not accepted: {said}; {advice}")
+            return WireError(
+                "tls", f"{origin}: its certificate was not accepted: {reason}; {advice}"
+            )
         if isinstance(error, ssl.SSLError):
             return WireError("tls", f"{origin}: TLS failed: {error.reason or error}")
         return WireError("connect", f"{origin}: cannot connect: {error}")
 
-    def _freed(self, line: ClientConnection, fit: bool) -> None:
-        """Take a connection back, or learn that it is gone; called by the connection."""
-        if fit and not self._waiters:
-            if self._keeping:
-                self._idle.append(line)
+    def _released(self, connection: ClientConnection, reusable: bool) -> None:
+        """Take a connection back, or forget a closed one; called by the connection."""
+        if reusable and not self._waiters:
+            if self._keep_idle:
+                self._idle.append(connection)
             else:
-                line.drop()
-        elif fit:
-            self._pass_on(line)
-        elif line in self._lines:
-            self._lines.remove(line)
-            if line in self._idle:
-                self._idle.remove(line)
-            self._gone()
+                connection.abort()
+        elif reusable:
+            self._hand_over(connection)
+        elif connection in self._connections:
+            self._connections.remove(connection)
+            if connection in self._idle:
+                self._idle.remove(connection)
+            self._release_slot()
 
-    def _pass_on(self, line: ClientConnection | None) -> None:
-        """Give a connection, or the right to open one, to the caller who waits longest."""
-        if line is not None and line.dead:
+    def _hand_over(self, connection: ClientConnection | None) -> None:
+        """Give a connection, or the right to open one, to the caller that waited longest."""
+        if connection is not None and connection.closed:
             return
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(line)
+                waiter.set_result(connection)
                 return
-        if line is not None:
-            self._idle.append(line)
+        if connection is not None:
+            self._idle.append(connection)
         else:
-            self._gone()
+            self._release_slot()
 
-    def _gone(self) -> None:
-        """Give the place of a connection that is gone to a caller who waits."""
+    def _release_slot(self) -> None:
+        """Let a waiting caller open a connection in place of one that closed."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -170,24 +172,24 @@ class Pool:
                 return
         self._open -= 1
         if not self._open:
-            self._emptied(self._origin)
+            self._on_empty(self._origin)
 
     @property
     def open(self) -> int:
-        """How many connections are open or being opened."""
+        """The number of connections that are open or being opened."""
         return self._open
 
     def retire(self) -> None:
-        """Drop the connections that are free now, and each of the others when it becomes free."""
-        self._keeping = False
-        for line in list(self._idle):
-            line.drop()
+        """Drop idle connections now, and each of the others when it becomes idle."""
+        self._keep_idle = False
+        for connection in list(self._idle):
+            connection.abort()
 
     def close(self) -> None:
-        """Drop every connection and send every waiting caller away."""
+        """Drop every connection; waiting callers get an error."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(WireError("pool", "the client was closed"))
         self._waiters.clear()
-        for line in list(self._lines):
-            line.drop()
+        for connection in list(self._connections):
+            connection.abort()

@@ -1,4 +1,4 @@
-"""Requests through a proxy, by aiohttp: one origin, a bounded number of exchanges at a time."""
+"""Requests through a proxy. They are sent by aiohttp, which is an optional dependency."""
 
 import asyncio
 import ssl
@@ -13,20 +13,20 @@ from modelpact.wire.client_response import ClientResponse
 from modelpact.wire.errors import ConnectionLost, Phase, PoolFull, WireError, WireTimeout
 from modelpact.wire.headers import HeaderPairs, Headers, RawHeaders
 from modelpact.wire.limits import PoolLimits, Timeouts
-from modelpact.wire.proxy import shown
+from modelpact.wire.proxy import hide_credentials
 from modelpact.wire.url import Origin
 
 _RETRY_AFTER: Final = 1.0
-_NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_NO_DEFAULT_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class _Response(aiohttp.ClientResponse):
-    """A response that keeps the certificate its server has shown: its connection may be gone."""
+class _AiohttpResponse(aiohttp.ClientResponse):
+    """A response that keeps the certificate of its server, which outlives the connection."""
 
     certificate: bytes | None = None
 
     async def start(self, connection: Connection) -> Self:
-        """Take the connection."""
+        """Read the response and keep the certificate."""
         transport = connection.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         self.certificate = None if tls is None else tls.getpeercert(binary_form=True)
@@ -34,7 +34,7 @@ class _Response(aiohttp.ClientResponse):
 
 
 class ProxiedOrigin:
-    """One origin behind a proxy: a bounded number of exchanges, and a bounded queue of callers."""
+    """One origin behind a proxy, with a limited number of exchanges and waiting callers."""
 
     def __init__(
         self, origin: Origin, proxy: str, limits: PoolLimits, tls: ssl.SSLContext | None
@@ -42,18 +42,18 @@ class ProxiedOrigin:
         self._proxy = proxy
         self._limits = limits
         self._tls = tls
-        self._name = f"{origin} through {shown(proxy)}"
-        self._under_way: set[_ProxiedSource] = set()
-        self._asking = 0
+        self._name = f"{origin} through {hide_credentials(proxy)}"
+        self._open_responses: set[_ProxiedSource] = set()
+        self._sending = 0
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=limits.connections, keepalive_timeout=limits.idle_seconds
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
-            skip_auto_headers=_NOT_ADDED,
+            skip_auto_headers=_NO_DEFAULT_HEADERS,
             trust_env=False,
-            response_class=_Response,
+            response_class=_AiohttpResponse,
         )
 
     async def request(
@@ -64,19 +64,19 @@ class ProxiedOrigin:
         body: bytes | AsyncIterable[bytes],
         timeouts: Timeouts,
     ) -> ClientResponse:
-        """Send a request and return the answer as soon as its head is there."""
-        busy = self._asking + len(self._under_way)
+        """Send a request and return the response as soon as its head has arrived."""
+        busy = self._sending + len(self._open_responses)
         if busy >= self._limits.connections + self._limits.waiting:
             raise PoolFull(self._name, busy - self._limits.connections, _RETRY_AFTER)
-        total_by = asyncio.get_running_loop().time() + timeouts.total
-        within = min(timeouts.connect + timeouts.write + timeouts.first_byte, timeouts.total)
-        self._asking += 1
+        total_deadline = asyncio.get_running_loop().time() + timeouts.total
+        head_timeout = min(timeouts.connect + timeouts.write + timeouts.first_byte, timeouts.total)
+        self._sending += 1
         try:
-            async with asyncio.timeout(None if within == inf else within):
+            async with asyncio.timeout(None if head_timeout == inf else head_timeout):
                 response = await self._session.request(
                     method,
                     url,
-                    headers=RawHeaders.of(headers).pairs(),
+                    headers=RawHeaders.encode(headers).pairs(),
                     data=body or None,
                     proxy=self._proxy,
                     ssl=self._tls if self._tls is not None else True,
@@ -84,54 +84,63 @@ class ProxiedOrigin:
                     timeout=aiohttp.ClientTimeout(total=None, connect=timeouts.connect),
                 )
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._explained(error, "first byte") from error
+            raise self._wire_error(error, "first byte") from error
         finally:
-            self._asking -= 1
-        return self._answer(cast(_Response, response), timeouts, total_by)
+            self._sending -= 1
+        return self._client_response(cast(_AiohttpResponse, response), timeouts, total_deadline)
 
-    def _answer(self, response: _Response, timeouts: Timeouts, total_by: float) -> ClientResponse:
-        headers = Headers([(name.lower(), value) for name, value in response.raw_headers])
+    def _client_response(
+        self, received: _AiohttpResponse, timeouts: Timeouts, total_deadline: float
+    ) -> ClientResponse:
+        headers = Headers([(name.lower(), value) for name, value in received.raw_headers])
         if len(headers) > self._limits.headers or headers.size > self._limits.head:
-            response.close()
-            raise WireError("head", f"{self._name}: too many or too long headers")
-        line = _ProxiedSource(self._name, response)
-        answer = ClientResponse(response.status, headers, line, self._limits.body)
-        self._under_way.add(line)
-        line.pump = asyncio.create_task(self._pump(answer, line, timeouts.between_bytes, total_by))
-        line.pump.add_done_callback(lambda _: self._ended(answer, line))
-        return answer
+            received.close()
+            raise WireError("head", f"{self._name}: too many headers, or headers too long")
+        source = _ProxiedSource(self._name, received)
+        response = ClientResponse(received.status, headers, source, self._limits.body)
+        self._open_responses.add(source)
+        source.task = asyncio.create_task(
+            self._copy_body(response, source, timeouts.between_bytes, total_deadline)
+        )
+        source.task.add_done_callback(lambda _: self._finished(response, source))
+        return response
 
-    async def _pump(
-        self, answer: ClientResponse, line: "_ProxiedSource", between: float, total_by: float
+    async def _copy_body(
+        self,
+        response: ClientResponse,
+        source: "_ProxiedSource",
+        between_bytes: float,
+        total_deadline: float,
     ) -> None:
-        """Bring the body to its answer, no faster than it is read."""
-        content = line.response.content
+        """Feed the body to the response, no faster than it is read."""
+        content = source.received.content
         try:
             while True:
-                await line.flowing.wait()
-                by = min(asyncio.get_running_loop().time() + between, total_by)
-                async with asyncio.timeout_at(None if by == inf else by):
+                await source.reading.wait()
+                now = asyncio.get_running_loop().time()
+                deadline = min(now + between_bytes, total_deadline)
+                async with asyncio.timeout_at(None if deadline == inf else deadline):
                     part = await content.readany()
                 if not part:
                     break
-                answer.put(part)
-            answer.end()
-            line.response.release()
+                response.feed_data(part)
+            response.feed_eof()
+            source.received.release()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            answer.fail(self._explained(error, "body"))
+            response.set_exception(self._wire_error(error, "body"))
 
-    def _ended(self, answer: ClientResponse, line: "_ProxiedSource") -> None:
-        """Clean up, even after a task that never ran; an answer that is complete stays so."""
-        answer.fail(ConnectionLost("body", f"{self._name}: the connection was dropped"))
-        line.response.close()
-        self._under_way.discard(line)
+    def _finished(self, response: ClientResponse, source: "_ProxiedSource") -> None:
+        """Clean up, also after a task that never ran. A complete response stays complete."""
+        response.set_exception(ConnectionLost("body", f"{self._name}: the connection was dropped"))
+        source.received.close()
+        self._open_responses.discard(source)
 
-    def _explained(self, error: Exception, phase: Phase) -> WireError:
+    def _wire_error(self, error: Exception, phase: Phase) -> WireError:
         name = self._name
         if isinstance(error, aiohttp.ConnectionTimeoutError):
-            return WireTimeout("connect", f"{name}: no connection in time")
+            return WireTimeout("connect", f"{name}: could not connect in time")
         if isinstance(error, TimeoutError):
-            return WireTimeout(phase, f"{name}: nothing came in time")
+            return WireTimeout(phase, f"{name}: the server sent nothing in time")
         if isinstance(error, aiohttp.ClientHttpProxyError):
             return WireError("connect", f"{name}: the proxy answered {error.status}")
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
@@ -146,40 +155,40 @@ class ProxiedOrigin:
 
     @property
     def open(self) -> int:
-        """How many exchanges are under way."""
-        return self._asking + len(self._under_way)
+        """The number of running exchanges."""
+        return self._sending + len(self._open_responses)
 
     async def aclose(self) -> None:
-        """Drop every connection; requests under way fail."""
-        for line in list(self._under_way):
-            line.drop()
+        """Drop every connection; running requests fail."""
+        for source in list(self._open_responses):
+            source.abort()
         await self._session.close()
 
 
 class _ProxiedSource:
-    """What an answer needs of its connection."""
+    """The connection of a response, as `ClientResponse` sees it."""
 
-    def __init__(self, name: str, response: _Response) -> None:
+    def __init__(self, name: str, received: _AiohttpResponse) -> None:
         self.name = name
-        self.response = response
-        self.peer_certificate = response.certificate
-        self.flowing = asyncio.Event()
-        self.flowing.set()
-        self.pump: asyncio.Task[None] | None = None
+        self.received = received
+        self.peer_certificate = received.certificate
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.task: asyncio.Task[None] | None = None
 
-    def hold(self) -> None:
-        """Read no more for now."""
-        self.flowing.clear()
+    def pause_reading(self) -> None:
+        """Stop reading the body."""
+        self.reading.clear()
 
-    def go_on(self) -> None:
-        """Read again."""
-        self.flowing.set()
+    def resume_reading(self) -> None:
+        """Read the body again."""
+        self.reading.set()
 
-    def wanted(self) -> None:
-        """Nothing is to be done: a server sends unasked."""
+    def request_body(self) -> None:
+        """Do nothing: a server sends its body unasked."""
 
-    def drop(self) -> None:
-        """End the connection at once."""
-        self.response.close()
-        if self.pump is not None:
-            self.pump.cancel()
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self.received.close()
+        if self.task is not None:
+            self.task.cancel()

@@ -1,19 +1,18 @@
-"""Which proxy an origin is reached by, as the environment says (`HTTPS_PROXY`, `NO_PROXY`, …)."""
+"""Proxy settings: which proxy leads to an origin (`HTTPS_PROXY`, `NO_PROXY` and so on)."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire.url import Origin
+from modelpact.wire.url import Origin, is_loopback
 
 _PROXY: Final = re.compile(r"(http://)(?:[^/@]*@)?([^/@]+)/?", re.IGNORECASE)
 
 
-def from_environment() -> dict[str, str]:
-    """Return the proxies of the environment by scheme, and under `no` what goes without."""
+def environment_proxies() -> dict[str, str]:
+    """Return the proxies of the environment by scheme; `no` has the hosts without a proxy."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return {}
     import urllib.request
@@ -22,9 +21,9 @@ def from_environment() -> dict[str, str]:
 
 
 def proxy_for(origin: Origin, proxies: Mapping[str, str]) -> str | None:
-    """Return the proxy's URL, or None. What is on this machine is never behind one."""
+    """Return the URL of the proxy for an origin, or None. This machine never needs one."""
     proxy = proxies.get(origin.scheme) or proxies.get("all")
-    if not proxy or _is_local(origin.host) or _goes_without(origin, proxies.get("no", "")):
+    if not proxy or is_loopback(origin.host) or _is_excluded(origin, proxies.get("no", "")):
         return None
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not _PROXY.fullmatch(proxy):
@@ -35,11 +34,11 @@ def proxy_for(origin: Origin, proxies: Mapping[str, str]) -> str | None:
     return proxy
 
 
-def _goes_without(origin: Origin, named: str) -> bool:
+def _is_excluded(origin: Origin, no_proxy: str) -> bool:
     """Tell whether a list such as `example.com, .internal, host:8080` names the origin."""
-    for one in named.lower().replace(" ", "").split(","):
-        name, _, port = one.removeprefix("*").removeprefix(".").partition(":")
-        if one == "*" or (
+    for entry in no_proxy.lower().replace(" ", "").split(","):
+        name, _, port = entry.removeprefix("*").removeprefix(".").partition(":")
+        if entry == "*" or (
             name
             and f".{origin.host}".endswith(f".{name}")
             and (not port or port == str(origin.port))
@@ -48,15 +47,6 @@ def _goes_without(origin: Origin, named: str) -> bool:
     return False
 
 
-def shown(proxy: str) -> str:
-    """Return a proxy's URL without its user and password."""
+def hide_credentials(proxy: str) -> str:
+    """Return the URL of a proxy without user name and password."""
     return _PROXY.sub(r"\1\2", proxy)
-
-
-def _is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

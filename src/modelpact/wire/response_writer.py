@@ -1,4 +1,4 @@
-"""Responses to bytes: whole at once, or in chunks as they are produced and the client reads."""
+"""Writes responses: whole, or in chunks as they are produced and the client reads them."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
@@ -6,21 +6,21 @@ from math import inf
 from typing import Final, cast
 
 from modelpact.wire.errors import HttpError
-from modelpact.wire.exchange import (
-    BODILESS,
+from modelpact.wire.messages import (
+    BODILESS_STATUSES,
     DrainableBody,
     HttpRequest,
     HttpResponse,
-    refusal,
+    error_response,
     response_head,
 )
 
-_JOINED: Final = 65_536
-"""A body up to this length travels in one write with its head; a longer one is not copied."""
+_MAX_JOINED: Final = 65_536
+"""Length up to which a body is joined with its head in one write; a longer one is not copied."""
 _BATCH: Final = 32_768
-"""Chunks of one turn of the event loop are sent together, up to this many bytes."""
-_PROGRESS: Final = 16_384
-"""Bytes that a slow client must have read each time it is looked at."""
+"""Chunks of one iteration of the event loop are sent together, up to this many bytes."""
+_MIN_PROGRESS: Final = 16_384
+"""Bytes that a slow client must have read at each check."""
 _CLOSE: Final = b"connection: close\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -28,199 +28,203 @@ _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 
 
 class ResponseWriter:
-    """Writes the responses of one connection, and waits where the client does not read."""
+    """Writes the responses of one connection and waits while the client does not read."""
 
     __slots__ = (
-        "_ending",
-        "_flushing",
+        "_buffer",
+        "_buffer_size",
+        "_drain_waiter",
+        "_finishing",
+        "_flush_scheduled",
         "_loop",
         "_lost",
-        "_pending",
-        "_room",
-        "_seconds",
-        "_size",
         "_transport",
         "_unread",
-        "begun",
-        "by",
+        "_write_seconds",
+        "deadline",
+        "started",
     )
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, seconds: float
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, write_seconds: float
     ) -> None:
         self._transport = transport
         self._loop = loop
-        self._seconds = seconds
+        self._write_seconds = write_seconds
         self._unread = 0
-        self._ending = False
-        self.by = inf
-        """By when the client must have read some of what it was sent."""
-        self._pending: list[bytes] = []
-        self._size = 0
-        self._flushing = False
+        self._finishing = False
+        self.deadline = inf
+        """The time by which the client must have read some of the response."""
+        self._buffer: list[bytes] = []
+        self._buffer_size = 0
+        self._flush_scheduled = False
         self._lost = False
-        self._room: asyncio.Future[None] | None = None
-        self.begun = False
-        """Whether any of the response at hand has been sent."""
+        self._drain_waiter: asyncio.Future[None] | None = None
+        self.started = False
+        """Whether any byte of the current response has been sent."""
 
-    def pause(self) -> None:
-        """Hear that the client does not keep up."""
-        if self._room is None:
-            self._room = self._loop.create_future()
-        self._await_reader()
+    def pause_writing(self) -> None:
+        """Note that the client reads too slowly."""
+        if self._drain_waiter is None:
+            self._drain_waiter = self._loop.create_future()
+        self._start_deadline()
 
-    def last(self) -> None:
-        """Hear that nothing follows: from here on the client has its time to read it all."""
-        self._flush()
-        self._ending = True
-        self._await_reader()
+    def resume_writing(self) -> None:
+        """Note that the client has caught up."""
+        if not self._finishing:
+            self.deadline = inf
+        waiter, self._drain_waiter = self._drain_waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
-    def _await_reader(self) -> None:
-        self._unread = self._transport.get_write_buffer_size()
-        self.by = self._loop.time() + self._seconds
-
-    def progresses(self, now: float) -> bool:
-        """Tell whether the client has read enough since; if so, it gets the same time again."""
-        before, self._unread = self._unread, self._transport.get_write_buffer_size()
-        self.by = now + self._seconds
-        return before - self._unread >= _PROGRESS
-
-    def resume(self) -> None:
-        """Hear that it has caught up."""
-        if not self._ending:
-            self.by = inf
-        room, self._room = self._room, None
-        if room is not None and not room.done():
-            room.set_result(None)
-
-    def lost(self) -> None:
-        """Hear that nobody reads any more."""
+    def connection_lost(self) -> None:
+        """Discard what was not sent."""
         self._lost = True
-        self._pending = []
-        self.resume()
+        self._buffer = []
+        self.resume_writing()
 
-    def go_ahead(self) -> None:
-        """Ask for a body that waits to be asked for."""
+    def finish(self) -> None:
+        """Flush; from now on the client has a limited time to read everything."""
+        self._flush()
+        self._finishing = True
+        self._start_deadline()
+
+    def made_progress(self, now: float) -> bool:
+        """Tell whether the client has read enough since the last check; restart its deadline."""
+        before, self._unread = self._unread, self._transport.get_write_buffer_size()
+        self.deadline = now + self._write_seconds
+        return before - self._unread >= _MIN_PROGRESS
+
+    def send_continue(self) -> None:
+        """Send `100 Continue`."""
         if not self._lost:
             self._transport.write(_CONTINUE)
 
-    def refuse(self, refused: HttpError) -> None:
-        """Send the last response of a connection, to nothing that could be read."""
-        self.whole(refusal(refused.status, refused.reason), keep=False, head_only=False)
+    def send_error(self, error: HttpError) -> None:
+        """Send an error as the last response of the connection."""
+        self.send(error_response(error), keep_alive=False, head_only=False)
 
-    def whole(self, outgoing: HttpResponse, *, keep: bool, head_only: bool) -> bool:
-        """Send a response whose body is bytes; tell whether the client must catch up first.
+    def send(self, response: HttpResponse, *, keep_alive: bool, head_only: bool) -> bool:
+        """Send a response whose body is bytes; tell whether the caller must `drain` next.
 
-        It leaves at the end of this turn of the event loop, with those of other connections: whom
-        the first one wakes finds the rest as well. Whatever is begun after it comes after it.
+        It leaves at the end of this iteration of the event loop, together with the responses of
+        other connections, so that a process that is woken by the first finds the others as well.
         """
-        body = cast(bytes, outgoing.body)
-        framing = b"" if keep else _CLOSE
-        if outgoing.status not in BODILESS:
+        body = cast(bytes, response.body)
+        framing = b"" if keep_alive else _CLOSE
+        if response.status not in BODILESS_STATUSES:
             framing = b"%bcontent-length: %d\r\n" % (framing, len(body))
-        head = response_head(outgoing, framing)
-        self.begun = True
+        head = response_head(response, framing)
+        self.started = True
         if head_only:
-            self._queue(head)
-        elif len(body) <= _JOINED:
-            self._queue(head + body)
+            self._enqueue(head)
+        elif len(body) <= _MAX_JOINED:
+            self._enqueue(head + body)
         else:
-            self._send(head)
-            self._send(body)
-        return self._room is not None
+            self._write(head)
+            self._write(body)
+        return self._drain_waiter is not None
 
-    async def stream(self, request: HttpRequest, outgoing: HttpResponse, *, keep: bool) -> bool:
+    async def send_stream(
+        self, request: HttpRequest, response: HttpResponse, *, keep_alive: bool
+    ) -> bool:
         """Send a response as it is produced; tell whether the connection can be used again."""
-        # What has neither length nor chunks ends where the connection does.
-        chunked = request.chunked_ok
-        keep = keep and chunked
+        # A body without length and chunks ends where the connection does.
+        chunked = request.accepts_chunked
+        keep_alive = keep_alive and chunked
         framing = _CHUNKED if chunked else b""
-        body = outgoing.body
-        source = body if hasattr(body, "take") else aiter(cast(AsyncIterable[bytes], body))
+        body = response.body
+        drainable = hasattr(body, "read_available")
+        source = body if drainable else aiter(cast(AsyncIterable[bytes], body))
         try:
-            head = response_head(outgoing, framing if keep else framing + _CLOSE)
-            self._queue(head)
+            head = response_head(response, framing if keep_alive else framing + _CLOSE)
+            self._enqueue(head)
             if request.method == "HEAD":
                 pass
-            elif hasattr(source, "take"):
-                await self._send_taken(cast(DrainableBody, source), chunked=chunked)
+            elif drainable:
+                await self._send_drainable(cast(DrainableBody, source), chunked=chunked)
             else:
-                await self._send_parts(cast(AsyncIterator[bytes], source), chunked=chunked)
+                await self._send_iterator(cast(AsyncIterator[bytes], source), chunked=chunked)
             self._flush()
         except BaseException:
-            # Before anything is sent there is still time for another answer.
-            if self.begun:
+            # As long as nothing is sent, an error response is still possible.
+            if self.started:
                 self._flush()
             else:
-                self._pending = []
+                self._buffer = []
             raise
         finally:
             close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
-        await self.drained()
-        return keep
+        await self.drain()
+        return keep_alive
 
-    async def _send_taken(self, source: DrainableBody, *, chunked: bool) -> None:
-        """Send what comes as it comes: it is together already."""
+    async def drain(self) -> None:
+        """Wait until the client has caught up."""
+        while self._drain_waiter is not None:
+            await self._drain_waiter
+
+    async def _send_drainable(self, source: DrainableBody, *, chunked: bool) -> None:
+        """Send each part at once: what arrived together is already joined."""
         sent = 0
-        while part := await source.take():
+        while part := await source.read_available():
             data = b"%x\r\n%b\r\n" % (len(part), part) if chunked else part
             if source.complete:
-                self._send(data + _LAST_CHUNK if chunked else data)
+                self._write(data + _LAST_CHUNK if chunked else data)
                 return
-            self._send(data)
-            if self._room is not None:
-                await self.drained()
+            self._write(data)
+            if self._drain_waiter is not None:
+                await self.drain()
             sent += len(part)
             if sent > _BATCH:
                 sent = 0
                 await asyncio.sleep(0)
         if chunked:
-            self._send(_LAST_CHUNK)
+            self._write(_LAST_CHUNK)
 
-    async def _send_parts(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
+    async def _send_iterator(self, parts: AsyncIterator[bytes], *, chunked: bool) -> None:
         async for part in parts:
             if part:
-                self._queue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-                if self._size > _BATCH:
+                self._enqueue(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                if self._buffer_size > _BATCH:
                     self._flush()
-                    # A source that is never waited for must not keep others waiting.
+                    # A source that never suspends must not starve other connections.
                     await asyncio.sleep(0)
-                if self._room is not None:
-                    await self.drained()
+                if self._drain_waiter is not None:
+                    await self.drain()
         if chunked:
-            self._queue(_LAST_CHUNK)
+            self._enqueue(_LAST_CHUNK)
 
-    async def drained(self) -> None:
-        """Wait until the client has caught up."""
-        while self._room is not None:
-            await self._room
+    def _start_deadline(self) -> None:
+        self._unread = self._transport.get_write_buffer_size()
+        self.deadline = self._loop.time() + self._write_seconds
 
-    def _send(self, data: bytes) -> None:
-        """Send something, and with it what is still pending."""
-        if self._pending:
-            self._pending.append(data)
+    def _write(self, data: bytes) -> None:
+        """Write to the transport, after what is still in the buffer."""
+        if self._buffer:
+            self._buffer.append(data)
             self._flush()
             return
-        self.begun = True
+        self.started = True
         if not self._lost:
             self._transport.write(data)
 
-    def _queue(self, data: bytes) -> None:
-        self._pending.append(data)
-        self._size += len(data)
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush_turn)
+    def _enqueue(self, data: bytes) -> None:
+        """Add to the buffer, which is flushed in this iteration of the event loop."""
+        self._buffer.append(data)
+        self._buffer_size += len(data)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._scheduled_flush)
 
-    def _flush_turn(self) -> None:
-        self._flushing = False
+    def _scheduled_flush(self) -> None:
+        self._flush_scheduled = False
         self._flush()
 
     def _flush(self) -> None:
-        pending = self._pending
-        if pending:
-            self._pending = []
-            self._size = 0
-            self._send(pending[0] if len(pending) == 1 else b"".join(pending))
+        buffer = self._buffer
+        if buffer:
+            self._buffer = []
+            self._buffer_size = 0
+            self._write(buffer[0] if len(buffer) == 1 else b"".join(buffer))

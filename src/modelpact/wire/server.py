@@ -1,66 +1,65 @@
-"""The server: listens, and ends without dropping what is under way."""
+"""The server: listens, and shuts down without dropping requests that are being handled."""
 
 import asyncio
 import ssl
 from types import TracebackType
 from typing import Final, Self
 
-from modelpact.wire.deadlines import DeadlineTimer, pace
-from modelpact.wire.exchange import Handler
+from modelpact.wire.deadlines import DeadlineTimer, check_interval
 from modelpact.wire.limits import ServerLimits
-from modelpact.wire.server_connection import ServerConnection
-from modelpact.wire.service import Service
+from modelpact.wire.messages import Handler
+from modelpact.wire.server_connection import ServerConnection, ServerState
 
 DEFAULT_LIMITS: Final = ServerLimits()
 _BACKLOG: Final = 2_048
 _CLEANUP_SECONDS: Final = 5.0
-"""How long handlers that were cancelled may take to clean up."""
+"""Time that cancelled handlers may take to clean up."""
 
 
 class Server:
-    """A listening server; leaving it as a context manager drains it."""
+    """A listening server. As a context manager it drains on exit."""
 
-    def __init__(self, service: Service, listening: asyncio.Server) -> None:
-        self._service = service
-        self._listening = listening
-        self._port: int = listening.sockets[0].getsockname()[1]
+    def __init__(self, state: ServerState, listener: asyncio.Server) -> None:
+        self._state = state
+        self._listener = listener
+        self._port: int = listener.sockets[0].getsockname()[1]
 
     @property
     def port(self) -> int:
-        """The port listened on; tells which one was free if 0 was asked for."""
+        """The port that the server listens on; the chosen one if port 0 was requested."""
         return self._port
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
-        return len(self._service.connections)
+        """The number of open connections."""
+        return len(self._state.connections)
 
     async def drain(self, grace: float = 10.0) -> None:
-        """Accept no more, let requests under way finish within the grace period, then close."""
-        service = self._service
-        self._listening.close()
-        service.draining = True
-        for connection in list(service.connections):
+        """Stop accepting, let running requests finish within `grace` seconds, then close."""
+        state = self._state
+        self._listener.close()
+        state.draining = True
+        for connection in list(state.connections):
             connection.drain()
-        if service.connections:
+        if state.connections:
             try:
                 async with asyncio.timeout(grace):
-                    await service.emptied.wait()
+                    await state.all_closed.wait()
             except TimeoutError:
                 await self._abort()
-        if service.leaving:
-            await asyncio.wait(service.leaving, timeout=_CLEANUP_SECONDS)
-        await self._listening.wait_closed()
+        if state.cancelled_handlers:
+            await asyncio.wait(state.cancelled_handlers, timeout=_CLEANUP_SECONDS)
+        await self._listener.wait_closed()
 
     async def aclose(self) -> None:
-        """Close at once, whatever is under way."""
+        """Close at once and cancel running requests."""
         await self.drain(0)
 
     async def _abort(self) -> None:
-        for connection in list(self._service.connections):
+        for connection in list(self._state.connections):
             connection.abort()
-        if self._service.connections:
-            await self._service.emptied.wait()
+        if self._state.connections:
+            await self._state.all_closed.wait()
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,25 +81,22 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     limits: ServerLimits = DEFAULT_LIMITS,
 ) -> Server:
-    """Listen on an address and have each request answered by the handler.
+    """Listen on an address and answer each request with the handler.
 
-    A handler is cancelled when its client leaves. What it raises is logged and answered with 500,
-    except `Refused`, which says what to answer.
+    A handler is cancelled when its client disconnects. If it raises `HttpError`, the client gets
+    that status; any other exception is logged and answered with 500.
     """
     loop = asyncio.get_running_loop()
-    seconds = (
-        limits.head_seconds,
-        limits.body_seconds,
-        limits.idle_seconds,
-        limits.write_seconds,
+    interval = check_interval(
+        limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds
     )
-    service = Service(handler, limits, loop, DeadlineTimer(loop, pace(*seconds)))
-    listening = await loop.create_server(
-        lambda: ServerConnection(service),
+    state = ServerState(handler, limits, loop, DeadlineTimer(loop, interval))
+    listener = await loop.create_server(
+        lambda: ServerConnection(state),
         host,
         port,
         ssl=tls,
         backlog=_BACKLOG,
         ssl_handshake_timeout=limits.head_seconds if tls is not None else None,
     )
-    return Server(service, listening)
+    return Server(state, listener)

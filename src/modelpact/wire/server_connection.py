@@ -1,319 +1,352 @@
-"""One connection of a server: requests in order, one handler at a time, and every deadline."""
+"""One connection of a server: parses requests, runs one handler at a time, keeps deadlines."""
 
 import asyncio
 import logging
 from collections import deque
 from typing import Final, cast
 
-from modelpact.wire.deadlines import ReadDeadlines
-from modelpact.wire.errors import ClientLeft, HttpError
-from modelpact.wire.exchange import HttpRequest, peer_of, refusal
+from modelpact.wire.deadlines import DeadlineTimer, ReadDeadlines
+from modelpact.wire.errors import ClientDisconnected, HttpError
+from modelpact.wire.limits import ServerLimits
+from modelpact.wire.messages import Handler, HttpRequest, error_response, peer_info
 from modelpact.wire.request_reader import HttpRequestReader
 from modelpact.wire.response_writer import ResponseWriter
-from modelpact.wire.service import Service
 
 _log: Final = logging.getLogger("modelpact.wire")
 _SLICE: Final = 16_384
-"""What is parsed at once, so that a burst of pipelined requests cannot pile up."""
-_WAITING: Final = 8
-"""Pipelined requests that may wait while reading goes on."""
-_INTERNAL: Final = HttpError(500, "internal error")
+"""Bytes parsed at once, so that a burst of pipelined requests cannot pile up."""
+_MAX_PIPELINED: Final = 8
+"""Pipelined requests that may wait before the connection stops reading."""
+_INTERNAL_ERROR: Final = HttpError(500, "internal error")
+
+
+class ServerState:
+    """What the connections of one server share."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: ServerLimits,
+        loop: asyncio.AbstractEventLoop,
+        timer: DeadlineTimer,
+    ) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.loop = loop
+        self.timer = timer
+        self.connections: set[ServerConnection] = set()
+        self.cancelled_handlers: set[asyncio.Task[None]] = set()
+        """Handlers whose clients disconnected, until they have cleaned up."""
+        self.draining = False
+        self.all_closed = asyncio.Event()
+
+    @property
+    def full(self) -> bool:
+        """Whether a new connection is answered with 503."""
+        return self.draining or len(self.connections) >= self.limits.connections
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether so many connections are being rejected that a new one is just dropped."""
+        return len(self.connections) > self.limits.connections * 9 // 8 + 8
 
 
 class ServerConnection(asyncio.Protocol):
     """A client's connection, from its first byte to its last."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._loop = service.loop
-        self._limits = service.limits
-        self._reader = HttpRequestReader(service.limits, self)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._loop = state.loop
+        self._limits = state.limits
+        self._reader = HttpRequestReader(state.limits, self)
         self._queue: deque[HttpRequest] = deque()
         self._current: HttpRequest | None = None
         self._task: asyncio.Task[None] | None = None
-        self._refused: HttpError | None = None
-        self._expecting = False
+        self._rejection: HttpError | None = None
+        self._expects_continue = False
         self._unparsed: bytes | None = None
-        self._deaf = False
-        self._held = False
-        self._patience = ReadDeadlines(service.limits, service.loop.time)
+        self._input_closed = False
+        self._reading_paused = False
+        self._deadlines = ReadDeadlines(state.limits, state.loop.time)
         self.peer = ("", 0)
         self.peer_certificate: bytes | None = None
 
     @property
-    def read_by(self) -> float:
-        """By when the client must have sent what it owes."""
-        return self._patience.by
+    def read_deadline(self) -> float:
+        """The time by which the client must have sent what the server awaits."""
+        return self._deadlines.deadline
 
     @property
-    def write_by(self) -> float:
-        """By when the client must have read what it was sent."""
-        return self._writer.by
+    def write_deadline(self) -> float:
+        """The time by which the client must have read some of the response."""
+        return self._writer.deadline
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection, or turn it away if there are too many."""
+        """Accept the connection, or reject it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         self._writer = ResponseWriter(self._transport, self._loop, self._limits.write_seconds)
-        service = self._service
-        if service.overrun:
+        state = self._state
+        if state.overloaded:
             self._transport.abort()
             return
-        if service.full:
-            self._refuse(HttpError(503, "too many connections; try again in a second"))
-        service.connections.add(self)
-        service.watch.add(self)
-        self.peer, self.peer_certificate = peer_of(transport)
-        if self._refused is not None:
-            self._next()
+        if state.full:
+            self._reject(HttpError(503, "too many connections; try again in a second"))
+        state.connections.add(self)
+        state.timer.add(self)
+        self.peer, self.peer_certificate = peer_info(transport)
+        if self._rejection is not None:
+            self._handle_next()
         else:
-            self._patience.first_request()
+            self._deadlines.await_first_request()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come; start on the first request if none is under way."""
-        if self._deaf:
+        """Parse received bytes; start the first request if none is being handled."""
+        if self._input_closed:
             return
         if self._current is None:
-            request = self._reader.again(data)
+            request = self._reader.match_cached_head(data)
             if request is not None:
-                self._patience.nothing()
-                self._start(request)
+                self._deadlines.clear()
+                self._start_handler(request)
                 return
         self._parse(data)
-        if self._current is None and (self._queue or self._refused is not None):
-            self._next()
+        if self._current is None and (self._queue or self._rejection is not None):
+            self._handle_next()
 
     def eof_received(self) -> None:
-        """Take the end of the client's input for its leaving; what was answered is still sent."""
-        self._left()
-        self._writer.last()
+        """Treat the end of the client's input as a disconnect; pending output is still sent."""
+        self._client_disconnected()
+        self._writer.finish()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Stop the handler and forget the connection."""
-        self._left()
-        self._writer.lost()
+        """Cancel the handler and forget the connection."""
+        self._client_disconnected()
+        self._writer.connection_lost()
         self._reader.close()
-        service = self._service
-        service.watch.discard(self)
-        service.connections.discard(self)
-        if service.draining and not service.connections:
-            service.emptied.set()
+        state = self._state
+        state.timer.discard(self)
+        state.connections.discard(self)
+        if state.draining and not state.connections:
+            state.all_closed.set()
 
     def pause_writing(self) -> None:
-        """Hear that the client does not keep up with what it is sent."""
-        self._writer.pause()
+        """Stop writing: the client reads too slowly."""
+        self._writer.pause_writing()
 
     def resume_writing(self) -> None:
-        """Hear that it has caught up."""
-        self._writer.resume()
+        """Write again: the client has caught up."""
+        self._writer.resume_writing()
 
-    # Requests in.
+    # Requests.
 
     def _parse(self, data: bytes) -> None:
         reader = self._reader
         fresh = reader.at_start and not self._queue
         try:
-            if len(data) <= _SLICE or reader.body_left >= len(data):
+            if len(data) <= _SLICE or reader.body_remaining >= len(data):
                 reader.feed(data)
             else:
                 self._parse_slices(memoryview(data))
-        except HttpError as refused:
-            self._refuse(refused)
+        except HttpError as error:
+            self._reject(error)
             return
         if fresh and reader.at_start and len(self._queue) == 1:
-            reader.learn(data, self._queue[0])
-        if reader.arriving is not None:
+            reader.cache_head(data, self._queue[0])
+        if reader.incomplete is not None:
             self._await_body(len(data))
         elif self._current is not None or self._queue:
-            self._patience.nothing()
+            self._deadlines.clear()
         elif reader.in_head:
-            self._patience.head()
+            self._deadlines.await_head()
 
     def _parse_slices(self, data: memoryview) -> None:
-        """Parse until enough requests wait; keep the rest for later."""
+        """Parse until enough requests are queued; keep the rest for later."""
         for start in range(0, len(data), _SLICE):
-            if len(self._queue) > _WAITING:
+            if len(self._queue) > _MAX_PIPELINED:
                 self._unparsed = bytes(data[start:])
                 return
             self._reader.feed(data[start : start + _SLICE])
 
-    def _await_body(self, arrived: int) -> None:
-        if self._held or self._expecting:
-            self._patience.nothing()
+    def _await_body(self, received: int) -> None:
+        if self._reading_paused or self._expects_continue:
+            self._deadlines.clear()
         else:
-            self._patience.body(arrived)
+            self._deadlines.await_body(received)
 
-    def arrived(self, request: HttpRequest, expects: bool) -> None:
-        """Put a request in the queue; called by the reader."""
+    def request_received(self, request: HttpRequest, expects_continue: bool) -> None:
+        """Queue a request; called by the reader when its head is complete."""
         self._queue.append(request)
-        self._expecting = expects
-        if len(self._queue) > _WAITING:
-            self.hold()
+        self._expects_continue = expects_continue
+        if len(self._queue) > _MAX_PIPELINED:
+            self.pause_reading()
 
-    def _refuse(self, refused: HttpError) -> None:
-        """Read no more; who reads the unfinished body hears why, or else the client does."""
-        self._deaf = True
-        self._patience.nothing()
-        if self._reader.arriving is not None:
-            self._reader.arriving.fail(refused)
+    def _reject(self, error: HttpError) -> None:
+        """Stop reading; raise the error from an unfinished body, or else send it to the client."""
+        self._input_closed = True
+        self._deadlines.clear()
+        if self._reader.incomplete is not None:
+            self._reader.incomplete.set_exception(error)
         else:
-            self._refused = refused
+            self._rejection = error
 
-    def hold(self) -> None:
-        """Stop reading until what has come is used."""
-        self._held = True
-        self._patience.nothing()
+    def pause_reading(self) -> None:
+        """Stop reading until received data is consumed."""
+        self._reading_paused = True
+        self._deadlines.clear()
         self._transport.pause_reading()
 
-    def go_on(self) -> None:
-        """Read again, unless requests still wait."""
-        if self._unparsed is not None or len(self._queue) > _WAITING:
+    def resume_reading(self) -> None:
+        """Read again, unless too many requests are queued."""
+        if self._unparsed is not None or len(self._queue) > _MAX_PIPELINED:
             return
-        self._held = False
-        if not self._deaf:
+        self._reading_paused = False
+        if not self._input_closed:
             self._transport.resume_reading()
-            if self._reader.arriving is not None:
+            if self._reader.incomplete is not None:
                 self._await_body(0)
 
-    def wanted(self) -> None:
-        """Ask a client that waits to be asked for the body."""
-        if self._expecting:
-            self._expecting = False
-            self._writer.go_ahead()
+    def request_body(self) -> None:
+        """Send `100 Continue` if the client waits for it."""
+        if self._expects_continue:
+            self._expects_continue = False
+            self._writer.send_continue()
             self._await_body(0)
 
-    # Responses out.
+    # Responses.
 
-    def _next(self) -> None:
-        """Turn to the next request, or wait for it."""
-        while not self._queue and self._unparsed is not None and not self._deaf:
+    def _handle_next(self) -> None:
+        """Handle the next request, or wait for one."""
+        while not self._queue and self._unparsed is not None and not self._input_closed:
             data, self._unparsed = self._unparsed, None
             self._parse(data)
         if self._queue:
             current = self._queue.popleft()
-            self._start(current)
-            if self._held and not self._queue and not current.holding:
-                self.go_on()
+            self._start_handler(current)
+            if self._reading_paused and not self._queue and not current.paused:
+                self.resume_reading()
             return
         self._current = self._task = None
-        if self._refused is not None:
-            self._writer.refuse(self._refused)
+        if self._rejection is not None:
+            self._writer.send_error(self._rejection)
             self._close()
-        elif self._service.draining:
+        elif self._state.draining:
             self._close()
-        elif not self._deaf:
-            if self._held:
-                self.go_on()
+        elif not self._input_closed:
+            if self._reading_paused:
+                self.resume_reading()
             if self._reader.in_head:
-                self._patience.head()
+                self._deadlines.await_head()
             else:
-                self._patience.request()
+                self._deadlines.await_request()
 
-    def _start(self, request: HttpRequest) -> None:
-        """Have a request answered."""
+    def _start_handler(self, request: HttpRequest) -> None:
         self._current = request
-        self._task = self._loop.create_task(self._serve(request))
+        self._task = self._loop.create_task(self._handle(request))
 
-    async def _serve(self, request: HttpRequest) -> None:
+    async def _handle(self, request: HttpRequest) -> None:
+        """Run the handler, send its response and continue with the next request."""
         writer = self._writer
-        writer.begun = keep = False
+        writer.started = keep_alive = False
         try:
-            outgoing = await self._service.handler(request)
-            keep = self._may_keep(request)
-            if not isinstance(outgoing.body, bytes):
-                keep = await writer.stream(request, outgoing, keep=keep)
-            elif writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD"):
-                await writer.drained()
-        except HttpError as refused:
-            keep = await self._apologise(request, refused)
+            response = await self._state.handler(request)
+            keep_alive = self._can_keep_alive(request)
+            if not isinstance(response.body, bytes):
+                keep_alive = await writer.send_stream(request, response, keep_alive=keep_alive)
+            elif writer.send(response, keep_alive=keep_alive, head_only=request.method == "HEAD"):
+                await writer.drain()
+        except HttpError as error:
+            keep_alive = await self._send_error(request, error)
         except asyncio.CancelledError:
             if self._task is None or self._task.cancelling():
                 self._transport.abort()
                 raise
-            keep = await self._apologise(request, _INTERNAL)
+            keep_alive = await self._send_error(request, _INTERNAL_ERROR)
         except Exception:
-            keep = await self._apologise(request, _INTERNAL)
-        if keep and not self._service.draining:
-            self._next()
+            keep_alive = await self._send_error(request, _INTERNAL_ERROR)
+        if keep_alive and not self._state.draining:
+            self._handle_next()
         else:
             self._close()
 
-    async def _apologise(self, request: HttpRequest, refused: HttpError) -> bool:
-        """Say why there is no answer, unless a part of one is sent: it must not look complete."""
-        if refused is _INTERNAL:
+    async def _send_error(self, request: HttpRequest, error: HttpError) -> bool:
+        """Send an error unless a response has begun, which must not look complete."""
+        if error is _INTERNAL_ERROR:
             _log.exception("%s %s failed", request.method, request.path)
-        if self._writer.begun:
+        if self._writer.started:
             return False
-        keep = self._may_keep(request)
-        outgoing = refusal(refused.status, refused.reason)
-        self._writer.whole(outgoing, keep=keep, head_only=request.method == "HEAD")
-        await self._writer.drained()
-        return keep
+        keep_alive = self._can_keep_alive(request)
+        head_only = request.method == "HEAD"
+        self._writer.send(error_response(error), keep_alive=keep_alive, head_only=head_only)
+        await self._writer.drain()
+        return keep_alive
 
-    def _may_keep(self, request: HttpRequest) -> bool:
-        """Tell whether another request may follow: never after a body that was not all read."""
-        return request.keep_alive and request.complete and not self._service.draining
+    def _can_keep_alive(self, request: HttpRequest) -> bool:
+        """Tell whether another request may follow: never after a partly received body."""
+        return request.keep_alive and request.complete and not self._state.draining
 
     def _close(self) -> None:
-        """Close once all is sent; what the client still sends is dropped for a while."""
+        """Close once everything is sent; drop what the client still sends for a while."""
         self._current = self._task = None
-        self._writer.last()
-        if not self._deaf and self._reader.arriving is None:
-            self._deaf = True
+        self._writer.finish()
+        if not self._input_closed and self._reader.incomplete is None:
+            self._input_closed = True
             self._transport.close()
             return
-        # To close with unread input resets the connection, and the client may lose the response.
-        self._deaf = True
-        self._patience.end()
+        # Closing with unread input resets the connection, and the client may lose the response.
+        self._input_closed = True
+        self._deadlines.await_close()
         if not self._transport.is_closing():
             self._transport.resume_reading()
             if self._transport.can_write_eof():
                 self._transport.write_eof()
 
-    def _left(self) -> None:
-        """Stop all work for a client that is gone."""
-        self._deaf = True
-        self._patience.nothing()
+    def _client_disconnected(self) -> None:
+        """Stop all work for a client that has disconnected."""
+        self._input_closed = True
+        self._deadlines.clear()
         self._queue.clear()
         self._unparsed = None
-        if self._reader.arriving is not None:
-            self._reader.arriving.fail(ClientLeft("the client left before its body was complete"))
+        if self._reader.incomplete is not None:
+            self._reader.incomplete.set_exception(
+                ClientDisconnected("the client disconnected before its body was complete")
+            )
         if self._current is not None:
-            self._current.left()
+            self._current.disconnected.set()
         if self._task is not None:
-            self._service.leaving.add(self._task)
-            self._task.add_done_callback(self._service.leaving.discard)
+            self._state.cancelled_handlers.add(self._task)
+            self._task.add_done_callback(self._state.cancelled_handlers.discard)
             self._task.cancel()
             self._task = None
 
-    # From the watch and the server.
+    # Called by the timer and the server.
 
-    def overdue(self, now: float) -> None:
-        """Act on a deadline that has passed."""
-        if self._writer.by <= now and not self._writer.progresses(now):
+    def on_deadline(self, now: float) -> None:
+        """Handle a deadline that has passed."""
+        if self._writer.deadline <= now and not self._writer.made_progress(now):
             self.abort()
-        if self._patience.by > now:
+        if self._deadlines.deadline > now:
             return
-        owed = self._patience.owed
-        self._patience.nothing()
-        if self._deaf:
+        awaited = self._deadlines.awaited
+        self._deadlines.clear()
+        if self._input_closed:
             self.abort()
-        elif owed == "body":
-            self._refuse(HttpError(408, "the body did not come in time"))
-        elif owed == "head" or self._reader.in_head:
-            self._refuse(HttpError(408, "the head did not come in time"))
-            self._next()
+        elif awaited == "body":
+            self._reject(HttpError(408, "the body did not arrive in time"))
+        elif awaited == "head" or self._reader.in_head:
+            self._reject(HttpError(408, "the head did not arrive in time"))
+            self._handle_next()
         else:
-            self._deaf = True
+            self._input_closed = True
             self._transport.close()
 
     def drain(self) -> None:
-        """Close now if nothing is under way, else after the response."""
+        """Close now if no request is being handled, else after the response."""
         if self._current is None and not self._queue:
             self._close()
 
     def abort(self) -> None:
         """Drop the connection at once."""
-        self._left()
+        self._client_disconnected()
         self._transport.abort()

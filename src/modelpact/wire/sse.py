@@ -1,4 +1,4 @@
-"""Server-Sent Events, as the WHATWG HTML standard (section 9.2) has them: read and written."""
+"""Server-Sent Events: a parser and a writer, as in section 9.2 of the WHATWG HTML standard."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _DEFAULT_LIMIT: Final = 16 * 1024 * 1024
 
 
 class ServerSentEvent(msgspec.Struct, frozen=True):
-    """One event: its data, its type, and the last id that the stream has given."""
+    """One event: its data, its type, and the last id of the stream."""
 
     data: str
     event: str = "message"
@@ -22,9 +22,9 @@ class ServerSentEvent(msgspec.Struct, frozen=True):
 
 
 class EventParser:
-    """Takes the bytes of a stream however they are cut, and returns the events they complete.
+    """Parses a stream that may be split anywhere and returns the events that each chunk completes.
 
-    What an unfinished event may hold is limited; beyond that `WireError` is raised.
+    An unfinished event that is longer than the limit raises `WireError`.
     """
 
     __slots__ = (
@@ -50,10 +50,10 @@ class EventParser:
         self._event = b""
         self._id = b""
         self.retry: int | None = None
-        """The milliseconds to wait before a reconnection that the stream last asked for."""
+        """The reconnection time in milliseconds that the stream last sent."""
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that this chunk completes. An event ends with an empty line."""
+        """Return the events that a chunk completes. An event ends with an empty line."""
         if not chunk:
             return []
         if self._after_cr and chunk.startswith(b"\n"):
@@ -113,13 +113,13 @@ class EventParser:
 
 
 def write_event(data: str, event: str = "", id: str = "", retry: int | None = None) -> bytes:
-    """Write an event; line ends within its data come out as newlines."""
+    """Encode an event; line ends within its data become newlines."""
     parts = []
     if event:
         parts.append(f"event: {_one_line('event', event)}\n")
     if id:
         if "\0" in id:
-            raise InputError(f"id {brief(id)}: an event's id holds no NUL")
+            raise InputError(f"id {brief(id)}: an event id cannot contain NUL")
         parts.append(f"id: {_one_line('id', id)}\n")
     if retry is not None:
         parts.append(f"retry: {retry:d}\n")
@@ -132,11 +132,11 @@ def write_event(data: str, event: str = "", id: str = "", retry: int | None = No
 
 
 def write_comment(text: str = "") -> bytes:
-    """Write a comment, which readers skip; it keeps an idle stream open."""
+    """Encode a comment. Parsers skip it; it keeps an idle stream open."""
     return f": {_one_line('comment', text)}\n\n".encode()
 
 
-def _one_line(what: str, text: str) -> str:
+def _one_line(field: str, text: str) -> str:
     if "\n" in text or "\r" in text:
-        raise InputError(f"{what} {brief(text)}: expected a single line")
+        raise InputError(f"{field} {brief(text)}: expected a single line")
     return text

@@ -1,5 +1,6 @@
-"""Where a request goes: an URL taken apart, strictly."""
+"""URLs of requests, parsed strictly, and the origins that connections lead to."""
 
+import ipaddress
 import re
 from typing import Final
 
@@ -16,7 +17,7 @@ _URL: Final = re.compile(
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Scheme, host and port: what a connection can be used again for."""
+    """Scheme, host and port: connections to the same origin can be reused."""
 
     scheme: str
     host: str
@@ -28,32 +29,42 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Url(msgspec.Struct, frozen=True):
-    """An URL as HTTP/1.1 needs it."""
+    """A URL in the parts that an HTTP/1.1 request needs."""
 
     origin: Origin
     target: str
-    head: bytes
-    """The rest of a request's first line, and its `host`."""
+    request_line_end: bytes
+    """The request line after the method, and the `host` header."""
 
     @classmethod
     def parse(cls, url: str) -> "Url":
-        """Take an URL apart, or say what is wrong with it without repeating its query."""
-        found = _URL.fullmatch(url)
-        if found is None:
-            shown = brief(url.partition("?")[0])
-            if "@" in url.partition("?")[0]:
-                raise InputError("an URL with a user name in it: send credentials in a header")
+        """Parse a URL. Errors do not repeat its query, which may contain secrets."""
+        match = _URL.fullmatch(url)
+        if match is None:
+            address = url.partition("?")[0]
+            if "@" in address:
+                raise InputError("the URL has a user name: send credentials in a header")
             raise InputError(
-                f"{shown} cannot be requested: expected http:// or https://, a host and a path, "
-                "with other characters percent-encoded"
+                f"{brief(address)} cannot be requested: expected http:// or https://, a host and "
+                "a path, with other characters percent-encoded"
             )
-        scheme = found["scheme"].lower()
-        port = int(found["port"]) if found["port"] else (443 if scheme == "https" else 80)
+        scheme = match["scheme"].lower()
+        port = int(match["port"]) if match["port"] else (443 if scheme == "https" else 80)
         if not 0 < port < 65_536:
             raise InputError(f"port {port}: expected 1 to 65535")
-        host = (found["v6"] or found["host"]).lower()
-        target = found["target"]
+        host = (match["v6"] or match["host"]).lower()
+        target = match["target"]
         if not target.startswith("/"):
             target = f"/{target}"
-        head = f"{target} HTTP/1.1\r\nhost: {found['authority'].lower()}\r\n"
+        head = f"{target} HTTP/1.1\r\nhost: {match['authority'].lower()}\r\n"
         return cls(Origin(scheme, host, port), target, head.encode("ascii"))
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -138,7 +138,7 @@ async def test_numbers_that_json_does_not_have_are_not_sent(api: str, temperatur
 async def test_a_server_that_does_not_answer(api: str, streamed: bool) -> None:
     error = await error_of(api, [hang(-1)], streamed=streamed)
     assert error.code == "timeout"
-    assert "no answer within 0.5 s" in str(error)
+    assert "no response within 0.5 s" in str(error)
 
 
 @both
@@ -147,7 +147,7 @@ async def test_a_server_that_does_not_answer(api: str, streamed: bool) -> None:
 async def test_a_server_that_stops_in_the_middle(api: str, streamed: bool) -> None:
     error = await error_of(api, [hang(3)], streamed=streamed)
     assert error.code == "timeout"
-    assert "nothing came for 0.5 s" in str(error)
+    assert "the server sent nothing for 0.5 s" in str(error)
 
 
 @both

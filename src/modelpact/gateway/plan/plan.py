@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def with_head(self) -> "Plan":
         """Return the plan with its headers written."""
-        return msgspec.structs.replace(self, head=RawHeaders.of(self.headers()))
+        return msgspec.structs.replace(self, head=RawHeaders.encode(self.headers()))
 
     def data(self) -> dict[str, Any]:
         """Return the plan for programs and records."""

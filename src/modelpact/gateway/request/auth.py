@@ -30,7 +30,7 @@ class Caller(msgspec.Struct):
     def shown(self, upstream: Endpoint, headers: Headers) -> RawHeaders:
         """Return the head that an upstream is shown."""
         if self._shown is None or self._shown[0] is not upstream:
-            self._shown = (upstream, RawHeaders.of(upstream.shown(headers)))
+            self._shown = (upstream, RawHeaders.encode(upstream.shown(headers)))
         return self._shown[1]
 
 

@@ -31,14 +31,14 @@ from modelpact.wire import (
     WireTimeout,
     write_event,
 )
-from modelpact.wire.exchange import BODILESS
+from modelpact.wire.messages import BODILESS_STATUSES
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
     | {f"modelpact-{name}".encode() for name in TOLD}
 )
 """Headers of upstreams that are not for the gateway's clients."""
-_ADDED: Final = RawHeaders.of((("modelpact-added", USAGE),))
+_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE),))
 INTERNAL: Final = "internal_error: the gateway failed"
 _MOST_ERROR: Final = 256 * 1024
 
@@ -245,19 +245,19 @@ def _head(
     return RawHeaders(
         b"%b%bmodelpact-invocation: %b\r\n%b%b"
         % (
-            answer.headers.passed_on(_KEPT_BACK),
+            answer.headers.forwardable(_KEPT_BACK),
             exchange.plan.head,
             invocation.id.encode(),
             b""
             if money is None
             else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
-            RawHeaders.of(exchange.told) if exchange.told else b"",
+            RawHeaders.encode(exchange.told) if exchange.told else b"",
         )
     )
 
 
 def _is_stream(answer: ClientResponse) -> bool:
-    if answer.status in BODILESS:
+    if answer.status in BODILESS_STATUSES:
         return False
     kind = answer.headers.get("content-type") or ""
     return kind.partition(";")[0].strip().lower() == "text/event-stream"

@@ -1,4 +1,4 @@
-"""Heads that come again: what is taken without parsing is what parsing would have made of it."""
+"""The head cache: a request matched without parsing equals what the parser would return."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.wire.support import on_loop, raw, serving
 
 
 class Sink:
-    """Keeps the requests that a reader makes."""
+    """Collects the requests of a reader."""
 
     peer = ("", 0)
     peer_certificate: bytes | None = None
@@ -21,15 +21,15 @@ class Sink:
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
 
-    def arrived(self, request: HttpRequest, expects: bool) -> None:
-        assert not expects
+    def request_received(self, request: HttpRequest, expects_continue: bool) -> None:
+        assert not expects_continue
         self.requests.append(request)
 
-    def hold(self) -> None: ...
+    def pause_reading(self) -> None: ...
 
-    def go_on(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
-    def wanted(self) -> None: ...
+    def request_body(self) -> None: ...
 
 
 def post(body: bytes, length: bytes | None = None, *more: bytes) -> bytes:
@@ -46,17 +46,17 @@ def post(body: bytes, length: bytes | None = None, *more: bytes) -> bytes:
     return b"\r\n".join(lines)
 
 
-def told(request: HttpRequest) -> tuple[object, ...]:
+def parts_of(request: HttpRequest) -> tuple[object, ...]:
     target = request.authority, request.path, request.query
-    flags = request.complete, request.keep_alive, request.chunked_ok
-    return request.method, target, list(request.headers), request.arrived(), flags
+    flags = request.complete, request.keep_alive, request.accepts_chunked
+    return request.method, target, list(request.headers), request.read_nowait(), flags
 
 
-def learnt(first: bytes, **limits: int) -> HttpRequestReader:
+def reader_with_cached_head(first: bytes, **limits: int) -> HttpRequestReader:
     sink = Sink()
     reader = HttpRequestReader(ServerLimits(**limits), sink)
     reader.feed(first)
-    reader.learn(first, sink.requests[0])
+    reader.cache_head(first, sink.requests[0])
     return reader
 
 
@@ -71,10 +71,10 @@ def parsed(data: bytes) -> list[HttpRequest]:
 
 
 @pytest.mark.parametrize("body", [b"first", b"other", b"", b"a longer body than the first" * 400])
-def test_another_body_under_the_same_head_is_known(body: bytes) -> None:
-    request = learnt(post(b"first")).again(post(body))
+def test_the_same_head_with_another_body_matches(body: bytes) -> None:
+    request = reader_with_cached_head(post(b"first")).match_cached_head(post(body))
     assert request is not None
-    assert told(request) == told(*parsed(post(body)))
+    assert parts_of(request) == parts_of(*parsed(post(body)))
     assert request.headers.get("content-length") == str(len(body))
 
 
@@ -93,8 +93,8 @@ LENGTHS = (
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_a_length_that_is_not_plain_is_for_the_parser(length: bytes) -> None:
-    assert learnt(post(b"first")).again(post(b"other", length)) is None
+def test_a_length_with_other_characters_does_not_match(length: bytes) -> None:
+    assert reader_with_cached_head(post(b"first")).match_cached_head(post(b"other", length)) is None
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_length_that_is_not_plain_is_for_the_parser(length: bytes) -> None:
         b"",
     ],
 )
-def test_anything_else_is_for_the_parser(data: bytes) -> None:
-    assert learnt(post(b"first")).again(data) is None
+def test_other_data_does_not_match(data: bytes) -> None:
+    assert reader_with_cached_head(post(b"first")).match_cached_head(data) is None
 
 
 @pytest.mark.parametrize(
@@ -127,24 +127,24 @@ def test_anything_else_is_for_the_parser(data: bytes) -> None:
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2 \r\n\r\nab",
     ],
 )
-def test_only_plain_heads_are_remembered(first: bytes) -> None:
-    assert learnt(first).again(first) is None
+def test_only_plain_heads_are_cached(first: bytes) -> None:
+    assert reader_with_cached_head(first).match_cached_head(first) is None
 
 
-def test_the_limit_of_bodies_holds() -> None:
-    reader = learnt(post(b"first"), body=100)
-    assert reader.again(post(b"x" * 100)) is not None
-    assert reader.again(post(b"x" * 101)) is None
+def test_the_limit_of_the_body_holds() -> None:
+    reader = reader_with_cached_head(post(b"first"), body=100)
+    assert reader.match_cached_head(post(b"x" * 100)) is not None
+    assert reader.match_cached_head(post(b"x" * 101)) is None
 
 
-def test_heads_that_never_come_again_are_not_remembered_for_ever() -> None:
+def test_heads_that_never_match_are_no_longer_cached() -> None:
     sink = Sink()
     reader = HttpRequestReader(ServerLimits(), sink)
     for n in range(8):
         data = post(b"x", None, b"X-Id: %d" % n)
         reader.feed(data)
-        reader.learn(data, sink.requests[-1])
-    assert reader.again(data) is None
+        reader.cache_head(data, sink.requests[-1])
+    assert reader.match_cached_head(data) is None
 
 
 PIECES = st.sampled_from(
@@ -155,18 +155,18 @@ PIECES = st.sampled_from(
 @given(
     st.integers(0, 200), st.integers(0, 12), PIECES | st.binary(max_size=3), st.binary(max_size=12)
 )
-def test_whatever_is_known_again_is_what_the_parser_makes_of_it(
+def test_a_matched_request_equals_the_parsed_one(
     at: int, removed: int, put: bytes, body: bytes
 ) -> None:
     data = post(body)
     data = data[:at] + put + data[at + removed :]
-    known = learnt(post(b"first")).again(data)
+    known = reader_with_cached_head(post(b"first")).match_cached_head(data)
     if known is not None:
-        assert [told(known)] == [told(one) for one in parsed(data)]
+        assert [parts_of(known)] == [parts_of(one) for one in parsed(data)]
 
 
 @on_loop
-async def test_a_connection_serves_known_and_other_heads_in_turn() -> None:
+async def test_a_connection_serves_cached_and_other_heads_in_turn() -> None:
     async def handler(request: HttpRequest) -> HttpResponse:
         length = request.headers.get("content-length") or "none"
         return HttpResponse(200, {"x-length": length}, await request.body())
@@ -189,14 +189,14 @@ async def test_a_connection_serves_known_and_other_heads_in_turn() -> None:
                 assert (await peer.response())[1] == b"two"
 
 
-def test_lines_are_checked_written_once_and_never_shown() -> None:
-    lines = RawHeaders.of({"a": "1", "b": "zwei"}).plus(RawHeaders.of([("a", "2")]))
+def test_raw_headers_are_encoded_once_and_never_shown() -> None:
+    lines = RawHeaders.encode({"a": "1", "b": "zwei"}).plus(RawHeaders.encode([("a", "2")]))
     assert bytes(lines) == b"a: 1\r\nb: zwei\r\na: 2\r\n"
     assert lines.pairs() == [("a", "1"), ("b", "zwei"), ("a", "2")]
     assert "zwei" not in f"{lines!r} {lines}"
 
 
-def test_what_is_passed_on_as_lines_is_what_is_passed_on() -> None:
+def test_forwardable_headers_leave_out_the_named_ones_and_are_kept() -> None:
     fields = [
         (b"host", b"a"),
         (b"connection", b"close, X-Private"),
@@ -207,11 +207,15 @@ def test_what_is_passed_on_as_lines_is_what_is_passed_on() -> None:
         (b"x-kept", b"2"),
     ]
     headers = Headers(fields)
-    assert headers.passed_on().pairs() == headers.end_to_end()
+    assert headers.forwardable().pairs() == [
+        ("authorization", "mine"),
+        ("x-kept", "1"),
+        ("x-kept", "2"),
+    ]
     without = frozenset((b"authorization",))
     for _ in range(2):
-        assert headers.passed_on(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
+        assert headers.forwardable(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
     longer = headers.with_length(b"10")
-    assert longer.passed_on(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
+    assert longer.forwardable(without).pairs() == [("x-kept", "1"), ("x-kept", "2")]
     assert longer.get("content-length") == "10"
     assert headers.get("content-length") == "3"

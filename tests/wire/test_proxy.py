@@ -22,10 +22,10 @@ from modelpact.wire import (
     WireTimeout,
     serve,
 )
-from modelpact.wire.proxy import from_environment, proxy_for
+from modelpact.wire.proxy import environment_proxies, proxy_for
 from modelpact.wire.url import Url
 from tests.wire.certificates import Authority, client_context, server_context
-from tests.wire.proxy import proxying
+from tests.wire.proxy_server import proxying
 from tests.wire.support import on_loop, serving, until
 
 URL = "http://upstream.test/v1"
@@ -41,13 +41,13 @@ async def telling(request: HttpRequest) -> HttpResponse:
 
 
 @on_loop
-async def test_a_request_goes_through_the_proxy_and_says_no_more_than_it_was_told() -> None:
+async def test_a_request_through_a_proxy_has_no_added_headers() -> None:
     async with (
         serving(telling) as server,
         proxying(server.port) as proxy,
         Client(proxies={"http": proxy.url}) as client,
     ):
-        for headers in ({"x-mine": "1"}, RawHeaders.of({"x-mine": "1"})):
+        for headers in ({"x-mine": "1"}, RawHeaders.encode({"x-mine": "1"})):
             answer = await client.request("POST", URL, headers, b"body")
             assert answer.status == 201
             assert answer.headers.get("x-told") == "yes"
@@ -80,7 +80,7 @@ async def test_tls_goes_through_a_tunnel_to_the_server_itself(tmp_path: Path) ->
 
 
 @on_loop
-async def test_streams_come_as_they_are_sent_and_leaving_ends_them() -> None:
+async def test_streams_arrive_as_they_are_sent_and_end_when_closed() -> None:
     go_on, stopped = asyncio.Event(), asyncio.Event()
 
     async def parts() -> AsyncIterator[bytes]:
@@ -101,16 +101,16 @@ async def test_streams_come_as_they_are_sent_and_leaving_ends_them() -> None:
         Client(proxies={"http": proxy.url}) as client,
     ):
         answer = await client.request("GET", URL)
-        assert await answer.take() == b"one"
+        assert await answer.read_available() == b"one"
         go_on.set()
-        assert await answer.take() == b"two"
+        assert await answer.read_available() == b"two"
         await answer.aclose()
         await stopped.wait()
         await until(lambda: client.connections == 0)
 
 
 @on_loop
-async def test_a_slow_reader_makes_the_server_wait_behind_a_proxy_as_well() -> None:
+async def test_a_slow_reader_pauses_the_server_through_a_proxy() -> None:
     sent = 0
 
     async def parts() -> AsyncIterator[bytes]:
@@ -170,7 +170,7 @@ async def test_every_failure_has_its_phase() -> None:
                 await answer.read()
             assert caught.value.phase == "body"
             answer = await client.request("GET", "http://upstream.test/broken")
-            assert await answer.take() == b"half"
+            assert await answer.read_available() == b"half"
             taken.set()
             with pytest.raises(ConnectionLost) as lost:
                 await answer.read()
@@ -183,7 +183,7 @@ async def test_every_failure_has_its_phase() -> None:
 
 
 @on_loop
-async def test_a_proxy_that_refuses_or_is_not_there() -> None:
+async def test_a_proxy_that_rejects_or_does_not_listen() -> None:
     hidden = "s" + "esame"
     async with proxying(1, refuse=True) as proxy:
         url = proxy.url.replace("//", f"//me:{hidden}@")
@@ -200,7 +200,7 @@ async def test_a_proxy_that_refuses_or_is_not_there() -> None:
 
 
 @on_loop
-async def test_too_many_callers_behind_a_proxy_are_told_to_come_back() -> None:
+async def test_too_many_callers_of_a_proxy_get_pool_full() -> None:
     async def never(request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(60)
         return HttpResponse()
@@ -247,22 +247,22 @@ def test_no_proxy_at_all() -> None:
     assert proxy_for(origin, {}) is None
 
 
-def test_a_proxy_that_is_none_is_refused() -> None:
+def test_an_invalid_proxy_url_is_an_error() -> None:
     origin = Url.parse("https://api.example.com/").origin
     for proxy in ("socks5://p:1", "http://p/with/a/path", "https://p:1"):
         with pytest.raises(InputError, match="HTTPS_PROXY"):
             proxy_for(origin, {"https": proxy})
 
 
-def test_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://p:1")
     monkeypatch.setenv("NO_PROXY", "a")
-    assert from_environment()["https"] == "http://p:1"
-    assert from_environment()["no"] == "a"
+    assert environment_proxies()["https"] == "http://p:1"
+    assert environment_proxies()["no"] == "a"
 
 
 @on_loop
-async def test_without_aiohttp_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_aiohttp_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.delitem(sys.modules, "modelpact.wire.proxied_origin", raising=False)
     async with Client(proxies={"http": "http://p:1"}) as client:
@@ -270,7 +270,7 @@ async def test_without_aiohttp_it_is_said_what_to_install(monkeypatch: pytest.Mo
             await client.request("GET", URL)
 
 
-def test_aiohttp_is_not_imported_without_need() -> None:
+def test_aiohttp_is_imported_only_for_proxies() -> None:
     code = "import sys, modelpact.wire; print('aiohttp' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"

@@ -1,0 +1,68 @@
+"""Routes: which handler answers a method on a path."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote_to_bytes
+
+from modelpact.wire.errors import HttpError
+from modelpact.wire.messages import HttpResponse
+
+Endpoint = Callable[..., Awaitable[HttpResponse]]
+
+
+class Routes:
+    """A table of routes. In a path, `{}` matches one segment, which is passed to the handler.
+
+    Paths are split at slashes before they are decoded: an encoded slash never makes a segment.
+    """
+
+    def __init__(self, *routes: tuple[str, str, Endpoint]) -> None:
+        """Each route is a method, a path and a handler."""
+        self._fixed: dict[str, dict[str, Endpoint]] = {}
+        self._patterns: list[tuple[list[str], dict[str, Endpoint]]] = []
+        for method, path, endpoint in routes:
+            self._methods(path)[method] = endpoint
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, tuple[str, ...]]:
+        """Return the handler and the matched segments; raise 404, or 405 with what is allowed."""
+        methods = self._fixed.get(path)
+        segments: tuple[str, ...] = ()
+        if methods is None:
+            methods, segments = self._match(path)
+        endpoint = methods.get(method)
+        if endpoint is None and method == "HEAD":
+            endpoint = methods.get("GET")
+        if endpoint is None:
+            raise HttpError(405, f"expected {' or '.join(sorted(methods))}")
+        return endpoint, segments
+
+    def _methods(self, path: str) -> dict[str, Endpoint]:
+        if "{}" not in path:
+            return self._fixed.setdefault(path, {})
+        parts = path.split("/")
+        for pattern, methods in self._patterns:
+            if pattern == parts:
+                return methods
+        self._patterns.append((parts, {}))
+        return self._patterns[-1][1]
+
+    def _match(self, path: str) -> tuple[dict[str, Endpoint], tuple[str, ...]]:
+        parts = path.split("/")
+        for pattern, methods in self._patterns:
+            if len(pattern) == len(parts) and all(
+                expected in ("{}", part) for expected, part in zip(pattern, parts, strict=True)
+            ):
+                segments = (
+                    part for expected, part in zip(pattern, parts, strict=True) if expected == "{}"
+                )
+                return methods, tuple(map(_decode_segment, segments))
+        raise HttpError(404, "no such path")
+
+
+def _decode_segment(raw: str) -> str:
+    try:
+        decoded = unquote_to_bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        raise HttpError(400, "the path is not UTF-8") from None
+    if not decoded or "\0" in decoded:
+        raise HttpError(404, "no such path")
+    return decoded
