@@ -1,23 +1,27 @@
-# Everything runs in the project's own environment; `make run` and `make test` set it up.
+# Every target runs in the project's own environment, .venv, and creates it on first use.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run tour test test-all lint bench bench-gateway catalog clean
+.PHONY: run tour test test-all lint format wheel bench bench-gateway catalog clean
 
+# Start the gateway with a new key, and print a curl command that works.
 run: $(STAMP)
 	@$(BIN)/modelpact serve --key
 
-# What modelpact does, shown with real commands.
+# Show what modelpact does, with real commands.
 tour: $(STAMP)
 	@$(BIN)/python -m modelpact.cli.commands.tour
 
+# The tests that run in a few minutes.
 test: $(STAMP)
 	$(BIN)/pytest -n auto -m "not slow"
 
+# All tests, with the share of source lines that they execute.
 test-all: $(STAMP)
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto --cov=modelpact --cov-report=
+	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of lines"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -25,14 +29,23 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Apply what ruff can correct by itself.
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Build the wheel and the source distribution into dist/.
+wheel: $(STAMP)
+	$(BIN)/python -m build
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
-# The gateway beside LiteLLM's proxy and Portkey's gateway, under wrk.
+# Compare the gateway with LiteLLM's proxy and Portkey's gateway, under wrk.
 bench-gateway: $(STAMP)
 	cd benchmarks && ../$(BIN)/python -m gateway.compare
 
-# Rebuild the shipped snapshot from the reviewable sources.
+# Rebuild the shipped catalog snapshot from its sources.
 catalog: $(STAMP)
 	$(BIN)/modelpact catalog build
 
@@ -42,4 +55,4 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
