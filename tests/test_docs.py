@@ -1,4 +1,4 @@
-"""The examples in the documentation run, and print what the documentation says."""
+"""The documentation is true: its examples run, its links lead somewhere, its paths exist."""
 
 import os
 import re
@@ -16,17 +16,22 @@ from modelpact.vocabulary.error_codes import codes_markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+ALL_PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+REPOSITORY_PATH = re.compile(
+    r"`((?:src|tests|docs|examples|benchmarks|tools|packaging|\.\w+)/[\w./-]+)`"
+)
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
 
 
 def blocks(language: str) -> list[Any]:
-    found = []
-    for page in PAGES:
-        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
-            if match[1] == language:
-                found.append(pytest.param(page, match[2], id=f"{page.name}-{number}"))
-    return found
+    return [
+        pytest.param(page, match[2], id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8")))
+        if match[1] == language
+    ]
 
 
 def run(command: str) -> str:
@@ -76,3 +81,18 @@ def test_error_codes_are_all_documented() -> None:
         page.write_text(content[:start] + codes_markdown() + content[end:], encoding="utf-8")
         return
     assert codes_markdown() in content
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_files(page: Path) -> None:
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    local = [link for link in links if "://" not in link and not link.startswith("mailto:")]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["contributing.md"])
+def test_paths_exist(name: str) -> None:
+    """The pages that lead through the source name only files and folders that are there."""
+    paths = REPOSITORY_PATH.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
