@@ -249,12 +249,12 @@ class TestRedaction:
 
     def test_the_outcome_does_not_tell_what_the_event_hides(self) -> None:
         shown = decide(gate(SUBSTITUTABLE, redact=True), module("reasoning", fallback=FALLBACK))
-        assert "openai" not in str(shown.data())
-        assert "big" not in str(shown.data())
+        assert "openai" not in str(shown.to_json())
+        assert "big" not in str(shown.to_json())
 
     def test_a_refusal_is_never_redacted(self) -> None:
         decision = decide(gate({}, redact=True), module("reasoning", fallback=FALLBACK))
-        assert "REDACTED" not in str(decision.data())
+        assert "REDACTED" not in str(decision.to_json())
 
 
 _IDS = st.sampled_from([*OPENWOP.ids, "x-host-acme-a"])

@@ -1,4 +1,4 @@
-"""What refusals teach: issue 6, "what the upstream itself rejects … becomes evidence"."""
+"""What rejected requests teach, and what they do not."""
 
 from typing import Any
 
@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.evidence import Observation, Rejection, learn_from_rejection
-from modelpact.evidence.rejection_patterns import FIELDS, SIGNS, RejectionPattern
+from modelpact.evidence.rejection_patterns import FIELDS, REJECTION_PATTERNS, RejectionPattern
 from modelpact.providers.models.errors import NotTranslatable, UpstreamError
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import CAPABILITIES
 from tests.evidence.requests import PLAIN, using_everything
 
+EXAMPLES = [pattern.example for pattern in REJECTION_PATTERNS]
+EVERY_PATTERN = pytest.mark.parametrize(
+    "pattern", REJECTION_PATTERNS, ids=[example[:50] for example in EXAMPLES]
+)
+
 
 def shown(learned: tuple[Observation, ...]) -> str:
-    """Write what was learned as the signs do."""
+    """Write observations as `RejectionPattern.teaches` does."""
     parts = []
     for one in learned:
         value = ",".join(one.value) if isinstance(one.value, tuple) else one.value
@@ -36,29 +41,29 @@ def asked(message: str) -> str:
     return "grok-4" if "grok-4" in message else "m"
 
 
-@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
-def test_every_sign_teaches_what_its_example_says(sign: RejectionPattern) -> None:
-    request = using_everything(schema=sign.shows != "json-object")
-    for status in sign.statuses:
-        rejection = Rejection(sign.example, status)
-        learned = learn_from_rejection(rejection, request, "local", asked(sign.example))
-        assert shown(learned) == sign.shows
+@EVERY_PATTERN
+def test_every_pattern_teaches_what_its_example_says(pattern: RejectionPattern) -> None:
+    request = using_everything(schema=pattern.teaches != "json-object")
+    for status in pattern.statuses:
+        rejection = Rejection(pattern.example, status)
+        learned = learn_from_rejection(rejection, request, "local", asked(pattern.example))
+        assert shown(learned) == pattern.teaches
         assert learned[0].origin == "use"
-        assert learned[0].support == ("native" if "=" in sign.shows else "unsupported")
+        assert learned[0].support == ("native" if "=" in pattern.teaches else "unsupported")
 
 
-@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
-def test_only_what_was_asked_for_can_be_refused(sign: RejectionPattern) -> None:
+@EVERY_PATTERN
+def test_only_what_the_request_uses_is_learned(pattern: RejectionPattern) -> None:
     """A message may quote a prompt: what the request did not use is not learned from it."""
-    learned = learn_from_rejection(Rejection(sign.example, 400), PLAIN, "local", "m")
+    learned = learn_from_rejection(Rejection(pattern.example, 400), PLAIN, "local", "m")
     limits = ("context-window", "max-input", "max-output")
     assert all(one.capability in limits for one in learned)
 
 
 @pytest.mark.parametrize("status", [None, 200, 401, 402, 403, 408, 409, 429, 500, 502, 503, 529])
-def test_no_other_status_teaches(status: int | None) -> None:
-    for sign in SIGNS:
-        rejection = Rejection(sign.example, status)
+def test_other_statuses_teach_nothing(status: int | None) -> None:
+    for pattern in REJECTION_PATTERNS:
+        rejection = Rejection(pattern.example, status)
         assert learn_from_rejection(rejection, using_everything(), "local", "m") == ()
 
 
@@ -75,7 +80,7 @@ def test_no_other_status_teaches(status: int | None) -> None:
         "local cannot be asked this, nothing was sent: top_k: this API does not support tools",
     ],
 )
-def test_failures_that_say_nothing_of_the_model(message: str) -> None:
+def test_failures_that_are_not_about_the_model_teach_nothing(message: str) -> None:
     assert teaches(message) == ""
 
 
@@ -91,7 +96,7 @@ def test_failures_that_say_nothing_of_the_model(message: str) -> None:
         "Thinking may not be enabled when tool_choice forces tool use.",
     ],
 )
-def test_refusals_of_a_combination_refuse_no_part_of_it(message: str) -> None:
+def test_a_rejected_combination_teaches_nothing_about_its_parts(message: str) -> None:
     assert teaches(message) == ""
 
 
@@ -110,7 +115,7 @@ def test_refusals_of_a_combination_refuse_no_part_of_it(message: str) -> None:
         "Unknown parameter: 'mesages'.",
     ],
 )
-def test_mistakes_of_our_own_teach_nothing(message: str) -> None:
+def test_mistakes_in_the_request_teach_nothing(message: str) -> None:
     assert teaches(message) == ""
 
 
@@ -142,17 +147,17 @@ def test_mistakes_of_our_own_teach_nothing(message: str) -> None:
          "permitted [type=extra_forbidden]", 400, "tool-choice"),
     ],
 )  # fmt: skip
-def test_words_of_many_servers(message: str, status: int, learned: str) -> None:
+def test_messages_of_many_servers(message: str, status: int, learned: str) -> None:
     assert teaches(message, status) == learned
 
 
-def test_a_blamed_field_is_enough_with_a_code_that_says_unsupported() -> None:
+def test_a_named_field_is_enough_with_an_unsupported_parameter_code() -> None:
     said: dict[str, Any] = {"code": "unsupported_parameter", "param": "top_p"}
     assert teaches("This is not possible here.", **said) == "top-p"
     assert teaches("This is not possible here.", param="top_p") == ""
 
 
-def test_errors_are_read_as_they_are_raised() -> None:
+def test_a_rejection_is_read_from_the_error_that_was_raised() -> None:
     cause = UpstreamError(
         "local answered 400 (unsupported_value): Unsupported value: 'temperature' does not support "
         "0.2 with this model. Only the default (1) value is supported.",
@@ -168,24 +173,24 @@ def test_errors_are_read_as_they_are_raised() -> None:
         assert learned.detail.startswith("rejected: Unsupported value: 'temperature'")
 
 
-def test_what_could_not_be_asked_was_not_refused() -> None:
+def test_a_request_that_was_never_sent_teaches_nothing() -> None:
     error = NotTranslatable("local", [])
     assert learn_from_rejection(error, using_everything(), "local", "m") == ()
 
 
-def test_a_provider_may_say_it_in_our_own_words() -> None:
+def test_a_provider_may_name_the_missing_capability() -> None:
     error = UnsupportedByProvider("stop-sequences", "stop")
     (learned,) = learn_from_rejection(error, using_everything(), "mock", "m")
     assert (learned.capability, learned.support) == ("stop-sequences", "unsupported")
     assert learn_from_rejection(error, PLAIN, "mock", "m") == ()
 
 
-def test_fields_lead_to_capabilities() -> None:
+def test_every_field_leads_to_a_capability() -> None:
     assert {name for name in FIELDS.values() if name != "output"} <= set(CAPABILITIES)
 
 
 @given(
-    message=st.one_of(st.text(max_size=300), st.sampled_from([one.example for one in SIGNS])),
+    message=st.one_of(st.text(max_size=300), st.sampled_from(EXAMPLES)),
     more=st.text(max_size=80),
     status=st.one_of(st.none(), st.sampled_from([400, 404, 413, 422, 429, 500]), st.integers()),
     code=st.text(max_size=20),
@@ -193,7 +198,7 @@ def test_fields_lead_to_capabilities() -> None:
     names=st.tuples(st.text(max_size=10), st.text(max_size=10)),
     capability=st.text(max_size=20),
 )
-def test_nothing_that_a_server_says_raises(
+def test_no_message_raises(
     message: str,
     more: str,
     status: int | None,
@@ -209,7 +214,7 @@ def test_nothing_that_a_server_says_raises(
         assert status in (400, 404, 413, 415, 422)
 
 
-def test_a_long_message_is_read_in_no_time() -> None:
+def test_a_long_message_is_read_quickly() -> None:
     for piece in ("unsupported parameter: ", "a" * 50 + ".", "' is not supported", "model "):
         assert teaches(piece * 20_000) == ""
 
@@ -220,13 +225,13 @@ def saying(text: str) -> Request:
     return msgspec.structs.replace(whole, messages=said)
 
 
-@pytest.mark.parametrize("sign", SIGNS, ids=[one.example[:50] for one in SIGNS])
+@EVERY_PATTERN
 @pytest.mark.parametrize("frame", ["Invalid input: {}", "Could not parse: {}", "in '{}'"])
-def test_what_the_request_itself_says_teaches_nothing(sign: RejectionPattern, frame: str) -> None:
+def test_the_text_of_the_request_teaches_nothing(pattern: RejectionPattern, frame: str) -> None:
     """A server that repeats the prompt must not teach what the prompt says."""
-    request = saying(f"Please explain: {sign.example} Thank you.")
-    rejection = Rejection(frame.format(sign.example), 400)
-    assert learn_from_rejection(rejection, request, "local", asked(sign.example)) == ()
+    request = saying(f"Please explain: {pattern.example} Thank you.")
+    rejection = Rejection(frame.format(pattern.example), 400)
+    assert learn_from_rejection(rejection, request, "local", asked(pattern.example)) == ()
 
 
 @pytest.mark.parametrize(
@@ -250,12 +255,12 @@ def test_what_the_request_itself_says_teaches_nothing(sign: RejectionPattern, fr
         "'qwen-7b' does not support thinking",
     ],
 )
-def test_words_that_are_not_about_this_model_teach_nothing(message: str) -> None:
+def test_messages_about_another_model_teach_nothing(message: str) -> None:
     learned = learn_from_rejection(Rejection(message, 400), using_everything(), "local", "gpt-4o")
     assert learned == ()
 
 
-def test_a_longer_name_of_the_model_is_its_own() -> None:
+def test_a_longer_name_of_the_same_model_is_accepted() -> None:
     message = "Model gpt-4o-2024-08-06 does not support tools"
     learned = learn_from_rejection(Rejection(message, 400), using_everything(), "local", "gpt-4o")
     assert shown(learned) == "tool-calling"

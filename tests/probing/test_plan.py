@@ -8,21 +8,20 @@ import pytest
 from modelpact.catalog.catalog import default_catalog
 from modelpact.conversation.request import Request
 from modelpact.probing import plan_probe
-from modelpact.probing.picture import COLOURS, picture
-from modelpact.probing.trials import Seen, Trial, TrialOutcome
+from modelpact.probing.trials import COLOURS, ProbeAnswer, Trial, TrialOutcome, picture
 from modelpact.vocabulary.errors import InputError, UnknownName
 
 
 def test_the_estimate_covers_every_attempt() -> None:
     plan = plan_probe(default_catalog().resolve("openai/gpt-4o"))
-    assert plan.calls <= plan.most_calls
+    assert plan.calls <= plan.max_calls
     assert plan.money is not None
     output = plan.resolution.price.output if plan.resolution.price else 0
     assert plan.money >= plan.usage.output * (output or 0) // 1_000
     assert "context-window" not in plan.capabilities
 
 
-def test_the_window_only_where_it_is_asked_for() -> None:
+def test_the_window_is_probed_only_on_request() -> None:
     found = default_catalog().resolve("openai/gpt-4o")
     with_window = plan_probe(found, context_window=True)
     assert "context-window" in with_window.capabilities
@@ -33,22 +32,22 @@ def test_the_window_only_where_it_is_asked_for() -> None:
     assert plan_probe(found, ["context"]).capabilities == ("context-window",)
 
 
-def test_some_capabilities_by_any_of_their_names() -> None:
+def test_capabilities_are_named_by_any_alias() -> None:
     found = default_catalog().resolve("openai/gpt-4o")
     plan = plan_probe(found, ["tools", "vision"])
     assert set(plan.capabilities) == {"tool-calling", "image-input"}
     assert "reasoning" in plan_probe(found, ["reasoning"]).capabilities
 
 
-def test_what_cannot_be_probed_is_told() -> None:
+def test_a_capability_that_cannot_be_probed() -> None:
     with pytest.raises(UnknownName, match="cannot be probed over anthropic"):
         plan_probe(default_catalog().resolve("anthropic/claude-opus-4-5"), ["seed"])
     with pytest.raises(UnknownName, match="batch-api"):
         plan_probe(default_catalog().resolve("openai/gpt-4o"), ["batch-api"])
 
 
-def test_who_cannot_be_called_cannot_be_probed() -> None:
-    with pytest.raises(InputError, match="cannot be called"):
+def test_a_provider_without_a_known_api_cannot_be_probed() -> None:
+    with pytest.raises(InputError, match="cannot be probed: modelpact has no probes for its API"):
         plan_probe(default_catalog().resolve("nobody-knows/this"))
 
 
@@ -66,9 +65,9 @@ def test_pictures_are_of_one_colour(colour: str) -> None:
     assert lines == (b"\x00" + bytes(COLOURS[colour]) * 32) * 32
 
 
-def test_a_refusal_of_the_model_is_no_verdict() -> None:
+def test_a_model_that_refuses_to_answer_is_inconclusive() -> None:
     from modelpact.conversation.response import Response
 
     trial = Trial("seed", Request("m", ()), lambda _: TrialOutcome("ignored", "nothing came"))
-    assert trial.judged(Seen(Response(stop_reason="refusal"))).verdict == "inconclusive"
-    assert trial.judged(Seen(Response())).verdict == "ignored"
+    assert trial.outcome(ProbeAnswer(Response(stop_reason="refusal"))).verdict == "inconclusive"
+    assert trial.outcome(ProbeAnswer(Response())).verdict == "ignored"

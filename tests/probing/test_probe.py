@@ -59,7 +59,7 @@ async def test_a_reasoning_model(tmp_path: Path) -> None:
     assert found["temperature"].verdict == found["stop-sequences"].verdict == "unsupported"
     assert found["token-limit-param"].value == "max-completion-tokens"
     assert report.contradictions == ()
-    (effort,) = [one for one in report.learned if one.capability == "reasoning-effort"]
+    (effort,) = [one for one in report.observations if one.capability == "reasoning-effort"]
     assert effort.value == ("minimal", "low", "medium", "high")
 
 
@@ -102,7 +102,7 @@ def test_what_is_silently_ignored_is_unsupported(
         assert result.detail.startswith("silently ignored: ")
         assert told in result.detail
         assert result.contradicts
-        (learned,) = [one for one in report.learned if one.capability == capability]
+        (learned,) = [one for one in report.observations if one.capability == capability]
         assert learned.support == "unsupported"
 
     run()
@@ -117,7 +117,7 @@ async def test_a_parameter_that_takes_nonsense_is_not_believed(tmp_path: Path) -
         "seed": "inconclusive",
         "top-p": "supported",
     }
-    assert [one.capability for one in report.learned] == ["top-p"]
+    assert [one.capability for one in report.observations] == ["top-p"]
 
 
 @on_loop
@@ -215,7 +215,7 @@ def test_an_outage_makes_the_rest_inconclusive(fail: Fail, tmp_path: Path) -> No
             "stop-sequences": "inconclusive",
         }
         assert str(fail.status) in report.stopped
-        assert [one.capability for one in report.learned] == ["tool-calling"]
+        assert [one.capability for one in report.observations] == ["tool-calling"]
         assert len(fake.requests) == 3
 
     run()
@@ -226,7 +226,7 @@ async def test_a_model_that_does_not_answer_is_not_judged(tmp_path: Path) -> Non
     async with FakeOpenAI() as fake:
         report = await probe(fake, "no-such-model", tmp_path)
     assert not report.answered
-    assert report.learned == ()
+    assert report.observations == ()
     assert len(fake.requests) == 1
 
 
@@ -313,7 +313,7 @@ async def test_what_was_found_is_the_evidence_of_the_next_negotiation(tmp_path: 
     async with lying(ignores=("stop",)) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop"])
     with ledger(tmp_path) as kept:
-        record(kept, *report.learned)
+        record(kept, *report.observations)
         known = default_catalog().extended(
             configured={"local": "openai"}, evidence=read_evidence(kept)
         )

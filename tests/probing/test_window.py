@@ -60,7 +60,7 @@ async def test_a_budget_ends_the_search_without_a_verdict(tmp_path: Path) -> Non
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"], budget=budget)
     (result,) = report.results
     assert result.verdict == "inconclusive"
-    assert report.learned == ()
+    assert report.observations == ()
     assert "budget" in report.stopped
     assert report.spent is not None
     assert report.spent <= 50_000_000

@@ -1,4 +1,4 @@
-"""Dispatch: plans are carried out here. May import everything but `cli`."""
+"""Dispatch: calling models. It holds the model caller, the OpenWOP gate and emulated calls."""
 
 from modelpact.dispatch.emulated_call import EmulatedResult, complete, stream
 

@@ -1,4 +1,4 @@
-"""Emulated calls: the port is called with prepared requests, and again where emulation asks."""
+"""Emulated calls: call a port with a prepared request, and again when the emulation asks for it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,31 +12,31 @@ from modelpact.providers.port import ModelPort
 
 
 class EmulatedResult(msgspec.Struct, frozen=True):
-    """An answer, and the report of how it came about. Its usage counts every call."""
+    """A response and the report of its emulation. Its usage counts every call."""
 
     response: Response
     report: EmulatedRequestReport
 
 
 async def complete(port: ModelPort, work: EmulatedRequest) -> EmulatedResult:
-    """Call a model with prepared work, and again as often as its emulation asks and may.
+    """Call a model with an emulated request, and repeat the call if its emulation asks for that.
 
-    `EmulationFailed` carries the usage of the answers that could not be used.
+    `EmulationFailed` carries the usage of the responses that could not be used.
     """
-    request, attempt, used = work.request, 1, Usage()
+    request, attempt, usage = work.request, 1, Usage()
     while True:
         response = await port.complete(request)
-        used = used + response.usage
+        usage = usage + response.usage
         try:
             received = work.receive(response, attempt)
         except EmulationFailed as error:
-            error.usage = used
+            error.usage = usage
             raise
         if isinstance(received, AskAgain):
             request, attempt = received.request, received.attempt
             continue
         report = msgspec.structs.replace(work.report, calls_made_again=attempt - 1)
-        return EmulatedResult(msgspec.structs.replace(received, usage=used), report)
+        return EmulatedResult(msgspec.structs.replace(received, usage=usage), report)
 
 
 async def stream(
@@ -45,42 +45,42 @@ async def stream(
     *,
     on_report: Callable[[EmulatedRequestReport], None] | None = None,
 ) -> AsyncIterator[StreamEvent]:
-    """Stream a model's answer to prepared work; the last event is its end, with all usage.
+    """Stream a model's response to an emulated request. The last event has the usage of all calls.
 
     `on_report` is called with the report before the last event.
     """
 
-    def tell(calls_made_again: int) -> None:
+    def report(calls_made_again: int) -> None:
         if on_report is not None:
             on_report(msgspec.structs.replace(work.report, calls_made_again=calls_made_again))
 
     if work.emulate_stream:
-        answer = await complete(port, work)
-        tell(answer.report.calls_made_again)
-        for event in work.events(answer.response):
+        result = await complete(port, work)
+        report(result.report.calls_made_again)
+        for event in work.events(result.response):
             yield event
         return
-    request, attempt, used = work.request, 1, Usage()
+    request, attempt, usage = work.request, 1, Usage()
     while True:
         processor = work.stream(attempt)
         async with closing_stream(port.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finish):
-                    used = used + event.usage
-                for passed_on in processor.feed(event):
-                    yield passed_on
+                    usage = usage + event.usage
+                for emulated in processor.feed(event):
+                    yield emulated
         try:
             ending = processor.finish()
         except EmulationFailed as error:
-            error.usage = used
+            error.usage = usage
             raise
         if isinstance(ending, AskAgain):
             request, attempt = ending.request, ending.attempt
             continue
-        tell(attempt - 1)
+        report(attempt - 1)
         for event in ending:
             if isinstance(event, Finish):
-                event = msgspec.structs.replace(event, usage=used)
+                event = msgspec.structs.replace(event, usage=usage)
             yield event
         return
 
@@ -89,7 +89,10 @@ async def stream(
 async def closing_stream(
     events: AsyncIterator[StreamEvent],
 ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
-    """Close a port's stream when its reader leaves, so that no upstream writes to nobody."""
+    """Close a port's stream when its reader leaves, so that the upstream stops sending.
+
+    Unlike `contextlib.aclosing`, it accepts iterators that have no `aclose`.
+    """
     try:
         yield events
     finally:

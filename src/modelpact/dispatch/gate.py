@@ -1,7 +1,7 @@
-"""The gate: before a node is dispatched, is its model up to it (seed 001 §B to §F)?
+"""The gate of the OpenWOP capability specification: decides before a node is dispatched.
 
-Capability check, optional substitution, telemetry, then dispatch or refusal: in this order, for
-every dispatch, on the model that is active for it.
+For every dispatch, on the model that is active for it, the order is: capability check, optional
+substitution, telemetry, then dispatch or refusal.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -16,59 +16,59 @@ from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.dialects import OPENWOP
 from modelpact.vocabulary.errors import ModelpactError
+from modelpact.vocabulary.memo import BoundedMemo
 
 REDACTED: Final = "[REDACTED]"
 SUBSTITUTED: Final = "model.capability.substituted"
 INSUFFICIENT: Final = "model.capability.insufficient"
 NOT_PROVIDED: Final = "capability_not_provided"
+_PAIRS: Final = ("originalProvider", "originalModel", "fallbackProvider", "fallbackModel")
+_MAX_REMEMBERED: Final = 10_000
 
 Route = Literal["dispatch", "substitute", "refuse"]
-Allows = Callable[[FallbackModel], bool]
+AllowsFallback = Callable[[FallbackModel], bool]
 T = TypeVar("T")
 
 
 class GateEvent(msgspec.Struct, frozen=True):
-    """What is told of a decision, in exactly the RFC's shapes."""
+    """The telemetry event of a decision, in the shape that the specification prescribes."""
 
     type: str
     payload: dict[str, Any]
 
 
 class GateDecision(msgspec.Struct, frozen=True):
-    """What the gate decided for one dispatch: the model to call, and what is told of it."""
+    """What the gate decided for one dispatch: the model to call, and the event to emit."""
 
     route: Route
     provider: str
-    """The provider of the model to call; on a refusal the active one."""
+    """The provider of the model to call; on a refusal, the active provider."""
     model: str
     original: tuple[str, str]
     missing: tuple[str, ...] = ()
-    """What the active model lacks, in the order required, each once."""
+    """The capabilities that the active model lacks, in the order required, each once."""
     fallback_attempted: bool = False
     event: GateEvent | None = None
-    why: str = ""
-    """Why nothing stood in, and what would help; it names no fallback, which may be a secret."""
+    reason: str = ""
+    """Why no fallback was used and what would help. It never names the fallback, which may be
+    redacted."""
 
-    def data(self) -> dict[str, Any]:
-        """Return the decision as JSON has it; a redacted pair is redacted here too."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the decision as plain data. A redacted fallback is redacted here too."""
         outcome: dict[str, Any] = {"route": self.route}
         if self.route != "dispatch":
             outcome["missingCapabilities"] = list(self.missing)
         if self.route == "refuse":
             outcome["fallbackAttempted"] = self.fallback_attempted
         if self.route == "substitute" and self.event is not None:
-            told = self.event.payload
             for name in _PAIRS:
-                outcome[name] = told[name]
+                outcome[name] = self.event.payload[name]
         event = None if self.event is None else msgspec.to_builtins(self.event)
         return {"outcome": outcome, "event": event}
 
 
-_PAIRS: Final = ("originalProvider", "originalModel", "fallbackProvider", "fallbackModel")
-
-
 class CapabilityNotProvided(ModelpactError):
-    """A dispatch that was refused: the active model lacks something, and nothing stood in."""
+    """A dispatch was refused: the active model lacks a capability, and no fallback was used."""
 
     code = NOT_PROVIDED
 
@@ -77,61 +77,47 @@ class CapabilityNotProvided(ModelpactError):
         self.node_id = node_id
         target = "/".join(decision.original)
         lacks = f"{node_id}: {target} lacks {', '.join(decision.missing)}"
-        super().__init__(f"{lacks}; {decision.why}")
+        super().__init__(f"{lacks}; {decision.reason}")
 
 
 class CapabilityCheck(Protocol):
-    """What knows which of the required capabilities a model lacks."""
+    """Finds the required capabilities that a model lacks."""
 
     def __call__(self, provider: str, model: str, required: tuple[str, ...], /) -> tuple[str, ...]:
-        """Return those that it lacks, in their order."""
+        """Return the missing ones in the order required."""
 
 
 def catalog_check(catalog: Catalog | None = None, policy: Policy | None = None) -> CapabilityCheck:
-    """Return what asks the catalog: what is not known to be there is lacking.
+    """Return a check against the catalog. A capability that is not known to be there is missing.
 
-    The answer is remembered for each distinct question.
+    The answers are memoised.
     """
-    known = catalog or default_catalog()
-    used = policy or Policy()
-    remembered: dict[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = {}
-
-    def lacks(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
-        question = (provider, model, required)
-        found = remembered.get(question)
-        if found is None:
-            if len(remembered) > _MOST_REMEMBERED:
-                remembered.clear()
-            found = remembered[question] = _lacks(known, used, *question)
-        return found
-
-    return lacks
-
-
-_MOST_REMEMBERED: Final = 10_000
-
-
-def _lacks(
-    catalog: Catalog, policy: Policy, provider: str, model: str, required: tuple[str, ...]
-) -> tuple[str, ...]:
-    registered = [name for name in required if is_registered(name)]
-    verdict = negotiate(read_openwop(registered), catalog.resolve(provider, model), policy)
-    met = {one.capability for one in verdict.findings if one.outcome == "met"}
-    return tuple(
-        name for name in required if not is_registered(name) or OPENWOP.read(name).id not in met
+    known_catalog = catalog or default_catalog()
+    known_policy = policy or Policy()
+    memo: BoundedMemo[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = BoundedMemo(
+        _MAX_REMEMBERED
     )
+
+    def check(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
+        key = (provider, model, required)
+        missing = memo.get(key)
+        if missing is None:
+            missing = memo[key] = _find_missing(known_catalog, known_policy, *key)
+        return missing
+
+    return check
 
 
 class Gate:
-    """Decides, tells and dispatches. Thread-safe: it keeps no state of its own.
+    """Decides on dispatches, emits their events and makes their calls. Thread-safe.
 
-    `supported` are the providers that the host has; `can_authenticate` says whether a credential
-    resolves for one of them. A gate that is off lets everything through, unchecked.
+    `supported` are the host's providers; `can_authenticate` says whether a credential resolves for
+    one of them. A gate that is not `on` dispatches everything unchecked.
     """
 
     def __init__(
         self,
-        lacks: CapabilityCheck | None = None,
+        check: CapabilityCheck | None = None,
         *,
         supported: Collection[str] = (),
         can_authenticate: Callable[[str], bool] = lambda _: True,
@@ -139,7 +125,7 @@ class Gate:
         redact: bool = False,
         on: bool = True,
     ) -> None:
-        self.lacks = lacks or catalog_check()
+        self.check = check or catalog_check()
         self.supported = supported
         self.can_authenticate = can_authenticate
         self.substitution = substitution
@@ -153,15 +139,15 @@ class Gate:
         model: str,
         *,
         node_id: str = "",
-        allows: Allows = lambda _: True,
+        allows: AllowsFallback = lambda _: True,
     ) -> GateDecision:
         """Decide on one dispatch of a module on the active model.
 
-        `allows` says of a fallback whether whoever dispatches may use it.
+        `allows` says whether the client may use a fallback.
         """
         active = (provider, model)
         required = tuple(dict.fromkeys(module.required)) if self.on else ()
-        missing = self.lacks(provider, model, required) if required else ()
+        missing = self.check(provider, model, required) if required else ()
         if not missing:
             return GateDecision("dispatch", provider, model, active)
         node = node_id or module.type_id
@@ -169,15 +155,15 @@ class Gate:
         attempted = (
             fallback is not None and self.substitution and fallback.provider in self.supported
         )
-        why = self._unusable(fallback, required, allows)
-        if fallback is not None and not why:
-            told = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
+        unusable = self._why_unusable(fallback, required, allows)
+        if fallback is not None and not unusable:
+            shown = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
             payload: dict[str, Any] = {
                 "nodeId": node,
                 "originalProvider": provider,
                 "originalModel": model,
-                "fallbackProvider": told[0],
-                "fallbackModel": told[1],
+                "fallbackProvider": shown[0],
+                "fallbackModel": shown[1],
                 "missingCapabilities": list(missing),
             }
             return GateDecision(
@@ -203,13 +189,13 @@ class Gate:
             missing,
             attempted,
             GateEvent(INSUFFICIENT, payload),
-            why,
+            unusable,
         )
 
-    def _unusable(
-        self, fallback: FallbackModel | None, required: tuple[str, ...], allows: Allows
+    def _why_unusable(
+        self, fallback: FallbackModel | None, required: tuple[str, ...], allows: AllowsFallback
     ) -> str:
-        """Return why a fallback cannot stand in, and what would help; nothing where it can."""
+        """Say why a fallback cannot be used and what would help; empty if it can be used."""
         run = "run it on a model that has it"
         if fallback is None:
             return f"no fallback is declared: {run}, or declare a fallbackModel that does"
@@ -222,7 +208,7 @@ class Gate:
             return f"there is no credential for its fallback's provider: {other}"
         if not allows(fallback):
             return f"its fallback is not allowed to this client: {other}"
-        if self.lacks(fallback.provider, fallback.model, required):
+        if self.check(fallback.provider, fallback.model, required):
             return f"its fallback does not have all that is required either: {other}"
         return ""
 
@@ -236,9 +222,10 @@ class Gate:
         tell: Callable[[GateEvent], object],
         node_id: str = "",
     ) -> T:
-        """Decide, tell, then `call(provider, model)`, or raise `CapabilityNotProvided`.
+        """Decide, then call `tell(event)`, then `call(provider, model)` or raise.
 
-        `call` resolves its prompt for the model that it is given, which may be the fallback.
+        A refusal raises `CapabilityNotProvided`. `call` gets the model that was decided on, which
+        may be the fallback, and resolves its prompt for that model.
         """
         decision = self.decide(module, provider, model, node_id=node_id)
         if decision.event is not None:
@@ -256,9 +243,9 @@ class Gate:
         *,
         tell: Callable[[GateEvent], Awaitable[object]],
         node_id: str = "",
-        allows: Allows = lambda _: True,
+        allows: AllowsFallback = lambda _: True,
     ) -> T:
-        """Do what `dispatch` does, with an asynchronous call and telling."""
+        """Do what `dispatch` does, with asynchronous callables."""
         decision = self.decide(module, provider, model, node_id=node_id, allows=allows)
         if decision.event is not None:
             await tell(decision.event)
@@ -267,12 +254,23 @@ class Gate:
         return await call(decision.provider, decision.model)
 
     def advertised(self, modules: Iterable[NodeModule]) -> tuple[str, ...]:
-        """Return the capabilities that the modules reference and the gate evaluates (§C).
+        """Return the capabilities that modules require and the gate evaluates.
 
-        It is computed, so nobody can advertise what nothing is gated on.
+        They are computed from the modules, so a host cannot advertise others.
         """
         if not self.on:
             return ()
-        named = {name for module in modules for name in module.required}
-        reserved = [name for name in OPENWOP.ids if name in named]
-        return (*reserved, *sorted(name for name in named if name not in OPENWOP.ids))
+        required = {name for module in modules for name in module.required}
+        reserved = [name for name in OPENWOP.ids if name in required]
+        return (*reserved, *sorted(name for name in required if name not in OPENWOP.ids))
+
+
+def _find_missing(
+    catalog: Catalog, policy: Policy, provider: str, model: str, required: tuple[str, ...]
+) -> tuple[str, ...]:
+    registered = [name for name in required if is_registered(name)]
+    verdict = negotiate(read_openwop(registered), catalog.resolve(provider, model), policy)
+    met = {finding.capability for finding in verdict.findings if finding.outcome == "met"}
+    return tuple(
+        name for name in required if not is_registered(name) or OPENWOP.read(name).id not in met
+    )

@@ -1,4 +1,4 @@
-"""One gate decision as JSON: what `modelpact gate` and the conformance seams take and give."""
+"""One gate decision as JSON, for `modelpact gate` and the host's conformance endpoints."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,11 +23,12 @@ _DEFAULT_NODE: Final = "test-node"
 
 
 def decide_json(
-    body: Any, lacks: Callable[[], CapabilityCheck], is_provider: Callable[[str], bool]
+    body: Any, default_check: Callable[[], CapabilityCheck], is_provider: Callable[[str], bool]
 ) -> GateDecision:
-    """Decide on a request in JSON; `lacks` is asked where the body brings no claims.
+    """Decide on a request in JSON.
 
-    `is_provider` tells which providers are supported where the body does not say.
+    `default_check` is used if the body has no claims. `is_provider` says which providers are
+    supported if the body does not list them.
     """
     if not isinstance(body, Mapping):
         raise InputError(f"expected an object with {', '.join(_FIELDS[:4])}")
@@ -39,10 +40,10 @@ def decide_json(
     claims = _claims(body["claims"]) if "claims" in body else None
     supported = _texts(body, "supportedProviders")
     if supported is None:
-        supported = _usual(module, claims, is_provider)
+        supported = _default_supported(module, claims, is_provider)
     credentials = _texts(body, "credentials")
     gate = Gate(
-        lacks() if claims is None else _claimed(claims),
+        default_check() if claims is None else _claims_check(claims),
         supported=supported,
         can_authenticate=lambda name: credentials is None or name in credentials,
         substitution=_flag(body, "substitutionSupported"),
@@ -53,49 +54,51 @@ def decide_json(
 
 
 def provider_check(*providers: str) -> CapabilityCheck:
-    """Return what knows of providers only: those named have every reserved id, others none."""
+    """Return a check by provider: the models of these have every reserved id, others have none."""
 
-    def lacks(provider: str, _: str, required: tuple[str, ...]) -> tuple[str, ...]:
+    def check(provider: str, _: str, required: tuple[str, ...]) -> tuple[str, ...]:
         if provider not in providers:
             return required
         return tuple(name for name in required if name not in OPENWOP.ids)
 
-    return lacks
+    return check
 
 
-def _claimed(claims: Mapping[str, frozenset[str]]) -> CapabilityCheck:
-    def lacks(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
-        has = claims.get(f"{provider}/{model}", frozenset())
-        return tuple(name for name in required if name not in has or not is_registered(name))
+def _claims_check(claims: Mapping[str, frozenset[str]]) -> CapabilityCheck:
+    def check(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
+        claimed = claims.get(f"{provider}/{model}", frozenset())
+        return tuple(name for name in required if name not in claimed or not is_registered(name))
 
-    return lacks
+    return check
 
 
-def _usual(
+def _default_supported(
     module: NodeModule,
     claims: Mapping[str, frozenset[str]] | None,
     is_provider: Callable[[str], bool],
 ) -> tuple[str, ...]:
-    """Return the fallback's provider if it is one: known to the host, or among the claims."""
+    """Return the fallback's provider, if the host knows it or the claims name it."""
     if module.fallback is None:
         return ()
     name = module.fallback.provider
-    claimed = any(target.startswith(f"{name}/") for target in claims or ())
-    return (name,) if claimed or is_provider(name) else ()
+    is_claimed = any(target.startswith(f"{name}/") for target in claims or ())
+    return (name,) if is_claimed or is_provider(name) else ()
 
 
 def _module(data: Any) -> NodeModule:
-    """Read a module as a dispatch has it: already loaded, so only its form is looked at."""
+    """Read a module, checking only its form: its manifest was checked when it was loaded."""
     if not isinstance(data, Mapping):
         raise InputError("module: expected an object with requiredModelCapabilities")
     required = _texts(data, "requiredModelCapabilities", "module.") or ()
-    given = data.get("fallbackModel")
+    declared = data.get("fallbackModel")
     fallback = None
-    if given is not None:
-        if not isinstance(given, Mapping):
+    if declared is not None:
+        if not isinstance(declared, Mapping):
             raise InputError("module.fallbackModel: expected an object with provider and model")
         where = "module.fallbackModel."
-        fallback = FallbackModel(_text(given, "provider", where), _text(given, "model", where))
+        fallback = FallbackModel(
+            _text(declared, "provider", where), _text(declared, "model", where)
+        )
     return NodeModule("", required, fallback)
 
 
@@ -112,8 +115,8 @@ def _claims(data: Any) -> dict[str, frozenset[str]]:
 def _text(data: Mapping[str, Any], name: str, where: str = "") -> str:
     value = data.get(name)
     if not isinstance(value, str) or not value:
-        told = "is missing" if name not in data else f"expected a text, not {brief(value)}"
-        raise InputError(f"{where}{name}: {told}")
+        problem = "is missing" if name not in data else f"expected a text, not {brief(value)}"
+        raise InputError(f"{where}{name}: {problem}")
     return value
 
 
@@ -121,7 +124,7 @@ def _texts(data: Mapping[str, Any], name: str, where: str = "") -> tuple[str, ..
     if name not in data:
         return None
     value = data[name]
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         raise InputError(f"{where}{name}: expected a list of texts, not {brief(value)}")
     return tuple(value)
 

@@ -1,6 +1,5 @@
-"""Models that can be called: ports to configured providers, behind the provider contract."""
+"""The model caller: calls models by provider name, each call an invocation in the ledger."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -9,22 +8,11 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.provider import Provider
-from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
-from modelpact.evidence import (
-    Observation,
-    Refutation,
-    find_refuted,
-    learn_from_rejection,
-    learn_from_response,
-    record_async,
-    replace_async,
-    standing,
-)
+from modelpact.evidence import EvidenceLearner, Observation
 from modelpact.ledger.costs import Attribution
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.providers.contract import Invocation, Semantics
 from modelpact.providers.models.credentials import ApiKey, resolve_key
 from modelpact.providers.models.endpoints import ProviderAddress, find_address
@@ -36,16 +24,17 @@ from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Client
 
-DEADLINE: Final = 600.0
-"""Seconds that a model may take for an answer."""
-_EVENTS_LOOKED_AT: Final = 16
+DEADLINE_SECONDS: Final = 600.0
+"""How long a model may take to answer."""
+_EVENTS_EXAMINED: Final = 16
+"""How many events of a stream the evidence learner gets to see."""
 
 
 class CallFailed(ProviderError):
-    """A model was called and gave no answer; the invocation tells what it cost.
+    """A call that gave no response. Its invocation says what it cost.
 
-    It is raised from the provider's own error, where there was one, and has its status; `learned`
-    is what the model turned out not to have.
+    It is raised from the provider's own error, if there was one, and has that error's status.
+    `learned` is what the failure taught about the model.
     """
 
     def __init__(
@@ -61,17 +50,17 @@ class CallFailed(ProviderError):
 
 
 class ModelResult(msgspec.Struct, frozen=True):
-    """A model's answer, and the settled invocation that it came of."""
+    """A model's response and the settled invocation that produced it."""
 
     response: Response
     invocation: Invocation
 
 
 class ModelCaller:
-    """Calls models by provider name: each call is an invocation, recorded and paid for.
+    """Calls models through the configured providers.
 
-    What providers refuse, and what answers prove against the catalog, is kept as evidence.
-    `ports` stand in for the adapters of the providers that they name.
+    Every call is an invocation: it is recorded, its cost is booked, and what it teaches becomes
+    evidence. `ports` replace the adapters of the providers that they name.
     """
 
     def __init__(
@@ -88,14 +77,14 @@ class ModelCaller:
         self.configuration = configuration or Configuration()
         self.catalog = catalog or self.configuration.catalog()
         self.ports = dict(ports or {})
+        self.learner = EvidenceLearner(runtime.ledger)
         self._adapters: dict[str, ModelPort] = {}
         self._environment = environment
         self._client = client
         self._providers: dict[str, ModelProvider] = {}
-        self._learned: set[Observation] = set()
 
     def key(self, name: str) -> ApiKey:
-        """Return the key of a provider, an empty one where none is needed, or raise."""
+        """Return a provider's API key, or an empty one if it needs none. Raise if it is missing."""
         return resolve_key(
             self.configuration.providers.get(name),
             self.catalog.find_provider(name),
@@ -104,7 +93,7 @@ class ModelCaller:
         )
 
     def address(self, name: str) -> ProviderAddress:
-        """Return where a provider is, and which variable says so, if one does."""
+        """Return a provider's address, and the environment variable it comes from, if any."""
         return find_address(
             self.configuration.providers.get(name),
             self.catalog.find_provider(name),
@@ -112,47 +101,33 @@ class ModelCaller:
         )
 
     def env_overrides(self) -> dict[str, ProviderAddress]:
-        """Return the providers whose address comes from the environment."""
+        """Return the addresses that come from environment variables, by provider."""
         names = {*self.configuration.providers}
         names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
-        found = {name: self.address(name) for name in sorted(names) if name not in self.ports}
-        return {name: one for name, one in found.items() if one.variable}
+        addresses = {name: self.address(name) for name in sorted(names) if name not in self.ports}
+        return {name: address for name, address in addresses.items() if address.variable}
 
     def has_key(self, provider: Provider) -> bool:
-        """Tell whether a key for a provider is at hand, with or without settings for it."""
+        """Tell whether there is a key for a provider, configured or not."""
         try:
             return bool(self.key(provider.id))
         except ModelpactError:
             return False
 
     def knows(self, provider: str) -> bool:
-        """Tell whether a provider is configured, stood in for, or in the catalog."""
+        """Tell whether a provider has a port here or is in the catalog."""
         return provider in self.ports or self.catalog.find_provider(provider) is not None
 
-    def port(self, name: str) -> ModelPort:
-        """Return the port to a provider; nothing is registered and nothing is sent."""
-        found = self.ports.get(name, self._adapters.get(name))
-        if found is None:
-            found = self._adapters[name] = adapter_for(
-                name,
-                self.configuration.providers.get(name),
-                catalog=self.catalog,
-                client=self._client,
-                plain_http=self.configuration.contract.plain_http,
-                environment=self._environment,
-            )
-        return found
-
     def supported_providers(self) -> tuple[str, ...]:
-        """Return the providers to call: configured, with key or address at hand, or the mock."""
-        found = {*self.configuration.providers, *self.ports, *self.env_overrides(), "mock"}
+        """Return the providers that are configured, have a key or an address, and the mock."""
+        names = {*self.configuration.providers, *self.ports, *self.env_overrides(), "mock"}
         for provider in self.catalog.providers.listed:
             if provider.key_env and self.has_key(provider):
-                found.add(provider.id)
-        return tuple(sorted(found))
+                names.add(provider.id)
+        return tuple(sorted(names))
 
     def can_authenticate(self, provider: str) -> bool:
-        """Tell whether a provider can be called: it is known, and its credential resolves."""
+        """Tell whether a provider is known and its credential resolves."""
         if provider in self.ports:
             return True
         if self.catalog.find_provider(provider) is None:
@@ -163,20 +138,26 @@ class ModelCaller:
             return False
         return True
 
-    def provider(self, name: str) -> ModelProvider:
-        """Return the way to a provider, registered when it is first asked for."""
-        found = self._providers.get(name)
-        if found is None:
-            found = self._providers[name] = self._registered(name)
-        return found
+    def port(self, name: str) -> ModelPort:
+        """Return the port to a provider. Nothing is registered or sent."""
+        port = self.ports.get(name, self._adapters.get(name))
+        if port is None:
+            port = self._adapters[name] = adapter_for(
+                name,
+                self.configuration.providers.get(name),
+                catalog=self.catalog,
+                client=self._client,
+                plain_http=self.configuration.contract.plain_http,
+                environment=self._environment,
+            )
+        return port
 
-    def _registered(self, name: str) -> ModelProvider:
-        made = ModelProvider(name, self.port(name), catalog=self.catalog)
-        self.runtime.carriers[name] = made
-        known = self.runtime.registry.find(name)
-        if known is None or known != (made.registration, "active"):
-            self.runtime.registry.register(made.registration)
-        return made
+    def provider(self, name: str) -> ModelProvider:
+        """Return a provider behind the provider contract. The first call registers it."""
+        provider = self._providers.get(name)
+        if provider is None:
+            provider = self._providers[name] = self._register(name)
+        return provider
 
     async def call(
         self,
@@ -186,13 +167,13 @@ class ModelCaller:
         envelope: str | None = None,
         cause: str | None = None,
         attribution: Attribution | None = None,
-        deadline_s: float = DEADLINE,
+        deadline_s: float = DEADLINE_SECONDS,
     ) -> ModelResult:
-        """Call a model for a whole answer; `CallFailed` when none came."""
+        """Call a model and return its whole response, or raise `CallFailed`."""
         invocation = await self._invoke(
             provider, request, "sync", envelope, cause, attribution, deadline_s
         )
-        return await self._called(request, invocation, [])
+        return await self._result(request, invocation, [])
 
     async def stream(
         self,
@@ -202,26 +183,34 @@ class ModelCaller:
         envelope: str | None = None,
         cause: str | None = None,
         attribution: Attribution | None = None,
-        deadline_s: float = DEADLINE,
+        deadline_s: float = DEADLINE_SECONDS,
     ) -> AsyncIterator[StreamEvent | ModelResult]:
-        """Call a model for an answer in events; the last thing that comes is the whole of it.
+        """Call a model and yield its events as they arrive, then the result.
 
-        The events are passed on as they come and tallied; the whole answer is kept at its end.
+        The ledger gets the whole response when the stream ends, not its events.
         """
-        opened = await self._invoke(
+        invocation = await self._invoke(
             provider, request, "streaming", envelope, cause, attribution, deadline_s
         )
         streamed = msgspec.structs.replace(request, stream=True)
         events: list[StreamEvent] = []
-        async with contextlib.aclosing(self.runtime.stream(opened)) as pieces:  # type: ignore[type-var]
+        async with contextlib.aclosing(self.runtime.stream(invocation)) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 if isinstance(piece, Invocation):
-                    yield await self._called(streamed, piece, events)
+                    yield await self._result(streamed, piece, events)
                 else:
                     event = read_event(piece.content)
-                    if len(events) < _EVENTS_LOOKED_AT:
+                    if len(events) < _EVENTS_EXAMINED:
                         events.append(event)
                     yield event
+
+    def _register(self, name: str) -> ModelProvider:
+        provider = ModelProvider(name, self.port(name), catalog=self.catalog)
+        self.runtime.carriers[name] = provider
+        registered = self.runtime.registry.find(name)
+        if registered is None or registered != (provider.registration, "active"):
+            self.runtime.registry.register(provider.registration)
+        return provider
 
     async def _invoke(
         self,
@@ -245,45 +234,24 @@ class ModelCaller:
             keep_pieces=False,
         )
 
-    async def _called(
+    async def _result(
         self, request: Request, invocation: Invocation, events: list[StreamEvent]
     ) -> ModelResult:
-        """Read the answer of a settled invocation, or raise; either way learn from it."""
-        provider = invocation.provider
-        known = self.catalog.resolve(provider, request.model)
-        names = (known.provider_id, request.model)
+        """Return the result of a settled invocation, or raise. Learn from either."""
+        provider, settled_by = invocation.provider, invocation.settled_by
+        resolution = self.catalog.resolve(provider, request.model)
         if invocation.state != "completed" or not isinstance(invocation.output, dict):
-            cause = self.provider(provider).take_error(invocation.id)
-            taught = () if cause is None else learn_from_rejection(cause, request, *names)
-            await self._learn(taught, known, invocation)
-            told = invocation.error or f"the invocation was {invocation.state}"
-            raise CallFailed(told, invocation, cause, taught) from cause
+            learned: tuple[Observation, ...] = ()
+            error = self.provider(provider).take_error(invocation.id)
+            if error is not None:
+                lesson = await self.learner.observe_rejection(
+                    request, error, resolution, cause=settled_by
+                )
+                learned = lesson.observations
+            message = invocation.error or f"the invocation was {invocation.state}"
+            raise CallFailed(message, invocation, error, learned) from error
         response = read_response(invocation.output)
-        shown = learn_from_response(request, response, *names, events=events)
-        await self._learn(shown, known, invocation)
-        with contextlib.suppress(LedgerError):
-            held = await asyncio.to_thread(standing, self.runtime.ledger, *names)
-            refuted = find_refuted(held, shown, response.usage, known)
-            await self._take_back(refuted, invocation)
+        await self.learner.observe_response(
+            request, response, resolution, events=events, cause=settled_by
+        )
         return ModelResult(response, invocation)
-
-    async def _learn(
-        self, learned: tuple[Observation, ...], known: Resolution, invocation: Invocation
-    ) -> None:
-        """Keep what the catalog does not say; a ledger that cannot take it spoils no answer."""
-        fresh = [one for one in learned if one not in self._learned and _is_news(one, known)]
-        if fresh:
-            with contextlib.suppress(LedgerError):
-                await record_async(self.runtime.ledger, *fresh, cause=invocation.settled_by)
-                self._learned.update(fresh)
-
-    async def _take_back(self, refuted: tuple[Refutation, ...], invocation: Invocation) -> None:
-        """Take back the evidence that an answer contradicts; it may be learned again."""
-        await replace_async(self.runtime.ledger, refuted, cause=invocation.settled_by)
-        gone = {one.before.capability for one in refuted}
-        self._learned = {one for one in self._learned if one.capability not in gone}
-
-
-def _is_news(one: Observation, known: Resolution) -> bool:
-    claim = known.claim(one.capability)
-    return claim.support != one.support or one.value not in (None, claim.value)

@@ -1,25 +1,29 @@
-"""Evidence: what probes and use showed of models, kept in the ledger; layer 5 of the catalog.
+"""Evidence: what probes and calls showed about models. It is layer 5 of the catalog.
 
-May import what lies beneath it, and nothing that calls models.
+The ledger holds it. The package reads calls that others make; it calls no model itself.
 """
 
+from modelpact.evidence.learning import EvidenceLearner, Lesson
 from modelpact.evidence.observation import Observation, Origin
 from modelpact.evidence.rejection import Rejection, learn_from_rejection
-from modelpact.evidence.responses import Refutation, find_refuted, learn_from_response
+from modelpact.evidence.response import Refutation, find_refuted, learn_from_response
 from modelpact.evidence.store import (
+    current_observations,
     forget,
     read_evidence,
     record,
     record_async,
-    replace_async,
-    standing,
+    withdraw_async,
 )
 
 __all__ = [
+    "EvidenceLearner",
+    "Lesson",
     "Observation",
     "Origin",
     "Refutation",
     "Rejection",
+    "current_observations",
     "find_refuted",
     "forget",
     "learn_from_rejection",
@@ -27,6 +31,5 @@ __all__ = [
     "read_evidence",
     "record",
     "record_async",
-    "replace_async",
-    "standing",
+    "withdraw_async",
 ]

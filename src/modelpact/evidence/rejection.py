@@ -1,8 +1,8 @@
-"""What an upstream's refusal teaches: a pure reading of its words, careful not to learn too much.
+"""What a rejected request teaches: a pure reading of the upstream's error, careful to learn little.
 
-Something is learned only where the request used it, the server refused the request as such, and
-its words say that the model or the server does not have it. Rate limits, bad keys, outages,
-filters and mistakes of our own teach nothing.
+Something is learned only if the request used a capability, the server rejected the request itself,
+and its message says that the model or the server lacks that capability. Rate limits, bad keys,
+outages, content filters and mistakes in the request teach nothing.
 """
 
 import re
@@ -14,80 +14,88 @@ import msgspec
 from modelpact.catalog.statement import EFFORTS
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
-from modelpact.evidence.observation import Observation, shortened
+from modelpact.evidence.observation import Observation, detail_line
 from modelpact.evidence.rejection_patterns import (
     CONDITIONAL,
     FIELDS,
     NAMED_MODEL,
-    NEVER,
     QUOTED,
-    SIGNS,
+    REJECTION_PATTERNS,
+    UNINFORMATIVE,
     RejectionPattern,
 )
 from modelpact.vocabulary.errors import InputError
 
-_LONGEST_READ: Final = 2_000
-_LONGEST_OWN: Final = 200_000
-_LONG_ENOUGH: Final = 24
-"""Characters of a text that nobody says twice by chance."""
-_LEAST_LIMIT: Final = 256
-"""Tokens: no model has less room, so that a smaller number was not meant for one."""
-_REFUSALS: Final = frozenset({400, 404, 413, 415, 422})
-_BY_CODE: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
+_MAX_MESSAGE: Final = 2_000
+"""Characters of a message that are read."""
+_MAX_REQUEST_TEXT: Final = 200_000
+"""Characters of each text of the request that are compared with the message."""
+_MIN_ECHO: Final = 24
+"""Characters of a request's text from which a repetition in the message is no coincidence."""
+_MIN_LIMIT: Final = 256
+"""Tokens. No model has a smaller limit, so a smaller number means something else."""
+_REJECTION_STATUSES: Final = frozenset({400, 404, 413, 415, 422})
+_PARAMETER_CODES: Final = frozenset({"unsupported_parameter", "unknown_parameter"})
 _LIMITS: Final = frozenset({"context-window", "max-input", "max-output"})
-"""What every request is measured against."""
-_ANSWERED: Final = re.compile(r"^.{1,80}? answered \d{3}(?: \([^)]{0,80}\))?: ")
-"""What an adapter says before it quotes an upstream."""
+"""Capabilities that bound every request."""
+_ADAPTER_PREFIX: Final = re.compile(r"^.{1,80}? answered \d{3}(?: \([^)]{0,80}\))?: ")
+"""What an adapter writes before it quotes the upstream."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _WORDS: Final = re.compile(r"[a-z]+")
 
+_Learned = tuple[str, int | str | tuple[str, ...] | None]
+"""A capability, and its value; None where the capability is missing."""
+
 
 class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an upstream said when it refused: its status, its words, the field that it blames."""
+    """An upstream's error: its status, its message, and the request field that it names."""
 
     message: str
     status: int | None = None
     code: str = ""
     param: str = ""
     capability: str = ""
-    """What is missing, where the provider says so in our own words."""
+    """The missing capability, if the provider names one in modelpact's vocabulary."""
 
     @classmethod
-    def of(cls, error: BaseException) -> "Rejection":
-        """Read a rejection off an error; what it was raised from says more, where there is any."""
+    def from_error(cls, error: BaseException) -> "Rejection":
+        """Read a rejection from an error, or from its cause if that has the upstream's status."""
         cause = error.__cause__
-        found = cause if cause is not None and hasattr(cause, "status") else error
-        status = getattr(found, "status", None)
+        source = cause if cause is not None and hasattr(cause, "status") else error
+        status = getattr(source, "status", None)
         return cls(
-            _ANSWERED.sub("", str(found), count=1),
+            _ADAPTER_PREFIX.sub("", str(source), count=1),
             status if isinstance(status, int) else None,
-            *(_text(getattr(found, name, "")) for name in ("code", "param", "capability")),
+            *(_text(getattr(source, name, "")) for name in ("code", "param", "capability")),
         )
 
     @property
-    def tells(self) -> bool:
-        """Whether this refuses the request itself, for what it asks."""
-        said = f"{self.code} {self.message[:_LONGEST_READ]}"
-        return self.status in _REFUSALS and NEVER.search(said) is None
+    def is_informative(self) -> bool:
+        """Whether the upstream rejected the request itself, for what it asks."""
+        text = f"{self.code} {self.message[:_MAX_MESSAGE]}"
+        return self.status in _REJECTION_STATUSES and UNINFORMATIVE.search(text) is None
 
 
 def learn_from_rejection(
     error: Rejection | BaseException, request: Request, provider: str, model: str
 ) -> tuple[Observation, ...]:
-    """Return what a refusal teaches of a model; mostly nothing. Never raises."""
-    said = error if isinstance(error, Rejection) else Rejection.of(error)
-    if not said.tells:
+    """Return what a rejection teaches about a model: mostly nothing. Never raises."""
+    rejection = error if isinstance(error, Rejection) else Rejection.from_error(error)
+    if not rejection.is_informative:
         return ()
-    own = _own_texts(request)
-    heard = msgspec.structs.replace(said, message=_without_quotes(said.message, own))
-    if _names_another(heard.message, model):
+    own_texts = _request_texts(request)
+    message = _without_quotes(rejection.message, own_texts)
+    if _names_another_model(message, model):
         return ()
-    found = (
-        _by_own_words(heard, request) or _by_signs(heard, request, own) or _by_code(heard, request)
+    quoteless = msgspec.structs.replace(rejection, message=message)
+    learned = (
+        _by_capability(quoteless, request)
+        or _by_pattern(quoteless, request, own_texts)
+        or _by_code(quoteless, request)
     )
-    if found is None or (isinstance(found[1], int) and found[1] < _LEAST_LIMIT):
+    if learned is None or (isinstance(learned[1], int) and learned[1] < _MIN_LIMIT):
         return ()
-    name, value = found
+    name, value = learned
     try:
         return (
             Observation(
@@ -97,127 +105,131 @@ def learn_from_rejection(
                 "unsupported" if value is None else "native",
                 value,
                 "use",
-                shortened(f"rejected: {said.message}"),
+                detail_line(f"rejected: {rejection.message}"),
             ),
         )
     except InputError:
         return ()
 
 
-_Taught = tuple[str, int | str | tuple[str, ...] | None]
+def uses_capability(request: Request, name: str) -> bool:
+    """Tell whether a request uses a capability. Only what it uses can be rejected."""
+    if name in _LIMITS:
+        return True
+    is_used = _USES.get(name)
+    if is_used is not None and is_used(request):
+        return True
+    return any(FIELDS.get(field) == name for field in request.extras)
 
 
-def _by_own_words(said: Rejection, request: Request) -> _Taught | None:
-    return (said.capability, None) if used(request, said.capability) else None
+def _by_capability(rejection: Rejection, request: Request) -> _Learned | None:
+    name = rejection.capability
+    return (name, None) if uses_capability(request, name) else None
 
 
-def _own_texts(request: Request) -> tuple[str, ...]:
-    """Return what the request itself says, in small letters: a server may say it again."""
-    blocks = [block for message in request.messages for block in message.content]
-    inner = [
-        one
-        for block in blocks
-        for one in (block.content if isinstance(block, ToolResultBlock) else (block,))
-    ]
-    texts = [one.text for one in inner if isinstance(one, TextBlock)]
-    texts += [one.description for one in request.tools]
-    texts += request.stop
-    texts += [one for one in request.extras.values() if isinstance(one, str)]
-    return tuple(_plain(one[:_LONGEST_OWN]) for one in texts if one)
-
-
-def _without_quotes(message: str, own: tuple[str, ...]) -> str:
-    """Take out what a server only repeats: whole texts of the request, and quoted sentences."""
-    text = " ".join(message[:_LONGEST_READ].split())
-    for one in own:
-        if len(one) >= _LONG_ENOUGH:
-            text = re.sub(re.escape(one), "…", text, flags=re.IGNORECASE)
-    return QUOTED.sub("…", text)
-
-
-def _names_another(text: str, model: str) -> bool:
-    """Tell whether a message speaks of a model that is not the one that was asked."""
-    wanted = model.lower()
-    named = [(one["named"] or one["first"]).lower() for one in NAMED_MODEL.finditer(text)]
-    return any(one not in wanted and wanted not in one for one in named)
-
-
-def _is_said(words: str, own: tuple[str, ...]) -> bool:
-    sought = _plain(words).strip(" .,'\"`")
-    return any(sought in one for one in own)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _by_signs(said: Rejection, request: Request, own: tuple[str, ...]) -> _Taught | None:
-    text = said.message[:_LONGEST_READ]
-    conditional = CONDITIONAL.search(text) is not None
-    for sign in SIGNS:
-        if said.status not in sign.statuses:
+def _by_pattern(
+    rejection: Rejection, request: Request, own_texts: tuple[str, ...]
+) -> _Learned | None:
+    text = rejection.message[:_MAX_MESSAGE]
+    is_conditional = CONDITIONAL.search(text) is not None
+    for pattern in REJECTION_PATTERNS:
+        if rejection.status not in pattern.statuses:
             continue
-        match = sign.search(text)
-        if match is None or _is_said(match[0], own):
+        match = pattern.search(text)
+        if match is None or _is_echo(match[0], own_texts):
             continue
-        taught = _read(sign, match, request)
-        if taught is None or not used(request, taught[0]):
+        learned = _read_match(pattern, match, request)
+        if learned is None or not uses_capability(request, learned[0]):
             continue
-        if not conditional or isinstance(taught[1], int):
-            return taught
+        if not is_conditional or isinstance(learned[1], int):
+            return learned
     return None
 
 
-def _by_code(said: Rejection, request: Request) -> _Taught | None:
-    if said.code not in _BY_CODE or CONDITIONAL.search(said.message[:_LONGEST_READ]):
+def _by_code(rejection: Rejection, request: Request) -> _Learned | None:
+    if rejection.code not in _PARAMETER_CODES:
         return None
-    taught = _of_field(said.param, request)
-    return taught if taught is not None and used(request, taught[0]) else None
+    if CONDITIONAL.search(rejection.message[:_MAX_MESSAGE]):
+        return None
+    learned = _from_field(rejection.param, request)
+    return learned if learned is not None and uses_capability(request, learned[0]) else None
 
 
-def _read(sign: RejectionPattern, match: re.Match[str], request: Request) -> _Taught | None:
+def _request_texts(request: Request) -> tuple[str, ...]:
+    """Return the texts of a request in lower case. A server may repeat them in its message."""
+    blocks = [block for message in request.messages for block in message.content]
+    inner = [
+        part
+        for block in blocks
+        for part in (block.content if isinstance(block, ToolResultBlock) else (block,))
+    ]
+    texts = [part.text for part in inner if isinstance(part, TextBlock)]
+    texts += [tool.description for tool in request.tools]
+    texts += request.stop
+    texts += [value for value in request.extras.values() if isinstance(value, str)]
+    return tuple(_normalise(text[:_MAX_REQUEST_TEXT]) for text in texts if text)
+
+
+def _without_quotes(message: str, own_texts: tuple[str, ...]) -> str:
+    """Remove what the server only repeats: texts of the request, and quoted sentences."""
+    text = " ".join(message[:_MAX_MESSAGE].split())
+    for own_text in own_texts:
+        if len(own_text) >= _MIN_ECHO:
+            text = re.sub(re.escape(own_text), "…", text, flags=re.IGNORECASE)
+    return QUOTED.sub("…", text)
+
+
+def _names_another_model(text: str, model: str) -> bool:
+    wanted = model.lower()
+    names = [(match["named"] or match["first"]).lower() for match in NAMED_MODEL.finditer(text)]
+    return any(name not in wanted and wanted not in name for name in names)
+
+
+def _is_echo(words: str, own_texts: tuple[str, ...]) -> bool:
+    stripped = _normalise(words).strip(" .,'\"`")
+    return any(stripped in text for text in own_texts)
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _read_match(
+    pattern: RejectionPattern, match: re.Match[str], request: Request
+) -> _Learned | None:
     groups = match.groupdict()
     if "limit" in groups:
-        return sign.capability, int(groups["limit"].replace(",", "").replace("_", ""))
+        return pattern.capability, int(groups["limit"].replace(",", "").replace("_", ""))
     if "values" in groups:
         listed = set(_WORDS.findall(groups["values"].lower()))
-        efforts = tuple(one for one in EFFORTS if one in listed)
-        return (sign.capability, efforts) if efforts else None
+        efforts = tuple(effort for effort in EFFORTS if effort in listed)
+        return (pattern.capability, efforts) if efforts else None
     if "field" in groups:
-        return _of_field(groups["field"], request)
-    return _resolved(sign.capability, sign.value, request)
+        return _from_field(groups["field"], request)
+    return _resolve_output(pattern.capability, pattern.value, request)
 
 
-def _of_field(field: str, request: Request) -> _Taught | None:
+def _from_field(field: str, request: Request) -> _Learned | None:
     path = _CAMEL.sub(r"_\1", field).lower().removeprefix("body.").rstrip(".")
     name = FIELDS.get(path) or FIELDS.get(path.partition(".")[0])
     if name is None:
         return None
-    # A server that has no max_completion_tokens has the older name.
-    return _resolved(name, "max-tokens" if name == "token-limit-param" else "", request)
+    # A server without max_completion_tokens has the older name.
+    return _resolve_output(name, "max-tokens" if name == "token-limit-param" else "", request)
 
 
-def _resolved(name: str, value: str, request: Request) -> _Taught:
+def _resolve_output(name: str, value: str, request: Request) -> _Learned:
+    """Replace `output` with the output capability that the request asks for."""
     if name == "output":
         name = "structured-output" if isinstance(request.output, JsonSchema) else "json-object"
     return name, value or None
-
-
-def used(request: Request, name: str) -> bool:
-    """Tell whether a request asks for a capability: only what was asked for can be refused."""
-    if name in _LIMITS:
-        return True
-    look = _USES.get(name)
-    if look is not None and look(request):
-        return True
-    return any(FIELDS.get(field) == name for field in request.extras)
 
 
 def _has_image(request: Request) -> bool:
     for message in request.messages:
         for block in message.content:
             inner = block.content if isinstance(block, ToolResultBlock) else (block,)
-            if any(isinstance(one, ImageBlock) for one in inner):
+            if any(isinstance(part, ImageBlock) for part in inner):
                 return True
     return False
 
@@ -240,7 +252,9 @@ _USES: Final[Mapping[str, Callable[[Request], Any]]] = {
     ),
     "streaming": lambda request: request.stream,
     "image-input": _has_image,
-    "system-messages": lambda request: any(one.role == "system" for one in request.messages),
+    "system-messages": lambda request: any(
+        message.role == "system" for message in request.messages
+    ),
     "assistant-prefill": lambda request: (
         bool(request.messages) and request.messages[-1].role == "assistant"
     ),

@@ -1,7 +1,7 @@
-"""Signs: words by which servers say that they will not do something, each with an example.
+"""Patterns of the messages with which servers reject requests, each with an example.
 
-A pattern names what is missing by itself (`capability`), by a group `field` that is looked up in
-`FIELDS`, or by a group `limit` that is a number. `shows` is what the example teaches.
+A pattern names the capability itself (`capability`), or has a group: `field` is a request field to
+look up in `FIELDS`, `limit` is a number of tokens, `values` lists the values that are accepted.
 """
 
 import re
@@ -43,9 +43,9 @@ FIELDS: Final[dict[str, str]] = {
     "web_search_options": "web-search",
     "max_completion_tokens": "token-limit-param",
 }
-"""Fields of requests, and the capability that is missing where one is refused.
+"""Request fields, and the capability that is missing if a server rejects one.
 
-`output` is whichever of `structured-output` and `json-object` the request asked for.
+`output` stands for `structured-output` or `json-object`, whichever the request asks for.
 """
 
 _FIELD: Final = r"[\"'`\[]*(?P<field>[A-Za-z][A-Za-z0-9_.]{0,60}?(?:\[\d+\]\.role)?)[\"'`\]]*"
@@ -54,22 +54,23 @@ _NOT: Final = r"(?:does not|doesn['’]t|do not|don['’]t|cannot|can['’]t)"
 
 
 class RejectionPattern(msgspec.Struct, frozen=True):
-    """One way in which servers refuse."""
+    """One wording with which servers reject requests."""
 
     pattern: str
     example: str
-    shows: str
+    teaches: str
+    """What the example teaches: a capability that is missing, or `capability=value`."""
     capability: str = ""
     value: str = ""
     statuses: tuple[int, ...] = (400, 422)
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Look for the sign in a message."""
-        return re.search(self.pattern, text, re.IGNORECASE)  # re keeps what it has compiled
+        """Search a message for the pattern."""
+        return re.search(self.pattern, text, re.IGNORECASE)  # re caches compiled patterns
 
 
-SIGNS: Final[tuple[RejectionPattern, ...]] = (
-    # Limits that the message states.
+REJECTION_PATTERNS: Final[tuple[RejectionPattern, ...]] = (
+    # Limits stated in the message.
     RejectionPattern(
         rf"maximum context length (?:is|of) {_NUMBER}",
         "This model's maximum context length is 8192 tokens. However, your messages resulted in "
@@ -158,7 +159,7 @@ SIGNS: Final[tuple[RejectionPattern, ...]] = (
         "max-output=8192",
         "max-output",
     ),
-    # The name of the token limit.
+    # The parameter that limits output tokens.
     RejectionPattern(
         r"max_tokens['\"`]? is not supported .{0,40}use ['\"`]?max_completion_tokens",
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
@@ -167,7 +168,7 @@ SIGNS: Final[tuple[RejectionPattern, ...]] = (
         "token-limit-param",
         "max-completion-tokens",
     ),
-    # Capabilities by their own names.
+    # Capabilities by name.
     RejectionPattern(
         rf"(?:{_NOT} (?:currently )?support|no endpoints found that support) "
         r"(?:the use of )?(?:tools?\b|function[ -]call|tool[ -](?:use|call)(?! in streaming))",
@@ -273,7 +274,7 @@ SIGNS: Final[tuple[RejectionPattern, ...]] = (
         "logprobs",
         "logprobs",
     ),
-    # Values: which of them there are, or that there is only one.
+    # Values: the accepted ones, or that there is only the default.
     RejectionPattern(
         r"reasoning_effort['\"`]? does not support .{1,40}"
         r"supported values are: (?P<values>.{1,99})",
@@ -293,7 +294,7 @@ SIGNS: Final[tuple[RejectionPattern, ...]] = (
         "invalid temperature: only 1 is allowed for this model",
         "temperature",
     ),
-    # Fields that are named.
+    # Request fields by name.
     RejectionPattern(
         rf"unsupported parameter: {_FIELD}(?= is not supported|[.\s]|$)",
         "Unsupported parameter: 'logprobs' is not supported with this model.",
@@ -364,7 +365,7 @@ SIGNS: Final[tuple[RejectionPattern, ...]] = (
     ),
 )
 
-NEVER: Final = re.compile(
+UNINFORMATIVE: Final = re.compile(
     r"rate.?limit|too many requests|tokens per (?:min|day)|requests per (?:min|day)|quota|billing"
     r"|credit|insufficient|api key|authenticat|authoriz|permission|organization must be verified"
     r"|content.?(?:filter|polic|management)|moderation|safety|flagged|overloaded|try again later"
@@ -373,7 +374,7 @@ NEVER: Final = re.compile(
     r"|nothing was sent|model_not_found|model .{0,80}(?:not found|does not exist)",
     re.IGNORECASE,
 )
-"""Words of failures that say nothing of what the model can do."""
+"""Words of failures that say nothing about what the model can do."""
 
 CONDITIONAL: Final = re.compile(
     r"cannot both|at the same time"
@@ -383,14 +384,14 @@ CONDITIONAL: Final = re.compile(
     r"|unless |invalid schema|must be (?:unset|greater|set)",
     re.IGNORECASE,
 )
-"""Words of refusals that only hold beside something else, or that blame our own request."""
+"""Words of rejections that hold only in a combination, or that blame the request."""
 
 QUOTED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?<!\"msg\":)(?<!\"msg\": )(?:"
     r"\"[^\"\s]{0,200}\s[^\"]*(?:\"|$)|'[^'\s]{0,200}\s[^']*(?:'(?![A-Za-z])|$)"
     r"|`[^`\s]{0,200}\s[^`]*(?:`|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$))"
 )
-"""Quotations of more than a word, also cut off ones: somebody else's words, not the server's."""
+"""Quotations of more than one word, also truncated ones: not the server's own words."""
 
 _MODEL: Final = r"(?=[\w.:/-]{0,100}\d)(?=[\w.:/]{1,100}[-:/])[A-Za-z0-9][\w.:/-]{2,100}"
 NAMED_MODEL: Final = re.compile(
@@ -398,4 +399,4 @@ NAMED_MODEL: Final = re.compile(
     rf"|^['\"`]?(?P<first>{_MODEL})['\"`]? (?:is|does|do|cannot|can)",
     re.IGNORECASE,
 )
-"""Where a message names a model; a name has a digit and a dash, colon or slash."""
+"""A model name in a message: it has a digit, and a dash, colon or slash."""

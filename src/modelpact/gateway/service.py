@@ -9,7 +9,7 @@ import msgspec
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.evidence import learn_from_rejection, read_evidence, record_async
+from modelpact.evidence import read_evidence
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_answer, refusal
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
@@ -33,7 +33,7 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.runtime.runtime import Runtime
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import InputError
 from modelpact.wire import Client, HttpError, HttpRequest
 
 OPERATOR: Final = "operator"
@@ -261,7 +261,7 @@ class Gateway:
         )
 
     async def _learn(self, exchange: PlannedRequest, failed: UpstreamFailed) -> None:
-        """Keep what a refusal teaches of the model; the next plan is made with it."""
+        """Record what a rejection teaches about the model. The next plan uses it."""
         read = READ.get(exchange.api)
         if failed.kind != "refused" or read is None:
             return
@@ -270,12 +270,10 @@ class Gateway:
         except InputError:
             return
         plan = exchange.plan
-        learned = learn_from_rejection(failed.error, request, plan.provider, plan.model)
-        if learned:
-            try:
-                await record_async(self.ledger, *learned)
-            except (LedgerError, ModelpactError):
-                return
+        models = exchange.state.models
+        resolution = models.catalog.resolve(plan.provider, plan.model)
+        lesson = await models.learner.observe_rejection(request, failed.error, resolution)
+        if lesson.changed:
             await self.reload()
 
 

@@ -11,6 +11,7 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest whole number that every JSON reader reads exactly."""
 
 _DEEPEST: Final = 64
+_DEEPEST_SAFE: Final = 32
 _FAST: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -36,6 +37,25 @@ def canonical_unchecked(value: Any) -> bytes:
         return _FAST.encode(value)
     except UnicodeEncodeError:
         raise NotCanonical("a text has a character that UTF-8 cannot carry") from None
+
+
+def canonical_safe(value: Any, depth: int = 0) -> Any:
+    """Return a value with everything that has no canonical form replaced by text.
+
+    Fractions and huge numbers become their decimal text, lone surrogates become `?`, and what is
+    nested too deep becomes an ellipsis.
+    """
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > LARGEST):
+        return repr(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if depth > _DEEPEST_SAFE:
+        return "…"
+    if isinstance(value, dict):
+        return {str(name): canonical_safe(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical_safe(inner, depth + 1) for inner in value]
+    return value
 
 
 def _check(value: Any, depth: int) -> bool:

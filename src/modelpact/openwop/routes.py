@@ -151,7 +151,7 @@ class HostRoutes:
             lambda: provider_check(*_SEAM_PROVIDERS),
             lambda name: known(name) is not None,
         )
-        return _json(200, decision.data())
+        return _json(200, decision.to_json())
 
 
 def _written(event: Event) -> bytes:

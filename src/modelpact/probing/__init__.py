@@ -1,7 +1,4 @@
-"""Probing: a few cheap calls find out what a model really does; their answers are checked.
-
-May import everything but `cli`.
-"""
+"""Probing: find out what a model can do with a few cheap calls whose answers are checked."""
 
 from modelpact.probing.calls import Budget
 from modelpact.probing.plan import ProbePlan, plan_probe

@@ -1,4 +1,4 @@
-"""Pictures of one colour, to ask a model which colour it sees."""
+"""The calls of a probe: made within a budget, and written to a transcript."""
 
 import hashlib
 from typing import Any, Final
@@ -8,18 +8,18 @@ import msgspec
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
-from modelpact.evidence.rejection import Rejection
-from modelpact.ledger.canonical import MAX_SAFE_INTEGER, canonical
+from modelpact.evidence import Rejection
+from modelpact.ledger.canonical import canonical, canonical_safe
 from modelpact.ledger.costs import Attribution, embedded_cost
-from modelpact.probing.trials import Seen
+from modelpact.probing.trials import ProbeAnswer
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request, write_response
 
-_DEADLINE: Final = 120.0
-_WHO: Final = Attribution(intent="probe")
-_NO_USE: Final = (401, 402, 403, 407, 408, 429)
-"""Statuses after which the next call would fare no better."""
-_PIECES: Final = (TextDelta, ThinkingDelta, ToolCall)
+_DEADLINE_SECONDS: Final = 120.0
+_ATTRIBUTION: Final = Attribution(intent="probe")
+_FATAL_STATUSES: Final = (401, 402, 403, 407, 408, 429)
+"""Statuses after which the next call would fail as well."""
+_CONTENT_EVENTS: Final = (TextDelta, ThinkingDelta, ToolCall)
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -30,124 +30,115 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class ProbeStopped(Exception):
-    """The probe ends here: its budget is used up, or the provider does not answer."""
+    """The probe cannot go on: its budget is spent, or the provider does not answer."""
 
 
 class UnreadableResponse(Exception):
-    """One call came to nothing, for no fault of the capability that it asked for."""
+    """One call gave no usable answer, for a reason that says nothing about its capability."""
 
 
 class NotStreamed(UnreadableResponse):
-    """A whole answer came where a stream was asked for."""
+    """The server sent a whole answer to a request for a stream."""
 
 
 class ProbeCalls:
-    """Makes the calls of one probe and remembers them."""
+    """Makes the calls of one probe, and keeps their transcript and cost."""
 
     def __init__(self, models: ModelCaller, provider: str, envelope: str, budget: Budget) -> None:
         self._models = models
         self._provider = provider
         self._envelope = envelope
         self._budget = budget
-        self._written: list[dict[str, Any]] = []
-        self.made = 0
+        self._transcript: list[dict[str, Any]] = []
+        self.count = 0
         self.spent = 0
-        self.priced = False
+        self.is_priced = False
         self.limit_field = ""
-        """The field that limits answers here, where the catalog's does not work."""
+        """The field that limits the output here, if the catalog's field does not work."""
 
-    async def ask(self, request: Request, *, streamed: bool = False) -> Seen | Rejection:
-        """Call the model: an answer, or its refusal of what was asked."""
+    async def ask(self, request: Request, *, streamed: bool = False) -> ProbeAnswer | Rejection:
+        """Call the model. Return its answer, or the rejection of the request.
+
+        Raise `UnreadableResponse` or `ProbeStopped` if the call says nothing about the request.
+        """
         if self.limit_field and request.max_tokens is not None:
             extras = {**request.extras, self.limit_field: request.max_tokens}
             request = msgspec.structs.replace(request, max_tokens=None, extras=extras)
-        self._check(request)
-        self.made += 1
+        self._check_budget(request)
+        self.count += 1
         entry: dict[str, Any] = {"request": write_request(request), "streamed": streamed}
-        self._written.append(entry)
+        self._transcript.append(entry)
         try:
-            called, pieces = await (self._stream(request) if streamed else self._whole(request))
+            result, pieces = await (self._stream(request) if streamed else self._call(request))
         except CallFailed as error:
             entry["error"] = str(error)
-            self._pay(error.invocation)
-            return self._refused(error)
-        entry["answer"] = write_response(called.response)
-        self._pay(called.invocation)
-        return Seen(called.response, pieces)
+            self._add_cost(error.invocation)
+            return _read_failure(error)
+        entry["answer"] = write_response(result.response)
+        self._add_cost(result.invocation)
+        return ProbeAnswer(result.response, pieces)
 
     def transcript(self) -> tuple[bytes, str]:
-        """Return what was asked and answered as canonical JSON, and its hash."""
-        content = canonical(_plain(self._written))
+        """Return the requests and answers as canonical JSON, and its hash."""
+        content = canonical(canonical_safe(self._transcript))
         return content, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
-    async def _whole(self, request: Request) -> tuple[ModelResult, int]:
-        called = await self._models.call(
+    async def _call(self, request: Request) -> tuple[ModelResult, int]:
+        result = await self._models.call(
             self._provider,
             request,
             envelope=self._envelope,
-            attribution=_WHO,
-            deadline_s=_DEADLINE,
+            attribution=_ATTRIBUTION,
+            deadline_s=_DEADLINE_SECONDS,
         )
-        return called, 1
+        return result, 1
 
     async def _stream(self, request: Request) -> tuple[ModelResult, int]:
         pieces = 0
-        last: ModelResult | None = None
+        result: ModelResult | None = None
         async for event in self._models.stream(
             self._provider,
             request,
             envelope=self._envelope,
-            attribution=_WHO,
-            deadline_s=_DEADLINE,
+            attribution=_ATTRIBUTION,
+            deadline_s=_DEADLINE_SECONDS,
         ):
             if isinstance(event, ModelResult):
-                last = event
+                result = event
             else:
-                pieces += isinstance(event, _PIECES)
-        if last is None:
+                pieces += isinstance(event, _CONTENT_EVENTS)
+        if result is None:
             raise UnreadableResponse("the stream ended without an answer")
-        return last, pieces
+        return result, pieces
 
-    def _check(self, request: Request) -> None:
+    def _check_budget(self, request: Request) -> None:
         """Stop before a call that the budget may not cover."""
-        if self.made >= self._budget.calls:
+        if self.count >= self._budget.calls:
             raise ProbeStopped(f"the budget of {self._budget.calls} calls is used up")
         lines = self._models.provider(self._provider).estimate(write_request(request))
         money = [line.amount for line in lines if line.unit == "currency"]
-        self.priced = self.priced or bool(money)
+        self.is_priced = self.is_priced or bool(money)
         if self.spent + sum(money) > self._budget.money:
             raise ProbeStopped("the next call might exceed the budget")
 
-    def _pay(self, invocation: Invocation) -> None:
+    def _add_cost(self, invocation: Invocation) -> None:
         ledger = self._models.runtime.ledger
         event = ledger.event(invocation.settled_by) if invocation.settled_by else None
         cost = None if event is None else embedded_cost(event)
         for line in () if cost is None else cost.lines:
             self.spent += line.amount if line.unit == "currency" else 0
 
-    def _refused(self, error: CallFailed) -> Rejection:
-        said, told = Rejection.of(error), str(error.__cause__ or error)
-        if said.code == "not_streamed":
-            raise NotStreamed(told)
-        if said.status is None and said.code in ("malformed", "cut_off"):
-            raise UnreadableResponse(told)
-        if said.status is None or said.status in _NO_USE or said.status >= 500:
-            raise ProbeStopped(told)
-        if not said.tells:
-            raise UnreadableResponse(told)
-        return said
 
-
-def _plain(value: Any) -> Any:
-    """Write what canonical JSON has no form for as texts: fractions and huge numbers."""
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) or (
-        isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_SAFE_INTEGER
-    ):
-        return repr(value)
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return value
+def _read_failure(error: CallFailed) -> Rejection:
+    """Return the rejection of a request, or raise if the failure is about something else."""
+    rejection, message = Rejection.from_error(error), str(error.__cause__ or error)
+    status, code = rejection.status, rejection.code
+    if code == "not_streamed":
+        raise NotStreamed(message)
+    if status is None and code in ("malformed", "cut_off"):
+        raise UnreadableResponse(message)
+    if status is None or status in _FATAL_STATUSES or status >= 500:
+        raise ProbeStopped(message)
+    if not rejection.is_informative:
+        raise UnreadableResponse(message)
+    return rejection

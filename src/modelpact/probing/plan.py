@@ -1,4 +1,4 @@
-"""Plans: which calls a probe makes, and what they may cost."""
+"""Probe plans: which calls a probe makes, and what they may cost."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,37 +9,39 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
 from modelpact.ledger.costs import price_cost
-from modelpact.probing.trials import SHORT, Trial, baseline, trials
+from modelpact.probing.trials import ANSWER_TOKENS, Trial, baseline, trials
 from modelpact.providers.models.model_provider import prompt_tokens
 from modelpact.vocabulary.capability import capability
 from modelpact.vocabulary.errors import InputError, UnknownName
 
-SPOKEN: Final = ("openai-chat", "anthropic", "mock")
+APIS: Final = ("openai-chat", "anthropic", "mock")
+"""The APIs over which probes can be made."""
 ATTEMPTS: Final = 2
-"""How often a trial without effect is made before that is believed; models have their moods.
+"""How often a trial may fail to have an effect before it counts as ignored: models vary.
 
-One that is accepted has its control instead, and the plain call its other token limit.
+The plan also counts two calls for a trial with a control, and for the plain call, which may need
+the other token limit parameter.
 """
 CONTEXT_WINDOW: Final = "context-window"
-USUAL_WINDOW: Final = 8_192
-"""Where the search for a window begins of which nothing is known."""
+DEFAULT_WINDOW: Final = 8_192
+"""Where the search for the context window begins if the catalog does not know it."""
 WINDOW_CALLS: Final = 10
-_UNLIMITED: Final = 1_024
-"""Tokens to expect of an answer that nothing but its question limits."""
+_UNLIMITED_TOKENS: Final = 1_024
+"""Output tokens to expect of a request without a limit."""
 
 
 class ProbePlan(msgspec.Struct, frozen=True):
-    """The calls of a probe. The tokens and the money are the most that they are expected to be."""
+    """The calls of a probe. Usage and money are upper estimates."""
 
     resolution: Resolution
     api: str
-    first: Trial
+    baseline: Trial
     trials: tuple[Trial, ...]
     window: bool
-    most_calls: int
+    max_calls: int
     usage: Usage
     money: int | None
-    """In nano-dollars; None where the price is not known."""
+    """In nano-dollars; None if the price is not known."""
 
     @property
     def target(self) -> str:
@@ -48,13 +50,13 @@ class ProbePlan(msgspec.Struct, frozen=True):
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """What will be found out, each once."""
-        names = [one for trial in self.trials for one in (trial.capability, *trial.shows)]
+        """The capabilities that the probe finds out about, each once."""
+        names = [name for trial in self.trials for name in trial.proves]
         return tuple(dict.fromkeys([*names, *([CONTEXT_WINDOW] if self.window else [])]))
 
     @property
     def calls(self) -> int:
-        """How many calls there are if each is made once."""
+        """The number of calls if no trial is repeated."""
         return 1 + len(self.trials) + (WINDOW_CALLS if self.window else 0)
 
 
@@ -64,54 +66,55 @@ def plan_probe(
     *,
     context_window: bool = False,
 ) -> ProbePlan:
-    """Plan the probe of a model: of some capabilities, or of all that can be tried.
+    """Plan the probe of a model: of these capabilities, or of all that can be tried.
 
-    The context window is found by filling it, which is not cheap: only where it is asked for.
+    The context window is found by filling it, which is expensive, so you must ask for it.
     """
-    api = _api(resolution)
-    everything = tuple(trials(resolution, api))
-    wanted = {capability(one).id for one in capabilities}
+    api = _choose_api(resolution)
+    all_trials = tuple(trials(resolution, api))
+    wanted = {capability(name).id for name in capabilities}
     window = context_window or CONTEXT_WINDOW in wanted
     wanted.discard(CONTEXT_WINDOW)
-    can = {name for one in everything for name in (one.capability, *one.shows)}
-    for name in sorted(wanted - can):
-        hint = f"{name} cannot be probed over {api}; there are {', '.join(sorted(can))}"
-        raise UnknownName("probe", name, can, hint)
-    chosen = everything
+    probeable = {name for trial in all_trials for name in trial.proves}
+    for name in sorted(wanted - probeable):
+        hint = f"{name} cannot be probed over {api}; these can: {', '.join(sorted(probeable))}"
+        raise UnknownName("probe", name, probeable, hint)
+    chosen = all_trials
     if wanted or (window and not context_window):
-        chosen = tuple(one for one in everything if wanted & {one.capability, *one.shows})
-    first = baseline(resolution, api)
+        chosen = tuple(trial for trial in all_trials if wanted.intersection(trial.proves))
+    plain = baseline(resolution, api)
     usage = Usage()
-    for trial in (first, *chosen):
+    for trial in (plain, *chosen):
         for _ in range(ATTEMPTS):
-            usage = usage + expected(trial.request)
+            usage = usage + _expected_usage(trial.request)
     if window:
         usage = usage + _window_usage(resolution)
     price = resolution.price
     cost = None if price is None else price_cost(price, usage)
-    most = ATTEMPTS * (1 + len(chosen)) + (WINDOW_CALLS if window else 0)
+    max_calls = ATTEMPTS * (1 + len(chosen)) + (WINDOW_CALLS if window else 0)
     money = None if cost is None else cost.amount
-    return ProbePlan(resolution, api, first, chosen, window, most, usage, money)
+    return ProbePlan(resolution, api, plain, chosen, window, max_calls, usage, money)
 
 
-def expected(request: Request) -> Usage:
-    """Return what one call uses at most, roughly."""
-    return Usage(prompt_tokens(request), request.max_tokens or _UNLIMITED)
+def _expected_usage(request: Request) -> Usage:
+    """Return an upper estimate of what one call uses."""
+    return Usage(prompt_tokens(request), request.max_tokens or _UNLIMITED_TOKENS)
 
 
 def _window_usage(resolution: Resolution) -> Usage:
-    """Expect the window to be filled twice: less and more are refused, or cost less."""
+    """Expect two full windows: smaller prompts cost less, larger ones are rejected."""
     known = resolution.claim(CONTEXT_WINDOW).value
-    size = known if isinstance(known, int) else USUAL_WINDOW
-    return Usage(2 * size, WINDOW_CALLS * SHORT)
+    size = known if isinstance(known, int) else DEFAULT_WINDOW
+    return Usage(2 * size, WINDOW_CALLS * ANSWER_TOKENS)
 
 
-def _api(resolution: Resolution) -> str:
+def _choose_api(resolution: Resolution) -> str:
     provider = resolution.provider
     apis = () if provider is None else provider.apis
     for api in (resolution.api, *apis):
-        if api in SPOKEN:
+        if api in APIS:
             return api
     raise InputError(
-        f"{resolution.target} cannot be called: no adapter speaks {', '.join(apis) or 'its API'}"
+        f"{resolution.target} cannot be probed: modelpact has no probes for "
+        f"{', '.join(apis) or 'its API'}; it has them for {', '.join(APIS)}"
     )

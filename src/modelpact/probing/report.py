@@ -1,51 +1,51 @@
-"""Reports: what a probe found, beside what the catalog said."""
+"""Probe reports: what a probe found, beside what the catalog claims."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from modelpact.catalog.claim import Claim
-from modelpact.catalog.resolution import Resolution
-from modelpact.evidence.observation import Observation, shortened
-from modelpact.probing.trials import Verdict
+from modelpact.evidence.observation import Observation, detail_line
+from modelpact.probing.trials import TrialVerdict
 
-_HAVE = ("native", "emulated", "restricted")
+_SUPPORTED: Final = ("native", "emulated", "restricted")
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """What was found of one capability."""
+    """What a probe found about one capability."""
 
     capability: str
-    verdict: Verdict
+    verdict: TrialVerdict
     detail: str
     claimed: Claim
-    """What the catalog and the operator say, earlier evidence left aside."""
+    """What the catalog and the operator claim, without evidence."""
     value: int | str | None = None
 
     @property
     def supported(self) -> bool | None:
-        """Whether the model has it; None where the probe could not tell."""
+        """Whether the model has the capability; None if the probe could not tell."""
         return None if self.verdict == "inconclusive" else self.verdict == "supported"
 
     @property
-    def found(self) -> int | str | tuple[str, ...] | None:
-        """The value that was found; the levels that the catalog lists still hold where any does."""
-        said = self.claimed.value
-        levels = said if isinstance(said, tuple) and self.claimed.support == "native" else None
-        return self.value if self.value is not None or not self.supported else levels
+    def observed_value(self) -> int | str | tuple[str, ...] | None:
+        """The value to record. Levels in the catalog stay if the probe confirms the capability."""
+        if self.value is not None or not self.supported:
+            return self.value
+        claimed = self.claimed.value
+        return claimed if isinstance(claimed, tuple) and self.claimed.support == "native" else None
 
     @property
     def contradicts(self) -> bool:
-        """Whether the catalog says otherwise."""
+        """Whether the catalog claims something else."""
         if self.supported is None or not self.claimed.known:
             return False
-        if self.supported != (self.claimed.support in _HAVE):
+        if self.supported != (self.claimed.support in _SUPPORTED):
             return True
         return self.value is not None and self.value != self.claimed.value
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What a probe found, what it cost, and the hash of all that was asked and answered."""
+    """What a probe found and what it cost, with the transcript of its calls."""
 
     target: str
     provider: str
@@ -54,36 +54,36 @@ class ProbeReport(msgspec.Struct, frozen=True):
     results: tuple[ProbeResult, ...]
     calls: int
     spent: int | None
-    """In nano-dollars; None where the price is not known."""
+    """In nano-dollars; None if the price is not known."""
     stopped: str
-    """Why the probe ended early, or an empty text."""
+    """Why the probe ended early; empty if it did not."""
     answered: bool
-    """Whether the model answered a plain call at all."""
+    """Whether the model answered the plain call."""
     transcript: bytes
     """Canonical JSON of the requests and answers."""
     hash: str
 
     @property
     def contradictions(self) -> tuple[ProbeResult, ...]:
-        """The results that the catalog says otherwise."""
-        return tuple(one for one in self.results if one.contradicts)
+        """The results that contradict the catalog."""
+        return tuple(result for result in self.results if result.contradicts)
 
     @property
-    def learned(self) -> tuple[Observation, ...]:
-        """What is worth recording: everything that was found out."""
+    def observations(self) -> tuple[Observation, ...]:
+        """The conclusive results as observations, ready to be recorded."""
         return tuple(
             Observation(
                 self.provider,
                 self.model,
-                one.capability,
-                "native" if one.supported else "unsupported",
-                one.found,
+                result.capability,
+                "native" if result.supported else "unsupported",
+                result.observed_value,
                 "probe",
-                shortened(one.detail),
+                detail_line(result.detail),
                 self.hash,
             )
-            for one in self.results
-            if one.supported is not None
+            for result in self.results
+            if result.supported is not None
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -92,24 +92,19 @@ class ProbeReport(msgspec.Struct, frozen=True):
             "target": self.target,
             "results": [
                 {
-                    "capability": one.capability,
-                    "verdict": one.verdict,
-                    "detail": one.detail,
-                    "value": one.value,
-                    "claimed": msgspec.to_builtins(one.claimed),
-                    "contradicts": one.contradicts,
+                    "capability": result.capability,
+                    "verdict": result.verdict,
+                    "detail": result.detail,
+                    "value": result.value,
+                    "claimed": msgspec.to_builtins(result.claimed),
+                    "contradicts": result.contradicts,
                 }
-                for one in self.results
+                for result in self.results
             ],
-            "contradictions": [one.capability for one in self.contradictions],
+            "contradictions": [result.capability for result in self.contradictions],
             "calls": self.calls,
             "spentNanoUsd": self.spent,
             "stopped": self.stopped or None,
             "envelope": self.envelope,
             "transcript": self.hash,
         }
-
-
-def claimed(resolution: Resolution, name: str) -> Claim:
-    """Return what a result is compared with."""
-    return resolution.without_evidence(name)

@@ -30,5 +30,5 @@ def command(ctx: click.Context, file: str | None, config_path: Path | None, as_j
         lambda: catalog_check(catalog),
         lambda name: catalog.find_provider(name) is not None,
     )
-    print_json(decision.data())
+    print_json(decision.to_json())
     ctx.exit(1 if decision.route == "refuse" else 0)

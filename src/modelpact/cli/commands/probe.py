@@ -139,7 +139,7 @@ def command(
         report = _run(plan, allowed, configuration, catalog, ledger, quiet=as_json)
         if transcript is not None:
             transcript.write_bytes(report.transcript)
-        record(ledger, *report.learned)
+        record(ledger, *report.observations)
     interrupted = report.stopped == _INTERRUPTED
     if not (report.answered or (interrupted and as_json)):
         failed = ProbeFailed(f"{report.target} could not be probed: {report.stopped}")
@@ -246,7 +246,7 @@ def _print_plan(
     names = ", ".join(plan.capabilities)
     where = f" {address_words(address)}" if address.variable else ""
     click.echo(f"{paint('Probe', 'bold')} {plan.target}{where}: {names}", err=err)
-    most = min(plan.most_calls, budget.calls)
+    most = min(plan.max_calls, budget.calls)
     size = f"{plan.usage.input:,} tokens in, {plan.usage.output:,} out at most"
     if plan.money is None:
         cost = "the price is not known, so that only the calls are bounded"
@@ -262,7 +262,7 @@ def _plan_data(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> dic
         "api": plan.api,
         "capabilities": list(plan.capabilities),
         "calls": plan.calls,
-        "mostCalls": min(plan.most_calls, budget.calls),
+        "mostCalls": min(plan.max_calls, budget.calls),
         "tokensInput": plan.usage.input,
         "tokensOutput": plan.usage.output,
         "mostNanoUsd": plan.money,

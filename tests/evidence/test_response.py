@@ -1,10 +1,11 @@
-"""What answers prove: "streaming yes; seed no"."""
+"""What responses prove about a model, and which evidence they refute."""
 
 import msgspec
 
 from modelpact.conversation.message import TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.response import Response, TextDelta, Usage
-from modelpact.evidence import learn_from_response
+from modelpact.evidence import Observation, find_refuted, learn_from_response
+from tests.conftest import catalog, fact, lineage
 from tests.evidence.requests import PLAIN, using_everything
 
 PROSE = Response((TextBlock("Hello"),))
@@ -16,7 +17,7 @@ def names(response: Response, **more: object) -> list[str]:
     return [one.capability for one in found]
 
 
-def test_a_request_that_went_well_proves_nothing_of_its_parameters() -> None:
+def test_a_successful_request_proves_nothing_about_its_parameters() -> None:
     assert names(PROSE) == []
 
 
@@ -36,3 +37,19 @@ def test_reasoning_is_seen_in_blocks_or_counted() -> None:
     assert names(Response((ThinkingBlock("hm"), TextBlock("Hello")))) == ["reasoning"]
     counted = msgspec.structs.replace(PROSE, usage=Usage(1, 9, reasoning=5))
     assert names(counted) == ["reasoning"]
+
+
+def test_each_limit_is_compared_with_its_own_tokens() -> None:
+    facts = fact("openai/gpt-9", tool_calling=True, context_window=128_000)
+    known = catalog("", lineage("one", facts)).resolve("openai", "gpt-9")
+    held = [
+        Observation("openai", "gpt-9", "max-input", "native", 1_000, "use"),
+        Observation("openai", "gpt-9", "max-output", "native", 500, "probe"),
+    ]
+    assert find_refuted(held, (), Usage(900, 400), known) == ()
+    found = find_refuted(held, (), Usage(1_001, 501), known)
+    assert [(one.before.capability, one.replacement) for one in found] == [
+        ("max-input", None),
+        ("max-output", None),
+    ]
+    assert find_refuted(held, (), Usage(), known) == ()

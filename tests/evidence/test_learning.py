@@ -1,4 +1,4 @@
-"""Evidence that a later answer contradicts does not stand."""
+"""The evidence learner: what calls teach is recorded, and what they refute is withdrawn."""
 
 import asyncio
 
@@ -7,12 +7,20 @@ import pytest
 from modelpact.conversation import Message, Response, TextBlock, Usage
 from modelpact.conversation.request import Request
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller
-from modelpact.evidence import Observation, find_refuted, read_evidence, record, standing
+from modelpact.evidence import (
+    EvidenceLearner,
+    Observation,
+    current_observations,
+    read_evidence,
+    record,
+)
 from modelpact.ledger import Ledger
+from modelpact.ledger.stores.base import LedgerUnavailable
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.runtime.runtime import Runtime
 from tests.conftest import catalog, fact, lineage
+from tests.fakes.loops import on_loop
 
 WORDS = "This model's maximum context length is {} tokens. Reduce the length of the messages."
 CATALOG = catalog(
@@ -50,10 +58,10 @@ def window(model: str, value: int) -> Observation:
         ("gpt-dark", 8_192, 9_000, None),
     ],
 )
-def test_a_success_beyond_a_learned_limit_supersedes_it(
+def test_a_response_beyond_a_learned_limit_refutes_it(
     ledger: Ledger, model: str, learned: int, tokens: int, then: int | None
 ) -> None:
-    """What the catalog says stands again; where that is less than what was seen, that stands."""
+    """The catalog's limit applies again, unless the response exceeded that too."""
     record(ledger, window(model, learned))
     port = MockProvider([answer(tokens)])
     models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
@@ -62,7 +70,7 @@ def test_a_success_beyond_a_learned_limit_supersedes_it(
     assert seen.claim("context-window").value == then
 
 
-def test_the_trail_says_why_and_because_of_what(ledger: Ledger) -> None:
+def test_the_event_has_the_reason_and_the_cause(ledger: Ledger) -> None:
     record(ledger, window("GPT-9", 8_192))
     models = ModelCaller(
         Runtime(ledger), catalog=CATALOG, ports={"openai": MockProvider([answer(9000)])}
@@ -71,12 +79,12 @@ def test_the_trail_says_why_and_because_of_what(ledger: Ledger) -> None:
     event = ledger.events("evidence/openai")[-1]
     assert event.type == "evidence.forgotten"
     assert event.cause == called.invocation.settled_by
-    why = "an answer took 9,000 tokens, more than the 8,192 that were learned"
+    why = "an answer took 9,000 tokens, more than the 8,192 learned before"
     assert (event.payload["why"], event.payload["capabilities"]) == (why, ["context-window"])
-    assert standing(ledger, "openai", "gpt-9") == ()
+    assert current_observations(ledger, "openai", "gpt-9") == ()
 
 
-def test_what_fell_may_be_learned_again(ledger: Ledger) -> None:
+def test_withdrawn_evidence_may_be_learned_again(ledger: Ledger) -> None:
     port = MockProvider([refusal(8_192), answer(9_000), refusal(8_192)])
     models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
     for expected in (8_192, None, 8_192):
@@ -85,12 +93,12 @@ def test_what_fell_may_be_learned_again(ledger: Ledger) -> None:
         else:
             with pytest.raises(CallFailed):
                 asyncio.run(models.call("openai", ASK))
-        assert [one.value for one in standing(ledger, "openai", "gpt-9")] == (
+        assert [one.value for one in current_observations(ledger, "openai", "gpt-9")] == (
             [expected] if expected else []
         )
 
 
-def test_a_refusal_of_what_is_done_all_the_same_falls_too(ledger: Ledger) -> None:
+def test_a_response_refutes_an_unsupported_capability(ledger: Ledger) -> None:
     record(ledger, Observation("openai", "gpt-dark", "streaming", "unsupported", origin="use"))
     port = MockProvider(["in several pieces"])
     models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": port})
@@ -100,20 +108,41 @@ def test_a_refusal_of_what_is_done_all_the_same_falls_too(ledger: Ledger) -> Non
             pass
 
     asyncio.run(follow())
-    (one,) = standing(ledger, "openai", "gpt-dark")
+    (one,) = current_observations(ledger, "openai", "gpt-dark")
     assert (one.capability, one.support) == ("streaming", "native")
 
 
-def test_other_limits_are_held_against_their_own_tokens() -> None:
-    known = CATALOG.resolve("openai", "gpt-9")
-    held = [
-        Observation("openai", "gpt-9", "max-input", "native", 1_000, "use"),
-        Observation("openai", "gpt-9", "max-output", "native", 500, "probe"),
-    ]
-    assert find_refuted(held, (), Usage(900, 400), known) == ()
-    found = find_refuted(held, (), Usage(1_001, 501), known)
-    assert [(one.before.capability, one.instead) for one in found] == [
-        ("max-input", None),
-        ("max-output", None),
-    ]
-    assert find_refuted(held, (), Usage(), known) == ()
+@on_loop
+async def test_a_lesson_says_whether_the_evidence_changed(ledger: Ledger) -> None:
+    learner, resolution = EvidenceLearner(ledger), CATALOG.resolve("openai", "gpt-9")
+    lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
+    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], True)
+    lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
+    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], False)
+    lesson = await learner.observe_response(ASK, answer(100), resolution)
+    assert (lesson.observations, lesson.changed) == ((), False)
+    lesson = await learner.observe_response(ASK, answer(9_000), resolution)
+    assert (lesson.observations, lesson.changed) == ((), True)
+    assert current_observations(ledger, "openai", "gpt-9") == ()
+
+
+@on_loop
+async def test_what_the_catalog_knows_is_not_recorded(ledger: Ledger) -> None:
+    resolution = CATALOG.resolve("openai", "gpt-9")
+    lesson = await EvidenceLearner(ledger).observe_rejection(ASK, refusal(128_000), resolution)
+    assert [one.value for one in lesson.observations] == [128_000]
+    assert not lesson.changed
+    assert ledger.events("evidence/openai") == []
+
+
+@on_loop
+async def test_a_ledger_that_cannot_be_written_costs_only_the_lesson(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise LedgerUnavailable("the store is away")
+
+    monkeypatch.setattr(ledger, "write_async", fails)
+    resolution = CATALOG.resolve("openai", "gpt-9")
+    lesson = await EvidenceLearner(ledger).observe_rejection(ASK, refusal(8_192), resolution)
+    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelpact.catalog.statement import compile_statement
 from modelpact.evidence import Observation, forget, read_evidence, record, record_async
-from modelpact.evidence.observation import shortened
+from modelpact.evidence.observation import detail_line
 from modelpact.ledger import Ledger
 from modelpact.negotiation import find_models, negotiate
 from modelpact.vocabulary.capability import CAPABILITIES, Capability
@@ -25,7 +25,7 @@ CATALOG = catalog(
 )
 
 
-def test_what_was_learned_is_an_event_and_stands(ledger: Ledger) -> None:
+def test_an_observation_is_an_event_and_a_current_row(ledger: Ledger) -> None:
     (event,) = record(ledger, NO_TOOLS)
     assert event.id == "evidence/openai:1"
     assert event.type == "evidence.recorded"
@@ -56,7 +56,7 @@ def test_evidence_overrules_the_catalog_and_says_so(ledger: Ledger) -> None:
     assert negotiate("tools", seen).missing[0].sentence() == "is not supported (rejected: no tools)"
 
 
-def test_the_operator_has_the_last_word(ledger: Ledger) -> None:
+def test_the_operator_overrules_evidence(ledger: Ledger) -> None:
     """DESIGN: layer 6 is the operator's overlay."""
     from modelpact.catalog.catalog import Overlay
 
@@ -66,13 +66,13 @@ def test_the_operator_has_the_last_word(ledger: Ledger) -> None:
     assert seen.resolve("openai", "gpt-9").claim("tool-calling").support == "native"
 
 
-def test_search_asks_the_evidence(ledger: Ledger) -> None:
+def test_search_uses_the_evidence(ledger: Ledger) -> None:
     assert find_models("tools", catalog=CATALOG) == ["openai/gpt-9"]
     record(ledger, NO_TOOLS)
     assert find_models("tools", catalog=CATALOG.extended(evidence=read_evidence(ledger))) == []
 
 
-def test_the_newest_stands(ledger: Ledger) -> None:
+def test_the_newest_observation_is_current(ledger: Ledger) -> None:
     record(ledger, NO_TOOLS)
     again = Observation(
         "openai", "gpt-9", "tool-calling", "native", origin="probe", detail="it called"
@@ -83,13 +83,13 @@ def test_the_newest_stands(ledger: Ledger) -> None:
     assert [one.cause for one in ledger.events("evidence/openai")] == [None, "evidence/openai:1"]
 
 
-def test_nothing_learned_writes_nothing(ledger: Ledger) -> None:
+def test_no_observations_write_nothing(ledger: Ledger) -> None:
     assert record(ledger) == []
     assert asyncio.run(record_async(ledger)) == []
     assert ledger.envelopes() == []
 
 
-def test_what_use_shows_every_minute_is_written_once_a_day(url: str) -> None:
+def test_the_same_observation_from_use_is_written_once_a_day(url: str) -> None:
     times = count(5 * DAY, DAY // 4)
     with Ledger.open(url, clock=lambda: next(times)) as ledger:
         for _ in range(12):
@@ -133,43 +133,43 @@ def sample(one: Capability) -> Observation | None:
 
 
 @pytest.mark.parametrize("name", sorted(CAPABILITIES))
-def test_every_capability_that_is_not_derived_can_be_learned(name: str) -> None:
+def test_every_capability_that_is_not_derived_can_be_observed(name: str) -> None:
     one = CAPABILITIES[name]
     learned = sample(one)
     if learned is None:
-        with pytest.raises(InputError, match="follows from others"):
+        with pytest.raises(InputError, match="is derived"):
             Observation("openai", "gpt-9", name, "native")
         return
-    assert compile_statement({learned.field: learned.said})[name] == learned.stated
+    assert compile_statement({learned.field: learned.field_value})[name] == learned.stated
     if one.kind == "flag":
         refused = Observation("openai", "gpt-9", name, "unsupported")
-        assert compile_statement({refused.field: refused.said})[name] == refused.stated
+        assert compile_statement({refused.field: refused.field_value})[name] == refused.stated
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "error"),
     [
         ({"provider": ""}, "provider"),
         ({"provider": "a/b"}, "slash"),
-        ({"model": "a b"}, "characters"),
+        ({"model": "a b"}, "space or a control character"),
         ({"capability": "tools"}, "write tool-calling"),
         ({"support": "maybe"}, "native or unsupported"),
         ({"origin": "rumour"}, "probe or use"),
-        ({"capability": "context-window"}, "needs its value"),
+        ({"capability": "context-window"}, "needs a value"),
         ({"capability": "context-window", "value": -1}, "number from 1"),
-        ({"capability": "context-window", "support": "unsupported", "value": 5}, "flags"),
+        ({"capability": "context-window", "support": "unsupported", "value": 5}, "only a flag"),
         ({"capability": "token-limit-param", "value": "limit"}, "expected one of"),
         ({"detail": "two\nlines"}, "one line"),
         ({"detail": "x" * 301}, "one line"),
         ({"transcript": "abc"}, "sha256"),
     ],
 )
-def test_what_cannot_be_learned(fields: dict[str, str], told: str) -> None:
+def test_invalid_observations_are_rejected(fields: dict[str, str], error: str) -> None:
     plain = {"provider": "p", "model": "m", "capability": "seed", "support": "native"}
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=error):
         Observation(**{**plain, **fields})  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=1_000))
 def test_any_text_can_be_a_detail(text: str) -> None:
-    Observation("p", "m", "seed", "native", detail=shortened(text))
+    Observation("p", "m", "seed", "native", detail=detail_line(text))
