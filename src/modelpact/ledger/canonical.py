@@ -45,7 +45,7 @@ def canonical_safe(value: Any, depth: int = 0) -> Any:
     Fractions and huge numbers become their decimal text, lone surrogates become `?`, and what is
     nested too deep becomes an ellipsis.
     """
-    if isinstance(value, float) or (isinstance(value, int) and abs(value) > LARGEST):
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER):
         return repr(value)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
