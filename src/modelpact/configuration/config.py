@@ -12,7 +12,7 @@ from msgspec import Meta
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
 from modelpact.catalog.paths import user_folder
 from modelpact.needs.need import Needs
-from modelpact.negotiation.verdict import Policy
+from modelpact.negotiation.verdict import Policy, PolicySettings
 
 FILE_NAME: Final = "modelpact.toml"
 STANDARD_PROFILE: Final = "standard"
@@ -133,7 +133,7 @@ class WorkloadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: tuple[str | NeedSettings, ...] = ()
     fallback: Target | None = None
     fallback_on: tuple[FallbackOn, ...] = ("capability",)
-    policy: Policy | None = None
+    policy: PolicySettings | None = None
 
 
 class Workload(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from modelpact.configuration.sections import (
     read_provider,
     read_workload,
 )
-from modelpact.negotiation.verdict import Policy
+from modelpact.negotiation.verdict import Policy, PolicySettings
 from modelpact.vocabulary.errors import ConfigurationError, Problem
 
 SECTIONS: Final = tuple(name for name in Configuration.__struct_fields__ if name != "path")
@@ -96,7 +96,7 @@ def _read_sections(
     return Configuration(
         path=path,
         store=reader.section(content, "store", StoreSettings) if "store" in content else None,
-        policy=reader.section(content, "policy", Policy),
+        policy=Policy.of(reader.section(content, "policy", PolicySettings)),
         providers=reader.providers,
         models=dict(read_models(reader, content)),
         workloads=workloads,

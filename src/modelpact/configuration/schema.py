@@ -18,7 +18,7 @@ from modelpact.configuration.config import (
     Target,
     WorkloadSettings,
 )
-from modelpact.negotiation.verdict import Policy
+from modelpact.negotiation.verdict import PolicySettings
 from modelpact.vocabulary.capability import CAPABILITIES
 
 SCHEMA_FILE: Final = Path(__file__).parent / "modelpact.schema.json"
@@ -72,7 +72,7 @@ class ConfigurationFile(msgspec.Struct, forbid_unknown_fields=True):
     """A `modelpact.toml`."""
 
     store: StoreSettings = StoreSettings()
-    policy: Policy = Policy()
+    policy: PolicySettings = PolicySettings()
     providers: dict[str, ProviderSettings] = {}
     models: dict[Target, ModelSettings] = {}  # type: ignore[valid-type]
     workloads: dict[str, WorkloadSettings] = {}

@@ -21,7 +21,7 @@ from modelpact.configuration.config import (
 )
 from modelpact.configuration.reader import SectionReader, unknown_name
 from modelpact.needs.need import Need, Needs, need
-from modelpact.negotiation.verdict import Policy
+from modelpact.negotiation.verdict import Policy, PolicySettings
 from modelpact.vocabulary.errors import InputError, brief
 
 
@@ -89,7 +89,8 @@ def read_workload(reader: SectionReader, name: str, entry: Mapping[str, Any]) ->
     policy = None
     if "policy" in entry:
         policy_path = [*path, "policy"]
-        policy = reader.fields(policy_path, reader.table(policy_path, entry["policy"]), Policy)
+        table = reader.table(policy_path, entry["policy"])
+        policy = Policy.of(reader.fields(policy_path, table, PolicySettings))
     if len(reader.problems) > count or model is None or needs is None:
         return None
     return Workload(

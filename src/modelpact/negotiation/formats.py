@@ -81,7 +81,15 @@ def verdict_data(verdict: Verdict, diagnostic: Diagnostic | None = None) -> dict
         ],
     }
     if diagnostic is not None:
-        data["diagnostic"] = msgspec.to_builtins(diagnostic)
+        data["diagnostic"] = diagnostic_data(diagnostic)
+    return data
+
+
+def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic as `--json` prints it."""
+    data: dict[str, Any] = msgspec.to_builtins(diagnostic)
+    for request_field in ("untranslatable", "wouldHelp"):
+        del data[request_field]
     return data
 
 

@@ -10,11 +10,12 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs, ladder_steps
-from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, Verdict
+from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, UnknownRule, Verdict
 from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs, satisfies
 from modelpact.vocabulary.errors import InputError, brief, nearest
 
 DEFAULT_POLICY: Final = Policy()
+NO_NEEDS: Final = Needs()
 _MOST_REMEMBERED: Final = 1_024
 _LADDERS: Final = {
     one.id: one.formula for one in CAPABILITIES.values() if isinstance(one.formula, Ladder)
@@ -89,12 +90,39 @@ def model_notes(target: Resolution, catalog: Catalog) -> tuple[str, ...]:
 
 
 def decide(
-    needs: Needs, claims: ClaimSource, policy: Policy, strategies: Strategies = NO_STRATEGIES
+    needs: Needs,
+    claims: ClaimSource,
+    policy: Policy,
+    strategies: Strategies = NO_STRATEGIES,
+    *,
+    requested: Needs = NO_NEEDS,
 ) -> Verdict:
-    """Compute a verdict. It never stops at the first miss."""
+    """Compute a verdict. It never stops at the first miss.
+
+    `requested` are needs that were read off a request, beside those that were declared. A
+    capability that only they name follows the policy's `unknown_in_request`, every other one its
+    `unknown`.
+    """
     if not hasattr(claims, "claim"):
         raise InputError(f"cannot negotiate against a {type(claims).__name__}")
-    findings = [_finding(need, _claim(need, claims), policy, strategies.labels) for need in needs]
+    unknown, emulate, labels = policy.unknown, policy.emulate, strategies.labels
+    if requested:
+        declared = {need.capability for need in needs}
+        needs = needs + requested if needs else requested
+        findings = [
+            _finding(
+                need,
+                _claim(need, claims),
+                emulate,
+                unknown if need.capability in declared else policy.unknown_in_request,
+                labels,
+            )
+            for need in needs
+        ]
+    else:
+        findings = [
+            _finding(need, _claim(need, claims), emulate, unknown, labels) for need in needs
+        ]
     if "context-window" in needs.bases:
         findings = [_with_longest_prompt(one, claims) for one in findings]
     clashing = [one for one in claims.constraints if needs.bases.issuperset(one.excludes)]
@@ -148,7 +176,9 @@ def _stands_alone(claim: Claim) -> bool:
     return claim.support != "unknown" and not derived
 
 
-def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]) -> Finding:
+def _finding(
+    need: Need, claim: Claim, emulate: bool, unknown: UnknownRule, labels: Mapping[str, str]
+) -> Finding:
     reason = _shortfall(need, claim)
     if need.level == "probed":
         info = CAPABILITIES.get(need.capability)
@@ -165,12 +195,10 @@ def _finding(need: Need, claim: Claim, policy: Policy, labels: Mapping[str, str]
     )
     if lacking and need.min_support == "emulated":
         label = labels.get(need.capability, "")
-        if label and policy.emulate:
+        if label and emulate:
             return Finding(need, claim, "emulated", label=label)
     if reason == "unknown" and (
-        need.level == "preferred"
-        or policy.unknown == "probe"
-        or need.capability == "context-window"
+        need.level == "preferred" or unknown == "probe" or need.capability == "context-window"
     ):
         return Finding(need, claim, "probe-pending", reason, label)
     if need.level == "preferred":

@@ -15,12 +15,18 @@ Reason = Literal[
 Answer = Literal["yes", "labelled", "no"]
 
 
-class Policy(msgspec.Struct, frozen=True):
-    """What to do about what is not known or not there."""
+UnknownRule = Literal["refuse", "probe"]
 
-    unknown: Literal["refuse", "probe"] = "refuse"
+
+class PolicySettings(msgspec.Struct, frozen=True):
+    """The policy that a configuration or a session sets."""
+
+    unknown: UnknownRule = "refuse"
+    """Whether a need that nobody knows to be met is refused, or left to use to find out."""
     emulate: bool = False
+    """Whether modelpact makes up for what a model lacks, where it can."""
     unsupported_params: Literal["refuse", "drop"] = "refuse"
+    """What becomes of parameters that do not apply on the model."""
 
     def __post_init__(self) -> None:
         if (
@@ -32,6 +38,31 @@ class Policy(msgspec.Struct, frozen=True):
                 "policy: unknown is refuse or probe, emulate true or false, "
                 "unsupported_params refuse or drop"
             )
+
+
+class Policy(PolicySettings, frozen=True):
+    """What to do about what is unknown or missing, for one negotiation.
+
+    The additional fields are about requests through the gateway, where a header or a key can
+    change them.
+    """
+
+    unknown_in_request: UnknownRule = "probe"
+    """The same as `unknown`, for needs that were read off a request and declared nowhere."""
+    fallback: bool = True
+    """Whether the declared fallback may answer."""
+    lossy: bool = False
+    """Whether a request may be sent without the parts that the provider's API cannot express."""
+
+    @classmethod
+    def of(cls, settings: PolicySettings) -> "Policy":
+        """Return the policy that some settings describe, with the defaults for requests."""
+        return cls(settings.unknown, settings.emulate, settings.unsupported_params)
+
+    @property
+    def settings(self) -> PolicySettings:
+        """The part that a configuration or a session can set."""
+        return PolicySettings(self.unknown, self.emulate, self.unsupported_params)
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -95,13 +126,17 @@ class Missing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Diagnostic(msgspec.Struct, frozen=True, rename="camel"):
-    """What a person needs to know of a switch that failed or was warned of."""
+    """What a person needs to know of a request or a switch that was refused or warned of."""
 
     target: str
     missing: tuple[Missing, ...]
     previous: str | None = None
     suggestion: str | None = None
     params_affected: tuple[ParamAffected, ...] = ()
+    untranslatable: str = ""
+    """The parts of a request that the provider's API cannot express."""
+    would_help: tuple[str, ...] = ()
+    """The changes of policy or configuration under which a refused request would be served."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):

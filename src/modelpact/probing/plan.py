@@ -9,8 +9,8 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
 from modelpact.ledger.costs import price_cost
+from modelpact.needs.token_estimate import request_tokens
 from modelpact.probing.trials import ANSWER_TOKENS, Trial, baseline, trials
-from modelpact.providers.models.model_provider import prompt_tokens
 from modelpact.vocabulary.capability import capability
 from modelpact.vocabulary.errors import InputError, UnknownName
 
@@ -98,7 +98,7 @@ def plan_probe(
 
 def _expected_usage(request: Request) -> Usage:
     """Return an upper estimate of what one call uses."""
-    return Usage(prompt_tokens(request), request.max_tokens or _UNLIMITED_TOKENS)
+    return Usage(request_tokens(request), request.max_tokens or _UNLIMITED_TOKENS)
 
 
 def _window_usage(resolution: Resolution) -> Usage:

@@ -1,19 +1,17 @@
 """The mock: a scripted provider that can lack capabilities, and is strict about it."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Final
 
 from modelpact.catalog.claim import ClaimSource
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Response, StreamEvent, TextDelta, Usage, spell_out
+from modelpact.needs.token_estimate import tokens_for
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import capability
 
 Reply = str | Response | Exception
 Script = Iterable["Reply | Callable[[Request], Reply]"]
-
-_CHARACTERS_A_TOKEN: Final = 4
 
 
 class MockProvider:
@@ -133,12 +131,8 @@ class MockProvider:
 
 
 def _usage(request: Request, answer: str) -> Usage:
-    return Usage(_asked(request), _tokens(len(answer)))
+    return Usage(_asked(request), tokens_for(len(answer)))
 
 
 def _asked(request: Request) -> int:
-    return _tokens(sum(len(message.text) for message in request.messages))
-
-
-def _tokens(characters: int) -> int:
-    return (characters + _CHARACTERS_A_TOKEN - 1) // _CHARACTERS_A_TOKEN
+    return tokens_for(sum(len(message.text) for message in request.messages))

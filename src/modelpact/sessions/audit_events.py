@@ -56,7 +56,7 @@ def opening_payload(session: str, state: SessionState, needs: Needs) -> dict[str
         "target": state.target,
         "params": told(state.layers),
         "security": state.security.mode,
-        "policy": msgspec.to_builtins(state.policy),
+        "policy": msgspec.to_builtins(state.policy.settings),
         "parent": state.parent,
         "required": required_payload(needs),
     }

@@ -14,9 +14,16 @@ import msgspec
 from modelpact.catalog.names import Family
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
-from modelpact.gateway.upstream.rewrite import USUAL_OUTPUT, estimated, prompt_tokens
 from modelpact.needs.need import Needs, need
-from modelpact.needs.sizes import measure, read_prompt
+from modelpact.needs.token_estimate import (
+    OUTPUT_LIMITS,
+    TOKENS_PER_MEDIUM,
+    measure_body,
+    output_tokens,
+    prompt_tokens,
+    read_prompt,
+    tokens_for,
+)
 
 _ENCODINGS: Final = (
     ("gpt-3.5", "cl100k_base"),
@@ -32,7 +39,6 @@ _ENCODINGS: Final = (
 )
 """Beginnings of OpenAI's names, the first that fits; `gpt-4` itself is older than `gpt-4o`."""
 _TOKENS_A_MESSAGE: Final = 3
-_TOKENS_A_MEDIUM: Final = 1_000
 _SLICE: Final = 32_768
 _BOUNDARY: Final = re.compile(r"(?<=\S)(?= [A-Za-z])")
 """Where no token of these vocabularies goes across: before the space that begins a word."""
@@ -76,7 +82,7 @@ def count_prompt(body: Mapping[str, Any], encoding: str) -> int | None:
     prompt = read_prompt(body)
     listed = body.get("messages") or body.get("input")
     messages = len(listed) if type(listed) is list else 1
-    tokens = _TOKENS_A_MESSAGE * (messages + 1) + prompt.media * _TOKENS_A_MEDIUM
+    tokens = _TOKENS_A_MESSAGE * (messages + 1) + prompt.media * TOKENS_PER_MEDIUM
     for text in prompt.texts:
         for part in _slices(text):
             tokens += counting.count(part)
@@ -97,7 +103,6 @@ def _slices(text: str) -> Iterator[str]:
 
 SIZE_HEADER: Final = "modelpact-prompt-tokens"
 _ESTIMATED: Final = "estimated"
-_BYTES_A_TOKEN: Final = 4
 _FEWEST_BYTES_A_TOKEN: Final = 2
 """A prompt with fewer bytes than this for every token of room fits without a closer look."""
 _NEAR: Final = 0.75
@@ -128,8 +133,8 @@ def expected_at_once(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstim
         return TokenEstimate(Usage(), too_long=_size("max-output", asked, "max_tokens"))
     room = None if window is None else window - (asked or 0)
     if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
-        output = min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT) if asked is None else asked
-        return TokenEstimate(Usage(-(-len(raw) // _BYTES_A_TOKEN), output))
+        output = output_tokens(asked, plan.longest_output)
+        return TokenEstimate(Usage(tokens_for(len(raw)), output))
     return None
 
 
@@ -141,20 +146,20 @@ async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimat
     assert plan.window is not None
     asked = _output(body) or 0
     room = plan.window - asked
-    sizes = measure(body)
+    sizes = measure_body(body)
     tokens, how = prompt_tokens(sizes), _ESTIMATED
     if tokens > room * _NEAR:
         tokens, how = await prompt_size(body, plan.encoding)
     if tokens > room:
         needed = _size("context-window", tokens + asked, f"messages, {how}")
         return TokenEstimate(Usage(), too_long=needed)
-    usage = msgspec.structs.replace(estimated(sizes, plan), input=tokens)
+    usage = Usage(tokens, output_tokens(sizes.output, plan.longest_output))
     return TokenEstimate(usage, ((SIZE_HEADER, f"{tokens} {how}"),))
 
 
 async def prompt_size(body: dict[str, Any], encoding: str) -> tuple[int, str]:
     """Return the tokens of a prompt and how they were found: counted with a vocabulary, or not."""
-    sizes = measure(body)
+    sizes = measure_body(body)
     counted = await asyncio.to_thread(count_prompt, body, encoding) if encoding else None
     if counted is None:
         return prompt_tokens(sizes), _ESTIMATED
@@ -167,7 +172,7 @@ def _size(capability: str, least: int, place: str) -> Needs:
 
 
 def _output(body: dict[str, Any]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
+    for name in OUTPUT_LIMITS:
         value = body.get(name)
         if type(value) is int and value > 0:
             return value

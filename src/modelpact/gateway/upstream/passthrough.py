@@ -21,6 +21,7 @@ from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, erro
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
+from modelpact.needs.token_estimate import stream_tokens
 from modelpact.providers.models.errors import UpstreamError, cleaned, refused
 from modelpact.wire import (
     ClientResponse,
@@ -265,7 +266,7 @@ def _is_stream(answer: ClientResponse) -> bool:
 
 def _so_far(exchange: PlannedRequest, watch: UsageTap) -> Usage:
     """Estimate what an answer without usage took: most of a stream is not text."""
-    return Usage(exchange.expected.input, max(1, watch.characters // 40))
+    return Usage(exchange.expected.input, stream_tokens(watch.characters))
 
 
 def _said(content: bytes) -> ApiError | None:

@@ -4,22 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import Plan
-from modelpact.needs.sizes import RequestSize
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-_CHARACTERS_A_TOKEN: Final = 4
-
-
-_TOKENS_AN_IMAGE: Final = 1_000
-
-
-USUAL_OUTPUT: Final = 1_024
-
-
 USAGE: Final = "stream_options.include_usage"
 
 
@@ -43,16 +30,3 @@ def wants_usage(body: dict[str, Any]) -> bool:
     """Tell whether a client asks for the usage of its stream itself."""
     options = body.get("stream_options")
     return isinstance(options, dict) and bool(options.get("include_usage"))
-
-
-def estimated(sizes: RequestSize, plan: Plan) -> Usage:
-    """Estimate what a request uses: a token for four characters, and all that it may answer."""
-    output = sizes.output
-    if output is None:
-        output = min(plan.longest_output or USUAL_OUTPUT, USUAL_OUTPUT)
-    return Usage(prompt_tokens(sizes), output)
-
-
-def prompt_tokens(sizes: RequestSize) -> int:
-    """Estimate the tokens of a prompt."""
-    return -(-sizes.characters // _CHARACTERS_A_TOKEN) + sizes.images * _TOKENS_AN_IMAGE

@@ -24,11 +24,11 @@ from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.codecs import READ, StreamEncoder, new_id, write_answer
 from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
-from modelpact.gateway.upstream.rewrite import prompt_tokens, wants_usage
+from modelpact.gateway.upstream.rewrite import wants_usage
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
-from modelpact.needs.sizes import measure
+from modelpact.needs.token_estimate import measure_body, prompt_tokens, stream_tokens
 from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.models.model_provider import ReportsLosses
 from modelpact.providers.port import ModelPort, ProviderError
@@ -254,7 +254,7 @@ def _with_room(exchange: PlannedRequest) -> Plan:
     ((name, limit),) = plan.added
     if limit + len(exchange.raw) // _FEWEST_BYTES_A_TOKEN <= plan.window:
         return plan
-    tokens = prompt_tokens(measure(exchange.body)) * _DOUBT
+    tokens = prompt_tokens(measure_body(exchange.body)) * _DOUBT
     room = max(plan.window - int(tokens), DEFAULT_MAX_TOKENS)
     return msgspec.structs.replace(plan, added=((name, min(limit, room)),))
 
@@ -294,7 +294,7 @@ def _head(
 
 def _so_far(exchange: PlannedRequest, usage: Usage, made: int) -> Usage:
     """Return what a stream has used; where nobody said, by its length, most of which is no text."""
-    return Usage(exchange.expected.input, max(1, made // 40)) if usage == Usage() else usage
+    return Usage(exchange.expected.input, stream_tokens(made)) if usage == Usage() else usage
 
 
 def _error_event(exchange: PlannedRequest, problem: str) -> bytes:

@@ -9,10 +9,10 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.conversation.fidelity import Loss
-from modelpact.conversation.message import ImageBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage, collect
-from modelpact.ledger.costs import Attribution, CostLine, Unit, price_cost, usage_lines
+from modelpact.ledger.costs import Attribution, CostLine, Unit, cost_of
+from modelpact.needs.token_estimate import expected_usage, request_tokens, tokens_for
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.models.json_codec import (
@@ -39,11 +39,7 @@ _UNITS: Final[tuple[Unit, ...]] = (
 )
 _WORKED: Final = ("cut_off", "malformed", "not_streamed", "timeout")
 """Failures of an upstream that had the request: it may charge for it."""
-_CHARACTERS_A_TOKEN: Final = 4
 _MOST_ERRORS: Final = 256
-_TOKENS_AN_IMAGE: Final = 1_000
-_USUAL_OUTPUT: Final = 1_024
-"""Tokens to expect of an answer where neither the request nor the catalog has a limit."""
 
 
 @runtime_checkable
@@ -201,21 +197,17 @@ class ModelProvider:
         return Reply(invocation.id, error=told, cost=cost, estimate=True)
 
     def _lines(self, model: str, usage: Usage) -> tuple[CostLine, ...]:
-        price = self._catalog.resolve(self._catalog_name, model).price
-        money = None if price is None else price_cost(price, usage)
-        return (*usage_lines(usage), *(() if money is None else (money,)))
+        return cost_of(self._catalog.resolve(self._catalog_name, model).price, usage)
 
     def _expected(self, request: Request) -> Usage:
-        limit = request.max_tokens
-        if limit is None:
-            known = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
-            limit = min(known.value, _USUAL_OUTPUT) if isinstance(known.value, int) else None
-        return Usage(prompt_tokens(request), limit or _USUAL_OUTPUT)
+        known = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
+        longest = known.value if isinstance(known.value, int) else None
+        return expected_usage(request, longest)
 
     def _counted(self, request: Request, response: Response) -> Usage:
         """Count an answer whose provider did not."""
         made = len(msgspec.json.encode(response.content)) if response.content else 0
-        return Usage(prompt_tokens(request), _tokens(made))
+        return Usage(request_tokens(request), tokens_for(made))
 
 
 def _told(error: BaseException) -> ModelpactError:
@@ -235,20 +227,3 @@ async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
     close = getattr(pieces, "aclose", None)
     if close is not None:
         await close()
-
-
-def prompt_tokens(request: Request) -> int:
-    """Return the tokens of a prompt, roughly; an image counts the same whatever its length."""
-    images = 0
-    characters = len(msgspec.json.encode(request.tools)) if request.tools else 0
-    for message in request.messages:
-        for block in message.content:
-            if isinstance(block, ImageBlock):
-                images += 1
-            else:
-                characters += len(msgspec.json.encode(block))
-    return _tokens(characters) + images * _TOKENS_AN_IMAGE
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // _CHARACTERS_A_TOKEN)

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from modelpact.conversation.codecs import OpenAIStream, from_openai_answer
-from modelpact.conversation.fidelity import Loss, TranslatedBody
-from modelpact.conversation.openai_chat import to_openai_chat
+from modelpact.conversation.fidelity import TranslatedBody
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
+from modelpact.conversation.translation import write_request
 from modelpact.providers.models.base import HttpAdapter
 from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.upstream import (
@@ -65,11 +65,7 @@ class OpenAIChatAdapter(HttpAdapter):
         limit = self._limit_for(request.model) if self._limit_for is not None else None
         if limit is not None and limit != request.token_limit_param:
             request = msgspec.structs.replace(request, token_limit_param=limit)
-        carried = to_openai_chat(request)
-        if carried.body.get("n") not in (None, 1):
-            several = Loss("n", "unsupported", "one answer is read; ask several times instead")
-            carried = msgspec.structs.replace(carried, losses=(*carried.losses, several))
-        return carried
+        return write_request("openai-chat", request)
 
     def _read(self, answer: Any) -> Response:
         return from_openai_answer(answer)
