@@ -1,4 +1,4 @@
-"""A human, asynchronous: questions are shown on the terminal and answered there, line by line."""
+"""An asynchronous human: prints each question on the terminal and reads a line as the answer."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 from modelpact.providers.sdk import CapabilityCall, Provider
 
 provider = Provider("desk", "human", units=("time",))
-turn = asyncio.Lock()
+terminal = asyncio.Lock()
 
 
 @provider.capability(
@@ -20,9 +20,9 @@ turn = asyncio.Lock()
     output={"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
     semantics="async",
 )
-async def ask(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:  # noqa: ARG001
-    async with turn:
-        print(asked["question"], flush=True)
+async def ask(request: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:  # noqa: ARG001
+    async with terminal:
+        print(request["question"], flush=True)
         answer = await asyncio.to_thread(sys.stdin.readline)
     return {"answer": answer.strip()}
 

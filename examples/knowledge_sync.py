@@ -1,4 +1,4 @@
-"""Knowledge, synchronous: passages that hold the words of a question, the best first."""
+"""A synchronous knowledge source: passages that contain the words of a query, best first."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ PASSAGES = (
         "required": ["passages"],
     },
 )
-def search(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
-    words = set(asked["query"].lower().split())
-    scored = [(len(words & set(one.lower().strip(".").split())), one) for one in PASSAGES]
-    found = [one for score, one in sorted(scored, reverse=True) if score]
-    call.spend("discrete", len(found))
-    return {"passages": found}
+def search(request: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
+    words = set(request["query"].lower().split())
+    scored = [(len(words & set(text.lower().strip(".").split())), text) for text in PASSAGES]
+    matches = [text for score, text in sorted(scored, reverse=True) if score]
+    call.spend("discrete", len(matches))
+    return {"passages": matches}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A model, streaming: a very small language model that speaks word by word."""
+"""A streaming model: a very small language model that streams one word at a time."""
 
 import random
 from collections.abc import AsyncIterator
@@ -21,17 +21,17 @@ WORDS = ("every", "pact", "holds", "while", "models", "say", "what", "they", "ca
     },
     output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     semantics=("streaming", "sync"),
-    rates={"tokens.input": 150_000, "tokens.output": 600_000},  # 0.15 and 0.60 USD a million
+    rates={"tokens.input": 150_000, "tokens.output": 600_000},  # 0.15 and 0.60 USD per million
 )
-async def babble(asked: dict[str, Any], call: CapabilityCall) -> AsyncIterator[object]:
-    call.spend("tokens.input", len(asked["prompt"].split()))
-    chance = random.Random(asked["prompt"])
-    said = []
-    for _ in range(asked["words"]):
-        said.append(chance.choice(WORDS))
+async def babble(request: dict[str, Any], call: CapabilityCall) -> AsyncIterator[object]:
+    call.spend("tokens.input", len(request["prompt"].split()))
+    generator = random.Random(request["prompt"])
+    text = []
+    for _ in range(request["words"]):
+        text.append(generator.choice(WORDS))
         call.spend("tokens.output", 1)
-        yield {"delta": said[-1]}
-    yield FinalOutput({"text": " ".join(said)})
+        yield {"delta": text[-1]}
+    yield FinalOutput({"text": " ".join(text)})
 
 
 if __name__ == "__main__":

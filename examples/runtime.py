@@ -1,4 +1,4 @@
-"""An application: its runtime waits for a provider, asks it once, and shows answer and cost.
+"""An application: waits for a provider to register, invokes it once and prints output and cost.
 
 python examples/runtime.py IDENTITY_FOLDER PROVIDER CAPABILITY INPUT
 """
@@ -15,20 +15,20 @@ from modelpact.providers.http import HttpTransport, serve_runtime
 from modelpact.providers.runtime.runtime import Runtime
 
 
-async def main(folder: str, provider: str, capability: str, asked: str) -> None:
+async def main(folder: str, provider: str, capability: str, request: str) -> None:
     authority = Authority.open(Path(folder) / "authority")
-    me = Identity(authority.identity_file("worker-1"))
+    identity = Identity(authority.identity_file("worker-1"))
     trust = Trust(authority.certificate, crl=authority.crl)
-    carrier, port = HttpTransport(me, trust), int(os.environ.get("PORT", "8643"))
+    carrier, port = HttpTransport(identity, trust), int(os.environ.get("PORT", "8643"))
     with Ledger.open("sqlite:modelpact.db") as ledger:
         runtime = Runtime(ledger, name="worker-1", default_carrier=carrier)
-        async with serve_runtime(runtime, me, trust, port=port) as host:
+        async with serve_runtime(runtime, identity, trust, port=port) as host:
             print(f"{host.url} waits for {provider}", flush=True)
             while (found := runtime.registry.find(provider)) is None or found[1] != "active":
                 await asyncio.sleep(0.1)
-            done = await runtime.invoke(provider, capability, json.loads(asked))
-            print(done.state, done.output or done.error)
-            print(runtime.cost(done.id))
+            invocation = await runtime.invoke(provider, capability, json.loads(request))
+            print(invocation.state, invocation.output or invocation.error)
+            print(runtime.cost(invocation.id))
     await carrier.aclose()
 
 

@@ -1,4 +1,4 @@
-"""A session inside an agent: what it needs is negotiated first, and all of it is on the ledger."""
+"""A session inside an agent: its needs are negotiated first, and the ledger records everything."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A signal source: a heartbeat, numbered and delivered at least once."""
+"""A signal source: numbered heartbeats, delivered at least once."""
 
 import asyncio
 import os

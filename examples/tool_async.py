@@ -1,4 +1,4 @@
-"""A tool, asynchronous: a report that takes its time; its price is corrected afterwards."""
+"""An asynchronous tool: a report that takes a while, and whose cost is corrected later."""
 
 import asyncio
 from typing import Any
@@ -15,12 +15,12 @@ provider = Provider("reports", "tool", units=("time", "discrete"))
     output={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     semantics="async",
 )
-async def report(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
+async def report(request: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
     await asyncio.sleep(0.05)
-    call.spend("discrete", asked["lines"])
+    call.spend("discrete", request["lines"])
     call.estimate()
-    invoices.put_nowait((call.invocation_id, asked["lines"]))
-    return {"text": "\n".join(f"line {number}" for number in range(asked["lines"]))}
+    invoices.put_nowait((call.invocation_id, request["lines"]))
+    return {"text": "\n".join(f"line {number}" for number in range(request["lines"]))}
 
 
 invoices: asyncio.Queue[tuple[str, int]] = asyncio.Queue()

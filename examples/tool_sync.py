@@ -1,4 +1,4 @@
-"""A tool, synchronous: how far it is from one place on Earth to another."""
+"""A synchronous tool: the distance between two places on Earth."""
 
 from math import acos, cos, radians, sin
 from typing import Any
@@ -22,13 +22,13 @@ PLACE = {
         "required": ["start", "end"],
     },
     output={"type": "object", "properties": {"km": {"type": "integer"}}, "required": ["km"]},
-    rates={"discrete": 2_000_000_000},  # 0.002 EUR a call
+    rates={"discrete": 2_000_000_000},  # 0.002 EUR per call
 )
-def distance(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
+def distance(request: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
     call.spend("discrete", 1)
-    a, b = asked["start"], asked["end"]
-    one, two, apart = map(radians, (a["lat"], b["lat"], b["lon"] - a["lon"]))
-    cosine = sin(one) * sin(two) + cos(one) * cos(two) * cos(apart)
+    start, end = request["start"], request["end"]
+    lat1, lat2, dlon = map(radians, (start["lat"], end["lat"], end["lon"] - start["lon"]))
+    cosine = sin(lat1) * sin(lat2) + cos(lat1) * cos(lat2) * cos(dlon)
     return {"km": round(6371 * acos(min(1.0, max(-1.0, cosine))))}
 
 
