@@ -26,9 +26,9 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.audit import verify_tables
-from modelpact.ledger.write import worker, worker_client, worker_link
+from modelpact.ledger.write import worker, worker_client
 from modelpact.ledger.write.batch import EnvelopeClosed
-from modelpact.ledger.write.worker_protocol import CommitReply, CommitRequest, framed, unframed
+from modelpact.ledger.write.worker import CommitReply, CommitRequest, encode_frame, take_frames
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified
 
@@ -214,7 +214,7 @@ async def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
 async def test_who_is_alone_needs_no_other_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_client, "_QUICK_SECONDS", 60.0)  # however slow the disk is just now
+    monkeypatch.setattr(worker_client, "_FAST_SECONDS", 60.0)  # however slow the disk is just now
     async with committing(tmp_path) as ledger:
         (child,) = children()
         os.kill(child, signal.SIGSTOP)
@@ -335,7 +335,7 @@ async def test_an_answer_is_never_for_what_was_sent_to_another(
 
     monkeypatch.setattr(worker_client, "WorkerLink", Gone)
     async with committing(tmp_path) as ledger:
-        link: Any = ledger._scribe._link  # type: ignore[union-attr]
+        link: Any = ledger._worker._link  # type: ignore[union-attr]
         first = ledger.append_async(ENTRY)
         await asyncio.sleep(0)
         second = [ledger.append_async(ENTRY) for _ in range(8)]
@@ -355,9 +355,9 @@ async def _committed_for(starter: int, url: str) -> CommitReply:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         serving = asyncio.create_task(asyncio.to_thread(worker.serve, theirs, url, starter))
-        ours.sendall(framed(CommitRequest([ENTRY])))
+        ours.sendall(encode_frame(CommitRequest([ENTRY])))
         come = bytearray()
-        while not (found := unframed(come)):
+        while not (found := take_frames(come)):
             come += await asyncio.to_thread(ours.recv, 65_536)
         ours.shutdown(socket.SHUT_WR)
         await serving
@@ -424,7 +424,7 @@ async def test_a_process_that_makes_no_sense_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        worker_link,
+        worker_client,
         "_PROGRAM",
         "import socket; it = socket.socket(fileno=0); it.recv(9); it.send(b'\\3\\0\\0\\0abc')",
     )
@@ -467,7 +467,7 @@ async def main():
     await ledger.append_async(event)
     ledger.append_async(event)
     await asyncio.sleep(0)
-    print(ledger._scribe._link._process.pid, flush=True)
+    print(ledger._worker._link._process.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())

@@ -51,7 +51,7 @@ class Dying:
 
 url, step = sys.argv[1:]
 ledger = Ledger.open(url)
-writer = ledger._writer._committer
+writer = ledger._thread._committer
 writer._connection = Dying(writer._connection, step)
 for number in range(10):
     told(ledger.append(Draft("run-1", "run.started", {"number": number}))[0].id)
@@ -196,7 +196,7 @@ class LosingTheAnswer:
 @pytest.mark.parametrize("after", [True, False])
 def test_a_commit_whose_answer_is_lost_is_looked_up(ledger: Ledger, after: bool) -> None:
     fill(ledger, count=1)
-    writer: Any = ledger._writer._committer
+    writer: Any = ledger._thread._committer
     writer._connection = LosingTheAnswer(writer._connection, after=after)
     if after:
         assert fill(ledger, count=1)[0].sequence == 2

@@ -1,4 +1,4 @@
-"""The bus: listeners hear of every event after it is durable, in order."""
+"""The bus: delivers every event to its listeners, in order, once the event is durable."""
 
 import logging
 import threading
@@ -17,36 +17,42 @@ class Bus:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[tuple[str | None, Listener], ...] = ()
-        self._heard: dict[str, bool] = {}
-        """Whether somebody listens to a type, as far as that was asked."""
+        self._has_listener: dict[str, bool] = {}
+        """The answers of `has_listener` so far, by event type."""
         self.failures = 0
+        """How many times a listener raised an exception."""
 
     def subscribe(self, listener: Listener, type_prefix: str | None = None) -> Callable[[], None]:
-        """Call the listener for every event (whose type begins so); return how to stop that."""
-        entry = (type_prefix, listener)
+        """Call `listener` for every event whose type starts with `type_prefix`.
+
+        Returns a function that ends the subscription.
+        """
+        subscription = (type_prefix, listener)
         with self._lock:
-            self._listeners = (*self._listeners, entry)
-            self._heard = {}
+            self._listeners = (*self._listeners, subscription)
+            self._has_listener = {}
 
         def unsubscribe() -> None:
             with self._lock:
-                self._listeners = tuple(one for one in self._listeners if one is not entry)
-                self._heard = {}
+                self._listeners = tuple(
+                    other for other in self._listeners if other is not subscription
+                )
+                self._has_listener = {}
 
         return unsubscribe
 
-    def hears(self, kind: str) -> bool:
-        """Tell whether anybody listens to events of a type."""
-        heard = self._heard
-        found = heard.get(kind)
-        if found is None:
-            listeners = self._listeners
-            found = any(prefix is None or kind.startswith(prefix) for prefix, _ in listeners)
-            heard[kind] = found
-        return found
+    def has_listener(self, event_type: str) -> bool:
+        """Tell whether any listener is subscribed to events of a type."""
+        answers = self._has_listener
+        answer = answers.get(event_type)
+        if answer is None:
+            answer = answers[event_type] = any(
+                prefix is None or event_type.startswith(prefix) for prefix, _ in self._listeners
+            )
+        return answer
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Tell the listeners of events, in order."""
+        """Deliver events to their listeners, in order."""
         listeners = self._listeners
         if not listeners:
             return
@@ -56,6 +62,6 @@ class Bus:
                     continue
                 try:
                     listener(event)
-                except BaseException:  # even one that wants to exit must not take the writer along
+                except BaseException:  # even SystemExit must not end the thread that writes
                     self.failures += 1
                     _LOG.exception("a listener failed on %s", event.id)

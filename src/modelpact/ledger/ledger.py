@@ -1,7 +1,8 @@
-"""The ledger: many callers, one writer, shared commits.
+"""The ledger, open for writing: many callers, one queue, shared commits.
 
-A caller hands in work: a function on a transaction. All work that waits is done in one transaction;
-only when the commit is durable do the callers hear of it.
+Everything that is written is an item in the queue of a committer: a function that runs in a
+transaction, or an event that is ready to append. All items that wait share one commit. Callers
+learn the outcome only once that commit is durable.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from modelpact.ledger.prepared import EventRef, PreparedEvent
 from modelpact.ledger.reader import LedgerReader, read_event
 from modelpact.ledger.stores.base import LedgerError, Store, migrate, open_store
 from modelpact.ledger.write.batch import WriterCache
-from modelpact.ledger.write.committer import Clock, Committer
+from modelpact.ledger.write.committer import Clock, Committer, CommitThread
 from modelpact.ledger.write.pending import (
     EventItem,
     LoopGatherer,
@@ -31,7 +32,6 @@ from modelpact.ledger.write.pending import (
 )
 from modelpact.ledger.write.transaction import Transaction
 from modelpact.ledger.write.worker_client import WorkerClient
-from modelpact.ledger.write.writer import WriterThread
 
 if TYPE_CHECKING:
     from modelpact.identity import Signer
@@ -46,7 +46,8 @@ CHECKPOINT_INTERVAL: Final = 1_000
 class Ledger(LedgerReader):
     """A ledger, open for writing and reading. Safe to use from many threads and tasks.
 
-    With a `signer`, a checkpoint is signed for every so many events, and for the rest on closing.
+    With a `signer`, a checkpoint of an envelope is signed every `checkpoint_every` events, and for
+    the rest when the ledger is closed.
     """
 
     def __init__(
@@ -66,27 +67,26 @@ class Ledger(LedgerReader):
         try:
             migrate(connection)
             latest = connection.execute("SELECT MAX(time) FROM events")[0][0] or 0
-            known = WriterCache(uuid.uuid4().hex[:16])
             committer = Committer(
                 store,
-                known,
+                WriterCache(uuid.uuid4().hex[:16]),
                 clock,
                 self.bus,
                 latest,
                 connection,
                 signer=signer,
-                every=checkpoint_every,
+                checkpoint_every=checkpoint_every,
             )
-            self._writer = WriterThread(committer)
+            self._thread = CommitThread(committer)
         except BaseException:
             connection.close()
             raise
-        self._gathering = LoopGatherer(self._writer.put)
-        self._every = checkpoint_every
+        self._gatherer = LoopGatherer(self._thread.put)
+        self._checkpoint_every = checkpoint_every
         self._latest = latest
-        self._scribe: WorkerClient | None = None
+        self._worker: WorkerClient | None = None
         self._unsigned: dict[str, int] = {}
-        """Events of the scribe's that no checkpoint signs, by envelope."""
+        """Events that the worker appended since the last checkpoint, by envelope."""
 
     @classmethod
     def open(
@@ -98,7 +98,7 @@ class Ledger(LedgerReader):
         signer: "Signer | None" = None,
         checkpoint_every: int = CHECKPOINT_INTERVAL,
     ) -> "Ledger":
-        """Open the ledger that a URL names: `sqlite:FILE` or `postgresql://…`."""
+        """Open the ledger at a URL: `sqlite:FILE` or `postgresql://…`."""
         return cls(
             open_store(url), clock=clock, bus=bus, signer=signer, checkpoint_every=checkpoint_every
         )
@@ -107,113 +107,110 @@ class Ledger(LedgerReader):
         return self
 
     def start_commit_worker(self, is_sole_request: Callable[[], bool]) -> None:
-        """Have the entries that this loop notes committed by a process of its own, where it can.
+        """Have `append_async` commit in a process of its own, if the store allows that.
 
-        From then on `append_async` is for this loop only. `is_sole_request` tells whether the loop
-        serves one request only: the loop itself may then commit, as nothing else waits for it.
+        Call it on the event loop of a server; `append_async` then belongs to that loop.
+        `is_sole_request` tells whether the loop serves only one request: the loop may then commit
+        itself, because no other request has to wait.
         """
         if self.store.reopenable and sys.platform != "win32":
-            self._scribe = WorkerClient(
+            self._worker = WorkerClient(
                 self.store,
                 self.clock,
                 self.bus,
                 self._latest,
-                self._count_noted,
-                self._note_here,
-                is_sole_request,
+                is_sole_request=is_sole_request,
+                on_appended=self._count_unsigned,
+                fallback=lambda item: self._gatherer.add(item, item.loop),
             )
 
-    def _count_noted(self, envelope: str) -> None:
-        """Have the envelopes of the scribe signed from time to time."""
-        if self.signer is None:
-            return
-        unsigned = self._unsigned[envelope] = self._unsigned.get(envelope, 0) + 1
-        if unsigned >= self._every:
-            self._unsigned[envelope] = 0
-            self.submit(partial(_sign, self.signer, envelope))
-
     def close(self) -> None:
-        """Finish what waits, sign what is not signed, and close."""
-        if self._scribe is not None:
-            self._scribe.close()
-            for envelope, count in self._unsigned.items():
-                if count and self.signer is not None:
+        """Commit what waits, sign what is not signed, and close."""
+        if self._worker is not None:
+            self._worker.close()
+            if self.signer is not None:
+                for envelope in self._unsigned:
                     self.submit(partial(_sign, self.signer, envelope))
-        super().close()  # before the writer: the last to close works SQLite's log into the file
-        self._writer.close()
+        super().close()  # before the writer: the last connection merges SQLite's log into the file
+        self._thread.close()
 
     def ensure_can_wait(self) -> None:
-        """Raise where to wait for a write would be to wait for ever: in a listener of the bus."""
-        if self._writer.is_here():
+        """Raise if this is a listener of the bus, where waiting for a write would never end."""
+        if self._thread.is_current():
             raise LedgerError(
-                "a listener cannot wait for the ledger, whose thread calls it: hand the work in "
-                "with Ledger.submit, or do it in another thread"
+                "a listener cannot wait for a write, because it runs in the thread that writes: "
+                "use Ledger.submit, or write from another thread"
             )
 
     def submit(self, work: Work[T]) -> "Future[T]":
-        """Hand work in; the future is done when the work is durable, or has failed."""
+        """Run work in a transaction. The future is done when it is durable or has failed."""
         future: Future[T] = Future()
-        if not self._writer.put(WorkItem(work, future)):
+        if not self._thread.put(WorkItem(work, future)):
             future.set_exception(LedgerError("the ledger is closed"))
         return future
 
     def write(self, work: Work[T]) -> T:
-        """Do work and wait until it is durable."""
+        """Run work in a transaction and wait until it is durable."""
         self.ensure_can_wait()
         waiter = ThreadWaiter()
-        if not self._writer.put(WorkItem(work, waiter)):
+        if not self._thread.put(WorkItem(work, waiter)):
             raise LedgerError("the ledger is closed")
         result: T = waiter.result()
         return result
 
     async def write_async(self, work: Work[T]) -> T:
-        """Do work and wait until it is durable, without blocking the loop."""
+        """Run work in a transaction and wait until it is durable, without blocking the loop."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._gathering.add(WorkItem(work, future, loop), loop)
+        self._gatherer.add(WorkItem(work, future, loop), loop)
         return await future
-
-    def append_async(
-        self, entry: PreparedEvent, on_abandoned: OnAbandoned | None = None
-    ) -> asyncio.Future[EventRef]:
-        """Append an entry; it is durable when the future is done: the short way, for many of them.
-
-        It is not taken back: where the future is cancelled, `on_abandoned` hears of it.
-        """
-        if self._scribe is not None:
-            return self._scribe.append_async(entry, on_abandoned)
-        future: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
-        self._note_here(entry, future, on_abandoned)
-        return future
-
-    def _note_here(
-        self,
-        entry: PreparedEvent,
-        future: asyncio.Future[EventRef],
-        on_abandoned: OnAbandoned | None,
-    ) -> None:
-        loop = future.get_loop()
-        self._gathering.add(EventItem(entry, future, loop, on_abandoned), loop)
 
     def append(self, *drafts: Draft) -> list[Event]:
         """Append events, all or none, and wait until they are durable."""
         return self.write(lambda tx: [tx.append(draft) for draft in drafts])
 
-    def checkpoint(self, envelope: str, signer: "Signer | None" = None) -> Checkpoint:
-        """Sign where an envelope stands now."""
-        signing = signer or self.signer
-        if signing is None:
-            raise LedgerError(
-                "there is no key to sign with: make one with `modelpact identity init`"
-            )
+    def append_async(
+        self, event: PreparedEvent, on_abandoned: OnAbandoned | None = None
+    ) -> asyncio.Future[EventRef]:
+        """Append a prepared event. The future is done when it is durable or has failed.
 
-        return self.write(partial(_sign, signing, envelope))
+        Cancelling the future does not undo the append: `on_abandoned` is then called with its
+        outcome.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[EventRef] = loop.create_future()
+        item = EventItem(event, future, loop, on_abandoned)
+        if self._worker is None:
+            self._gatherer.add(item, loop)
+        else:
+            self._worker.add(item)
+        return future
+
+    def checkpoint(self, envelope: str, signer: "Signer | None" = None) -> Checkpoint:
+        """Sign the last event of an envelope, and with it all events before."""
+        signer = signer or self.signer
+        if signer is None:
+            raise LedgerError(
+                "there is no key to sign with: create one with `modelpact identity init`"
+            )
+        return self.write(partial(_sign, signer, envelope))
+
+    def _count_unsigned(self, envelope: str) -> None:
+        """Count an event that the worker appended, and sign its envelope when that is due."""
+        if self.signer is None:
+            return
+        count = self._unsigned.get(envelope, 0) + 1
+        if count < self._checkpoint_every:
+            self._unsigned[envelope] = count
+        else:
+            self._unsigned.pop(envelope, None)
+            self.submit(partial(_sign, self.signer, envelope))
 
 
 def _sign(signer: "Signer", envelope: str, tx: Transaction) -> Checkpoint:
     head = tx.head(envelope)
     if not head.sequence:
-        raise LedgerError(f"{envelope} has no events: there is nothing to sign")
-    made = sign_checkpoint(signer, envelope, head.sequence, head.hash, tx.now)
-    tx.add_checkpoint(made, signer_keys(signer))
-    return made
+        raise LedgerError(f"{envelope} has no events, so there is nothing to sign")
+    checkpoint = sign_checkpoint(signer, envelope, head.sequence, head.hash, tx.now)
+    tx.add_checkpoint(checkpoint, signer_keys(signer))
+    return checkpoint

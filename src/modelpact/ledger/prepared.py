@@ -1,33 +1,40 @@
-"""Entries: events that whoever appends them has made ready, so that there is little left to do."""
+"""Prepared events: the caller has encoded and checked them, so the writer has little left to do."""
 
 import msgspec
 
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.stores.base import LedgerError
 
+Position = tuple[int, int]
+"""The sequence number of an event in its envelope, and its time in nanoseconds."""
+
 
 class PreconditionFailed(LedgerError):
-    """Something that must be so for an entry is not: the entry is not appended."""
+    """The precondition of a prepared event does not hold, so the event was not appended."""
 
     def __init__(self, key: tuple[str, ...]) -> None:
         self.key = key
-        super().__init__(f"{' '.join(key)}: it is not as it must be")
+        super().__init__(f"precondition failed: {' '.join(key)}; the event was not appended")
 
 
 class Precondition(msgspec.Struct, frozen=True, array_like=True):
-    """What must be so for an entry: a fact that is remembered, or else is looked up."""
+    """A query that must return one known value when the event is appended.
+
+    The writer caches the value under `key` for as long as no other process writes to the store.
+    """
 
     key: tuple[str, ...]
     sql: str
     params: tuple[str, ...]
     expected: str
-    """What the statement must return: one row of one column."""
+    """The statement must return exactly one row, with this as its only column."""
 
 
 class PreparedEvent(msgspec.Struct, frozen=True, array_like=True):
-    """An event that whoever appends it has made ready, so that the writer has little to do.
+    """An event that is ready to append.
 
-    They vouch for the type, and for the payload: an object in canonical JSON.
+    The caller vouches that the type is valid and that the payload is a JSON object in canonical
+    form.
     """
 
     envelope: str
@@ -35,19 +42,19 @@ class PreparedEvent(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes
     cause: str | None = None
     cost: CostRecord | None = None
-    """The record that the payload embeds, known to be in order; never a correction."""
+    """The cost record that the payload embeds. It has been checked and is not a correction."""
     precondition: Precondition | None = None
     opens: tuple[str, str] | None = None
-    """The kind and the subject of its envelope, which is opened if it is not open yet."""
+    """The kind and subject of the envelope, if this event may be its first."""
 
 
 class EventRef(msgspec.Struct, frozen=True, gc=False):
-    """Where an entry has come to stand."""
+    """The id and time of an event that was appended."""
 
     id: str
     time: int
 
     @classmethod
-    def at(cls, envelope: str, place: tuple[int, int]) -> "EventRef":
-        """Return where the event of this number and time in an envelope stands."""
-        return cls(f"{envelope}:{place[0]}", place[1])
+    def at(cls, envelope: str, position: Position) -> "EventRef":
+        """Return the reference to the event at a position in an envelope."""
+        return cls(f"{envelope}:{position[0]}", position[1])

@@ -1,4 +1,4 @@
-"""Rows that wait to be written together, and what a writer remembers between writes."""
+"""A batch: the work that shares one commit, the rows it buffers, and what the writer caches."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
@@ -7,10 +7,11 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.event import GENESIS, Event, event_hash
-from modelpact.ledger.prepared import Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.prepared import Position, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.ledger.stores.base import (
     LedgerError,
     LedgerUnavailable,
+    Params,
     Row,
     StatementRejected,
     StoreConnection,
@@ -24,7 +25,33 @@ from modelpact.ledger.totals.cost_rows import (
     write_costs,
 )
 
-_MOST_KNOWN: Final = 10_000
+_MAX_CACHED: Final = 10_000
+_HEAD: Final = (
+    "SELECT sequence, hash, time, (SELECT archived FROM envelopes WHERE id = events.envelope) "
+    "FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1"
+)
+_INSERT_ENVELOPE: Final = (
+    "INSERT INTO envelopes VALUES (?, ?, ?, ?, NULL) ON CONFLICT (id) DO NOTHING"
+)
+_INSERT_EVENT: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_CHECKPOINT: Final = (
+    "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_INSERT_SIGNER: Final = (
+    "INSERT INTO signers VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET keys = excluded.keys "
+    "WHERE LENGTH(excluded.keys) > LENGTH(signers.keys)"
+)
+
+AppendResult = Position | BaseException
+"""The outcome of appending a prepared event: its position, or why it was not appended."""
+
+
+class EnvelopeClosed(LedgerError):
+    """The envelope is archived and takes no more events."""
+
+
+class StaleBatch(LedgerError):
+    """Another writer committed first, so the whole batch must run again."""
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -37,44 +64,44 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriterCache:
-    """What a writer remembers from batch to batch, so that it need not look.
+    """What a writer knows from earlier batches, so that it does not query again.
 
-    Heads and attributions may be out of date: writing shows it. Facts may not: they are forgotten
-    as soon as somebody else may have written.
+    Heads and attributions may be out of date: the write then fails and is repeated. `values` may
+    not be: they are dropped as soon as another process may have written.
     """
 
     def __init__(self, writer: str) -> None:
         self.writer = writer
         self.heads: dict[str, Head] = {}
         self.attributions: dict[Attribution, int] = {}
-        self.facts: dict[Hashable, Any] = {}
+        self.values: dict[Hashable, Any] = {}
 
-    def forget(self) -> None:
-        """Look again from now on."""
+    def clear(self) -> None:
+        """Drop everything."""
         self.heads.clear()
         self.attributions.clear()
-        self.facts.clear()
+        self.values.clear()
 
     def trim(self) -> None:
-        """Forget what has become too much."""
-        if len(self.heads) + len(self.attributions) > _MOST_KNOWN:
-            self.forget()
-        elif len(self.facts) > _MOST_KNOWN:
-            self.facts.clear()
+        """Drop entries if there are too many."""
+        if len(self.heads) + len(self.attributions) > _MAX_CACHED:
+            self.clear()
+        elif len(self.values) > _MAX_CACHED:
+            self.values.clear()
 
 
 class WriteBuffer:
-    """Rows that wait to be written together."""
+    """Rows that wait to be written together, one statement for each table."""
 
     __slots__ = (
         "attributions",
-        "changes",
         "checkpoints",
         "costs",
         "envelopes",
         "events",
         "inserts",
         "signers",
+        "updates",
     )
 
     def __init__(self) -> None:
@@ -85,195 +112,178 @@ class WriteBuffer:
         self.checkpoints: list[Row] = []
         self.signers: list[tuple[str, str]] = []
         self.inserts: dict[str, list[Row]] = {}
-        self.changes: dict[str, dict[Any, Row]] = {}
+        """Rows of `Transaction.defer_insert`, by statement."""
+        self.updates: dict[str, dict[Any, Row]] = {}
+        """Rows of `Transaction.defer_update`, by statement and key."""
 
-    def extend(self, more: "WriteBuffer") -> None:
-        """Take over another's rows."""
-        self.events += more.events
-        if more.envelopes:
-            self.envelopes += more.envelopes
-        if more.costs:
-            self.costs += more.costs
-            self.attributions.update(more.attributions)
-        if more.checkpoints:
-            self.checkpoints += more.checkpoints
-        if more.signers:
-            self.signers += more.signers
-        for sql, rows in more.inserts.items():
+    def extend(self, other: "WriteBuffer") -> None:
+        """Add the rows of another buffer."""
+        self.events += other.events
+        if other.envelopes:
+            self.envelopes += other.envelopes
+        if other.costs:
+            self.costs += other.costs
+            self.attributions.update(other.attributions)
+        if other.checkpoints:
+            self.checkpoints += other.checkpoints
+        if other.signers:
+            self.signers += other.signers
+        for sql, rows in other.inserts.items():
             self.inserts.setdefault(sql, []).extend(rows)
-        for sql, changed in more.changes.items():
-            self.changes.setdefault(sql, {}).update(changed)
+        for sql, updated in other.updates.items():
+            self.updates.setdefault(sql, {}).update(updated)
 
-    def number(self, who: Attribution, known: WriterCache) -> int:
-        """Return the number of an attribution, which is written before the costs that have it."""
-        found = known.attributions.get(who)
-        if found is None:
-            found = self.attributions.get(who)
-            if found is None:
-                found = self.attributions[who] = attribution_id(who)
-        return found
+    def attribution_id(self, attribution: Attribution, cache: WriterCache) -> int:
+        """Return the id of an attribution, which is written before the costs that refer to it."""
+        number = cache.attributions.get(attribution)
+        if number is None:
+            number = self.attributions.get(attribution)
+            if number is None:
+                number = self.attributions[attribution] = attribution_id(attribution)
+        return number
 
-    def changing(self, key: Any) -> bool:
-        """Tell whether a row of this key waits to be changed."""
-        return any(key in rows for rows in self.changes.values())
+    def has_update(self, key: Any) -> bool:
+        """Tell whether an update of the row with this key waits."""
+        return any(key in rows for rows in self.updates.values())
 
-    def write(self, connection: StoreConnection, known: WriterCache) -> None:
-        """Write the rows and keep none."""
+    def write(self, connection: StoreConnection, cache: WriterCache) -> None:
+        """Write all rows and empty the buffer."""
         if self.envelopes:
-            connection.execute_many(_ENVELOPE, self.envelopes)
+            connection.execute_many(_INSERT_ENVELOPE, self.envelopes)
             self.envelopes = []
         if self.events:
-            connection.execute_many(_EVENT, self.events)
+            connection.execute_many(_INSERT_EVENT, self.events)
             self.events = []
         if self.attributions:
             write_attributions(connection, self.attributions)
-            known.attributions.update(self.attributions)
+            cache.attributions.update(self.attributions)
             self.attributions = {}
         if self.costs:
-            write_costs(connection, self.costs, known.writer)
+            write_costs(connection, self.costs, cache.writer)
             self.costs = []
         if self.signers:
-            connection.execute_many(_SIGNER, list(dict(self.signers).items()))
+            connection.execute_many(_INSERT_SIGNER, list(dict(self.signers).items()))
             self.signers = []
         if self.checkpoints:
-            connection.execute_many(_CHECKPOINT, self.checkpoints)
+            connection.execute_many(_INSERT_CHECKPOINT, self.checkpoints)
             self.checkpoints = []
         for sql, rows in self.inserts.items():
             connection.execute_many(sql, rows)
         self.inserts = {}
-        for sql, changed in self.changes.items():
-            if connection.execute_many(sql, list(changed.values())) != len(changed):
-                raise WriteConflict("a row is no longer what it was")
-        self.changes = {}
-
-
-_ENVELOPE: Final = "INSERT INTO envelopes VALUES (?, ?, ?, ?, NULL) ON CONFLICT (id) DO NOTHING"
-_EVENT: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_CHECKPOINT: Final = "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_SIGNER: Final = (
-    "INSERT INTO signers VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET keys = excluded.keys "
-    "WHERE LENGTH(excluded.keys) > LENGTH(signers.keys)"
-)
-
-
-AppendResult = tuple[int, int] | BaseException
-"""What became of an entry: the number and the time of its event, or why there is none."""
-
-
-class EnvelopeClosed(LedgerError):
-    """An event for an envelope that is archived."""
-
-
-class StaleBatch(LedgerError):
-    """Another writer went first: the batch must be done again."""
-
-
-_HEAD: Final = (
-    "SELECT sequence, hash, time, (SELECT archived FROM envelopes WHERE id = events.envelope) "
-    "FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1"
-)
+        for sql, updated in self.updates.items():
+            if connection.execute_many(sql, list(updated.values())) != len(updated):
+                raise WriteConflict("a row no longer has the values that the update expects")
+        self.updates = {}
 
 
 class Batch:
-    """Work that shares a commit: its connection, and the rows that are yet to be written."""
+    """The work that shares one commit: its connection, and the rows that are not written yet."""
 
     def __init__(
-        self, connection: StoreConnection, known: WriterCache, *, recheck: bool = False
+        self, connection: StoreConnection, cache: WriterCache, *, recheck: bool = False
     ) -> None:
         self.connection = connection
-        self.known = known
+        self.cache = cache
         self.recheck = recheck
+        """Whether the work must query instead of assuming: an assumption was wrong at first."""
         self.rows = WriteBuffer()
         self.events: list[Event] = []
-        """The events that somebody may want to hear of."""
+        """The events to publish after the commit."""
         self.counts: dict[str, int] = {}
-        """How many events each envelope got."""
+        """How many events were appended to each envelope."""
         self.last = ("", 0, "")
-        """The last event: its envelope, its number and its hash."""
+        """The envelope, sequence number and hash of the last event."""
         self.stale: LedgerError | None = None
+        """Why the whole batch must run again."""
 
     def flush(self) -> None:
         """Write the rows that wait."""
         self.write(self.rows)
 
     def write(self, rows: WriteBuffer) -> None:
-        """Write rows; where another was first, or one is refused, the whole batch is stale."""
+        """Write rows. If another writer was first, or a row is rejected, the batch is stale."""
         try:
-            rows.write(self.connection, self.known)
+            rows.write(self.connection, self.cache)
         except (WriteConflict, StatementRejected) as error:
-            raise self.gone_stale(error) from None
+            raise self.mark_stale(error) from None
 
-    def gone_stale(self, error: LedgerError) -> StaleBatch:
-        """Note that the whole batch must be done again, and return how to say so."""
+    def query(self, sql: str, params: Params) -> list[Row]:
+        """Run a query. If it fails, the batch is stale."""
+        try:
+            return self.connection.execute(sql, params)
+        except (WriteConflict, StatementRejected) as error:
+            raise self.mark_stale(error) from None
+
+    def mark_stale(self, error: LedgerError) -> StaleBatch:
+        """Record that the whole batch must run again, and return the exception to raise."""
         self.stale = error
-        said = "another writer was first: " if isinstance(error, WriteConflict) else ""
-        return StaleBatch(f"{said}{error}")
+        if isinstance(error, WriteConflict):
+            return StaleBatch(f"another writer was first: {error}")
+        return StaleBatch(str(error))
 
-    def note(
-        self, entries: Iterable[PreparedEvent], now: int, hears: Callable[[str], bool]
+    def append_prepared(
+        self, events: Iterable[PreparedEvent], now: int, has_listener: Callable[[str], bool]
     ) -> list[AppendResult]:
-        """Append entries and return what became of each.
+        """Append prepared events and return the outcome of each.
 
-        One that cannot be appended has changed nothing. `hears` tells whether somebody may want to
-        hear of a type.
+        An event that cannot be appended changes nothing. Those of types for which `has_listener`
+        is true are published after the commit.
         """
-        told: list[AppendResult] = []
-        for entry in entries:
+        results: list[AppendResult] = []
+        for event in events:
             try:
-                told.append(self._note(entry, now, hears))
+                results.append(self._append_prepared(event, now, has_listener))
             except LedgerUnavailable:
                 raise
             except BaseException as error:
                 if self.stale is not None:
                     raise StaleBatch(str(self.stale)) from None
-                told.append(error)
+                results.append(error)
             now += 1
-        return told
+        return results
 
-    def _note(
-        self, entry: PreparedEvent, now: int, hears: Callable[[str], bool]
-    ) -> tuple[int, int]:
-        envelope, kind, cause, payload = entry.envelope, entry.type, entry.cause, entry.payload
-        condition, known, rows = entry.precondition, self.known, self.rows
-        if condition is not None and known.facts.get(condition.key) != condition.expected:
-            self._look(condition)
-        head = known.heads.get(envelope) or self.head(envelope)
+    def _append_prepared(
+        self, event: PreparedEvent, now: int, has_listener: Callable[[str], bool]
+    ) -> Position:
+        envelope, kind, cause, payload = event.envelope, event.type, event.cause, event.payload
+        condition, cache, rows = event.precondition, self.cache, self.rows
+        if condition is not None and cache.values.get(condition.key) != condition.expected:
+            self._check(condition)
+        head = cache.heads.get(envelope) or self.head(envelope)
         if head.archived:
             raise EnvelopeClosed(f"{envelope} is archived: open another envelope")
-        sequence, previous, when = head.sequence + 1, head.hash, head.time
-        if now > when:
-            when = now
+        sequence, previous, time = head.sequence + 1, head.hash, head.time
+        if now > time:
+            time = now
         text = payload.decode()
-        digest = event_hash(envelope, sequence, kind, when, cause, payload, previous)
-        if entry.cost is not None:
-            number = rows.number(entry.cost.attribution, known)
-            rows.costs += plain_rows((envelope, sequence), when, entry.cost, number)
-        if entry.opens is not None and sequence == 1:
-            rows.envelopes.append((envelope, *entry.opens, when))
-        rows.events.append((envelope, sequence, kind, when, cause, text, previous, digest))
-        known.heads[envelope] = Head(sequence, digest, when)
+        digest = event_hash(envelope, sequence, kind, time, cause, payload, previous)
+        if event.cost is not None:
+            number = rows.attribution_id(event.cost.attribution, cache)
+            rows.costs += plain_rows((envelope, sequence), time, event.cost, number)
+        if event.opens is not None and sequence == 1:
+            rows.envelopes.append((envelope, *event.opens, time))
+        rows.events.append((envelope, sequence, kind, time, cause, text, previous, digest))
+        cache.heads[envelope] = Head(sequence, digest, time)
         self.counts[envelope] = self.counts.get(envelope, 0) + 1
         self.last = (envelope, sequence, digest)
-        if hears(kind):
-            said = msgspec.json.decode(payload)
-            self.events.append(Event(envelope, sequence, kind, when, cause, said, previous, digest))
-        return sequence, when
+        if has_listener(kind):
+            content = msgspec.json.decode(payload)
+            self.events.append(
+                Event(envelope, sequence, kind, time, cause, content, previous, digest)
+            )
+        return sequence, time
 
-    def _look(self, condition: Precondition) -> None:
-        try:
-            rows = self.connection.execute(condition.sql, condition.params)
-        except (WriteConflict, StatementRejected) as error:
-            raise self.gone_stale(error) from None
+    def _check(self, condition: Precondition) -> None:
+        rows = self.query(condition.sql, condition.params)
         if [tuple(row) for row in rows] != [(condition.expected,)]:
             raise PreconditionFailed(condition.key)
-        self.known.facts[condition.key] = condition.expected
+        self.cache.values[condition.key] = condition.expected
 
     def head(self, envelope: str) -> Head:
         """Return the last event of an envelope."""
-        head = self.known.heads.get(envelope)
+        head = self.cache.heads.get(envelope)
         if head is None:
-            rows = self.connection.execute(_HEAD, (envelope,))
             head = Head()
-            for sequence, digest, when, archived in rows:
-                head = Head(sequence, digest, when, archived is not None)
+            for sequence, digest, time, archived in self.connection.execute(_HEAD, (envelope,)):
+                head = Head(sequence, digest, time, archived is not None)
         return head

@@ -1,40 +1,115 @@
-"""The process that commits what a scribe sends it: all that waits shares one commit.
+"""The commit worker: a process that commits the events which a server sends it over a socket.
 
-It ends when whoever started it closes the other end of the socket, or dies.
+All events that have arrived share one commit. The process ends when the server closes the socket or
+dies. `worker_client` is the server's side.
 """
 
 import contextlib
 import os
 import socket
+import struct
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.event import Event
-from modelpact.ledger.stores.base import open_store
-from modelpact.ledger.write.batch import WriterCache
+from modelpact.ledger.prepared import Position, PreconditionFailed, PreparedEvent
+from modelpact.ledger.stores.base import (
+    LedgerError,
+    LedgerUnavailable,
+    LedgerUncertain,
+    SerializationConflict,
+    open_store,
+)
+from modelpact.ledger.write.batch import EnvelopeClosed, WriterCache
 from modelpact.ledger.write.committer import Committer
 from modelpact.ledger.write.pending import EventBatch
-from modelpact.ledger.write.worker_protocol import (
-    CommitFailure,
-    CommitReply,
-    CommitRequest,
-    framed,
-    unframed,
-)
 
-_READ: Final = 256 * 1024
-_SENT: Final = msgspec.msgpack.Decoder(CommitRequest)
+_RECEIVE_BYTES: Final = 256 * 1024
+_LENGTH: Final = struct.Struct("<I")
+_ERRORS: Final[dict[str, type[LedgerError]]] = {
+    error.__name__: error
+    for error in (
+        EnvelopeClosed,
+        LedgerError,
+        LedgerUnavailable,
+        LedgerUncertain,
+        SerializationConflict,
+    )
+}
 
 
-def serve(link: socket.socket, url: str, starter: int) -> None:
-    """Commit what comes by a socket to the store that a URL names, until it ends.
+class CommitRequest(msgspec.Struct, array_like=True):
+    """Events to append, and the indexes of those that have listeners in the server."""
 
-    Nothing is committed once the `starter` is gone: another may settle by then what it left.
+    events: list[PreparedEvent]
+    listened: list[int] = []
+
+
+class CommitFailure(msgspec.Struct, array_like=True):
+    """Why an event was not appended."""
+
+    kind: str
+    message: str
+    precondition: tuple[str, ...] = ()
+    """The key of the precondition that failed."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "CommitFailure":
+        """Return an error in the form in which it is sent."""
+        key = error.key if isinstance(error, PreconditionFailed) else ()
+        return cls(type(error).__name__, str(error), key)
+
+    def error(self) -> LedgerError:
+        """Return the error."""
+        if self.precondition:
+            return PreconditionFailed(self.precondition)
+        return _ERRORS.get(self.kind, LedgerError)(self.message)
+
+
+class CommitReply(msgspec.Struct, array_like=True):
+    """The outcome of each event, in the order in which they were sent."""
+
+    positions: list[Position]
+    failures: dict[int, CommitFailure] = {}
+    """The events that were not appended, by index. Their positions mean nothing."""
+    hashes: dict[int, tuple[str, str]] = {}
+    """The previous hash and the hash of the events that have listeners, by index."""
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_request: Final = msgspec.msgpack.Decoder(CommitRequest).decode
+
+
+def encode_frame(message: CommitRequest | CommitReply) -> bytes:
+    """Return a message as it is sent: its length, then its content."""
+    data = _encode(message)
+    return _LENGTH.pack(len(data)) + data
+
+
+def take_frames(buffer: bytearray) -> list[bytes]:
+    """Remove the complete messages from a buffer and return them."""
+    messages, start = [], 0
+    while len(buffer) - start >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(buffer, start)
+        end = start + _LENGTH.size + length
+        if end > len(buffer):
+            break
+        messages.append(bytes(buffer[start + _LENGTH.size : end]))
+        start = end
+    del buffer[:start]
+    return messages
+
+
+def serve(connection: socket.socket, url: str, parent: int) -> None:
+    """Commit what arrives on a socket to the store at a URL, until the socket is closed.
+
+    Nothing is committed once the `parent` process is gone: its successor may already have settled
+    what it left open.
     """
     bus = Bus()
     committer = Committer(
@@ -43,47 +118,49 @@ def serve(link: socket.socket, url: str, starter: int) -> None:
         time.time_ns,
         bus,
         0,
-        wanted=lambda: os.getppid() == starter,
+        may_commit=lambda: os.getppid() == parent,
     )
-    come, read = bytearray(), memoryview(bytearray(_READ))
+    received, chunk = bytearray(), memoryview(bytearray(_RECEIVE_BYTES))
     try:
-        while size := link.recv_into(read):
-            come += read[:size]
-            sent = CommitRequest([])
-            for message in unframed(come):
-                more = _SENT.decode(message)
-                sent.heard += [len(sent.entries) + place for place in more.heard]
-                sent.entries += more.entries
-            if sent.entries:
-                link.sendall(framed(_committed(committer, bus, sent)))
+        while size := connection.recv_into(chunk):
+            received += chunk[:size]
+            combined = CommitRequest([])
+            for message in take_frames(received):
+                request = _decode_request(message)
+                offset = len(combined.events)
+                combined.listened += [offset + index for index in request.listened]
+                combined.events += request.events
+            if combined.events:
+                connection.sendall(encode_frame(_commit(committer, bus, combined)))
     finally:
         committer.close()
 
 
-def _committed(committer: Committer, bus: Bus, sent: CommitRequest) -> CommitReply:
-    """Commit entries, and return what became of them."""
-    noting = EventBatch(sent.entries)
-    events: dict[str, Event] = {}
-    stop = bus.subscribe(lambda event: events.update({event.id: event})) if sent.heard else None
-    committer.commit((noting,))
-    if stop is not None:
-        stop()
-    answer = CommitReply([])
-    for place, told in enumerate(noting.told):
-        if isinstance(told, BaseException):
-            answer.failures[place] = CommitFailure.of(told)
-            answer.places.append((0, 0))
+def _commit(committer: Committer, bus: Bus, request: CommitRequest) -> CommitReply:
+    batch = EventBatch(request.events)
+    published: dict[str, Event] = {}
+    unsubscribe: Any = None
+    if request.listened:
+        unsubscribe = bus.subscribe(lambda event: published.update({event.id: event}))
+    committer.commit((batch,))
+    if unsubscribe is not None:
+        unsubscribe()
+    reply = CommitReply([])
+    for index, result in enumerate(batch.results):
+        if isinstance(result, BaseException):
+            reply.failures[index] = CommitFailure.of(result)
+            reply.positions.append((0, 0))
         else:
-            answer.places.append(told)
-    for place in sent.heard:
-        if place not in answer.failures:
-            event = events[f"{sent.entries[place].envelope}:{answer.places[place][0]}"]
-            answer.heard[place] = (event.previous, event.hash)
-    return answer
+            reply.positions.append(result)
+    for index in request.listened:
+        if index not in reply.failures:
+            event = published[f"{request.events[index].envelope}:{reply.positions[index][0]}"]
+            reply.hashes[index] = (event.previous, event.hash)
+    return reply
 
 
 def main() -> None:
     """Serve the socket that is the standard input."""
-    url, starter = sys.argv[1:]
-    with contextlib.suppress(ConnectionError), socket.socket(fileno=0) as link:
-        serve(link, url, int(starter))
+    url, parent = sys.argv[1:]
+    with contextlib.suppress(ConnectionError), socket.socket(fileno=0) as connection:
+        serve(connection, url, int(parent))
