@@ -21,14 +21,15 @@ from modelpact.conversation import (
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    from_anthropic,
-    from_openai_chat,
+    anthropic,
+    openai_chat,
     read_conversation,
     write_conversation,
 )
 from modelpact.conversation.response import collect
 from modelpact.vocabulary.errors import InputError
-from tests.conversation import anthropic_bodies, openai_bodies
+from tests.conversation import anthropic_request_bodies as anthropic_bodies
+from tests.conversation import openai_chat_request_bodies as openai_bodies
 
 
 def one(*blocks: Any, role: str = "user", **more: Any) -> dict[str, Any]:
@@ -139,13 +140,13 @@ def test_endless_nesting_is_refused() -> None:
 
 @pytest.mark.parametrize("body", openai_bodies.BODIES.values(), ids=openai_bodies.BODIES)
 def test_what_was_read_from_openai_is_written_and_read_again(body: dict[str, Any]) -> None:
-    messages = list(from_openai_chat(body).messages)
+    messages = list(openai_chat.read_request(body).messages)
     assert read_conversation(write_conversation(Conversation(messages))).messages == messages
 
 
 @pytest.mark.parametrize("body", anthropic_bodies.BODIES.values(), ids=anthropic_bodies.BODIES)
 def test_what_was_read_from_anthropic_is_written_and_read_again(body: dict[str, Any]) -> None:
-    messages = list(from_anthropic(body).messages)
+    messages = list(anthropic.read_request(body).messages)
     assert read_conversation(write_conversation(Conversation(messages))).messages == messages
 
 

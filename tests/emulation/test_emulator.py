@@ -17,8 +17,7 @@ from modelpact.conversation import (
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    from_openai_chat,
-    to_openai_chat,
+    openai_chat,
 )
 from modelpact.emulation import (
     AskAgain,
@@ -217,7 +216,7 @@ def test_a_schema_is_not_asked_of_an_answer_that_calls() -> None:
     ],
 )
 def test_what_cannot_be_emulated_is_an_error(body: dict[str, Any], message: str) -> None:
-    request = from_openai_chat({"model": "m", "messages": [], **body})
+    request = openai_chat.read_request({"model": "m", "messages": [], **body})
     with pytest.raises(InputError, match=message):
         Emulator().prepare(request, ALL)
 
@@ -277,8 +276,8 @@ def test_streaming_is_not_asked_of_the_provider() -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    work = prepare("streaming", from_openai_chat(body))
-    sent = to_openai_chat(work.request).body
+    work = prepare("streaming", openai_chat.read_request(body))
+    sent = openai_chat.write_request(work.request).body
     assert "stream" not in sent
     assert "stream_options" not in sent
     assert work.report.applied[0].fidelity == "exact"

@@ -7,8 +7,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelpact.conversation.openai_chat import wants_usage
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.rewrite import changed_body, wants_usage
+from modelpact.gateway.upstream.rewrite import changed_body
 from tests.gateway.support import Running
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -1,9 +1,9 @@
-"""Conversations: messages and blocks, requests and answers, and their APIs' spellings. Pure.
+"""Conversations: messages, requests and responses, independent of any provider's API.
 
-May import `vocabulary` only.
+The packages `openai_chat`, `openai_responses` and `anthropic` read and write the bodies of one API
+each; `codecs` is the table of them. Pure: nothing here does I/O.
 """
 
-from modelpact.conversation.anthropic import from_anthropic, to_anthropic
 from modelpact.conversation.fidelity import Fidelity, Loss, TranslatedBody
 from modelpact.conversation.message import (
     Block,
@@ -18,8 +18,6 @@ from modelpact.conversation.message import (
     read_conversation,
     write_conversation,
 )
-from modelpact.conversation.openai_chat import from_openai_chat, to_openai_chat
-from modelpact.conversation.openai_responses import from_openai_responses, to_openai_responses
 from modelpact.conversation.request import (
     JsonObject,
     JsonSchema,
@@ -68,12 +66,6 @@ __all__ = [
     "ToolUseBlock",
     "TranslatedBody",
     "Usage",
-    "from_anthropic",
-    "from_openai_chat",
-    "from_openai_responses",
     "read_conversation",
-    "to_anthropic",
-    "to_openai_chat",
-    "to_openai_responses",
     "write_conversation",
 ]

@@ -1,42 +1,104 @@
-"""Answers in the APIs' spellings: bodies, stream events and errors, read and written. Pure.
+"""The codec of each API: the functions that read and write its bodies and streams.
 
-May import the rest of `conversation` and `vocabulary` only.
+To add an API, write a package like `openai_chat`, add it to `CODECS` and to `fidelity.APIS`.
 """
 
-from modelpact.conversation.anthropic.response import from_anthropic_answer, to_anthropic_answer
-from modelpact.conversation.anthropic.stream import AnthropicEvents, AnthropicStream
-from modelpact.conversation.error_bodies import (
-    ApiError,
-    StreamBroken,
-    read_error,
-    write_anthropic_error,
-    write_openai_error,
-)
-from modelpact.conversation.openai_chat.response import from_openai_answer, to_openai_answer
-from modelpact.conversation.openai_chat.stream import DONE, OpenAIChunks, OpenAIStream
-from modelpact.conversation.openai_responses.response import (
-    from_openai_response,
-    to_openai_response,
-)
-from modelpact.conversation.openai_responses.stream import ResponsesEvents, ResponsesStream
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
-__all__ = [
-    "DONE",
-    "AnthropicEvents",
-    "AnthropicStream",
-    "ApiError",
-    "OpenAIChunks",
-    "OpenAIStream",
-    "ResponsesEvents",
-    "ResponsesStream",
-    "StreamBroken",
-    "from_anthropic_answer",
-    "from_openai_answer",
-    "from_openai_response",
-    "read_error",
-    "to_anthropic_answer",
-    "to_openai_answer",
-    "to_openai_response",
-    "write_anthropic_error",
-    "write_openai_error",
-]
+from modelpact.conversation import anthropic, openai_chat, openai_responses
+from modelpact.conversation.fidelity import Loss, TranslatedBody
+from modelpact.conversation.request import Request
+from modelpact.conversation.response import Response, StreamEvent
+
+
+class StreamReader(Protocol):
+    """Reads the events of one streamed response."""
+
+    def feed(self, data: str) -> list[StreamEvent]:
+        """Read the data of one server-sent event."""
+
+    def end(self) -> list[StreamEvent]:
+        """Read the end of the stream."""
+
+
+class StreamWriter(Protocol):
+    """Writes the events of one streamed response."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What could not be expressed so far."""
+
+    def feed(self, event: StreamEvent) -> list[dict[str, Any]]:
+        """Return the API's events for one event."""
+
+
+class WriteResponse(Protocol):
+    """Writes a whole response."""
+
+    def __call__(
+        self,
+        response: Response,
+        *,
+        created: int = 0,
+        request_body: Mapping[str, Any] | None = None,
+    ) -> TranslatedBody:
+        """Return the body; some APIs date it and repeat fields of the request."""
+
+
+class MakeStreamWriter(Protocol):
+    """Makes the writer of one stream."""
+
+    def __call__(
+        self,
+        id: str,
+        model: str,
+        *,
+        created: int = 0,
+        request_body: Mapping[str, Any] | None = None,
+    ) -> StreamWriter:
+        """Return a writer; some APIs date the response and repeat fields of the request."""
+
+
+class Codec(NamedTuple):
+    """How the bodies and streams of one API are read and written."""
+
+    read_request: Callable[[Any], Request]
+    write_request: Callable[[Request], TranslatedBody]
+    read_response: Callable[[Any], Response]
+    write_response: WriteResponse
+    stream_reader: Callable[[], StreamReader]
+    stream_writer: MakeStreamWriter
+    id_prefix: str
+    """How the ids of responses begin."""
+
+
+CODECS: Final[Mapping[str, Codec]] = {
+    openai_chat.API: Codec(
+        openai_chat.read_request,
+        openai_chat.write_request,
+        openai_chat.read_response,
+        openai_chat.write_response,
+        openai_chat.OpenAIChatStreamReader,
+        openai_chat.OpenAIChatStreamWriter,
+        "chatcmpl-",
+    ),
+    openai_responses.API: Codec(
+        openai_responses.read_request,
+        openai_responses.write_request,
+        openai_responses.read_response,
+        openai_responses.write_response,
+        openai_responses.OpenAIResponsesStreamReader,
+        openai_responses.OpenAIResponsesStreamWriter,
+        "resp_",
+    ),
+    anthropic.API: Codec(
+        anthropic.read_request,
+        anthropic.write_request,
+        anthropic.read_response,
+        anthropic.write_response,
+        anthropic.AnthropicStreamReader,
+        anthropic.AnthropicStreamWriter,
+        "msg_",
+    ),
+}

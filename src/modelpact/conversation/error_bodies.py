@@ -1,11 +1,11 @@
-"""Errors as the APIs spell them, in bodies and in the middle of streams."""
+"""Error bodies of the APIs, as responses and in the middle of streams."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import ModelpactError
 
 _STATUSES: Final[Mapping[str, int]] = {
     "invalid_request_error": 400,
@@ -21,7 +21,7 @@ _STATUSES: Final[Mapping[str, int]] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_KINDS: Final[Mapping[int, str]] = {
+_ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -35,8 +35,8 @@ _KINDS: Final[Mapping[int, str]] = {
 }
 
 
-class ApiError(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an API said was wrong; `kind` is its `type`, `param` the field that it blames."""
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The error that an API reports; `kind` is its `type`, `param` the field that it blames."""
 
     message: str
     kind: str = ""
@@ -45,67 +45,59 @@ class ApiError(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status that goes with the kind, where that is known."""
+        """The HTTP status that belongs to the kind of error, if it is known."""
         return _STATUSES.get(self.code) or _STATUSES.get(self.kind)
 
 
-class StreamBroken(ModelpactError):
-    """A stream that brought an error where the answer should have gone on."""
+class ResponseError(ModelpactError):
+    """An API sent an error in place of a response, or in the middle of a stream."""
 
-    def __init__(self, said: ApiError) -> None:
-        self.said = said
-        super().__init__(f"the stream ended with an error: {said.message or said.kind}")
+    def __init__(self, body: ErrorBody) -> None:
+        self.body = body
+        super().__init__(f"the response is an error: {body.message or body.kind}")
 
 
-def read_error(body: Any) -> ApiError | None:
-    """Read an error body of either API, or of the servers that resemble them; None for others."""
+def read_error(body: Any) -> ErrorBody | None:
+    """Read an error body of any of the APIs, or of servers that resemble them.
+
+    Return None for a body that is not an error.
+    """
     if not isinstance(body, Mapping):
         return None
-    said = body.get("error", body if "message" in body and "choices" not in body else None)
-    if isinstance(said, str):
-        return ApiError(said)
-    if not isinstance(said, Mapping) or not isinstance(said.get("message"), str):
+    error = body.get("error", body if "message" in body and "choices" not in body else None)
+    if isinstance(error, str):
+        return ErrorBody(error)
+    if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
         return None
-    code = said.get("code")
-    return ApiError(
-        said["message"],
-        _text(said.get("type")),
-        str(code) if isinstance(code, int) else _text(code),
-        _text(said.get("param")),
+    code = error.get("code")
+    return ErrorBody(
+        error["message"],
+        _string(error.get("type")),
+        str(code) if isinstance(code, int) else _string(code),
+        _string(error.get("param")),
     )
 
 
-def write_openai_error(said: ApiError) -> dict[str, Any]:
-    """Write an error body as OpenAI does; what is not known is null."""
+def write_openai_error(error: ErrorBody) -> dict[str, Any]:
+    """Write an error body as OpenAI does; fields that are not known are null."""
     return {
         "error": {
-            "message": said.message,
-            "type": said.kind or "api_error",
-            "param": said.param or None,
-            "code": said.code or None,
+            "message": error.message,
+            "type": error.kind or "api_error",
+            "param": error.param or None,
+            "code": error.code or None,
         }
     }
 
 
-def write_anthropic_error(said: ApiError, status: int, request_id: str = "") -> dict[str, Any]:
-    """Write an error body as Anthropic does: its types go with the statuses."""
-    kind = _KINDS.get(status) or ("invalid_request_error" if status < 500 else "api_error")
-    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": said.message}}
+def write_anthropic_error(error: ErrorBody, status: int, request_id: str = "") -> dict[str, Any]:
+    """Write an error body as Anthropic does: the status decides the type."""
+    kind = _ANTHROPIC_TYPES.get(status)
+    if kind is None:
+        kind = "invalid_request_error" if status < 500 else "api_error"
+    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": error.message}}
     return {**body, "request_id": request_id} if request_id else body
 
 
-def parse(data: str, what: str) -> dict[str, Any]:
-    """Parse the data of a stream's event, which must be an object."""
-    try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{what}: not JSON: {error}: {data!r:.80}") from None
-    except UnicodeEncodeError:
-        raise InputError(f"{what}: not valid Unicode") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{what}: expected an object, not {type(found).__name__}")
-    return found
-
-
-def _text(value: Any) -> str:
+def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""

@@ -1,11 +1,11 @@
-"""What OpenAI's two APIs spell alike, and what the Responses API says that no other can hear."""
+"""What OpenAI's two APIs have in common, and how fields of either translate to other APIs."""
 
 import json
 import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelpact.conversation.fidelity import Losses
+from modelpact.conversation.fidelity import LossRecorder
 from modelpact.vocabulary.errors import InputError
 
 RESPONSES: Final = "openai-responses"
@@ -15,18 +15,40 @@ SHARED: Final = (
 )
 """Fields of requests that mean the same in both APIs."""
 
-_LOGPROBS: Final = "message.output_text.logprobs"
-_STATE: Final = "the server that holds it is not the one that is asked"
-_UNSUPPORTED: Final = {
-    "previous_response_id": f"an earlier answer is meant by its id: {_STATE}",
-    "conversation": f"a conversation is meant by its id: {_STATE}",
-    "prompt": f"a prompt is meant by its id: {_STATE}",
-    "background": "this API answers at once, not in the background",
-    "top_logprobs": "token probabilities are not carried back",
-    "tool_choice": "a choice of tools that this API does not have",
-    "moderation": "this API does not moderate what it is sent",
+CHAT_UNSUPPORTED: Final[Mapping[str, str]] = {
+    "n": "this API returns one response",
+    "modalities": "this API responds with text only",
+    "audio": "this API responds with text only",
+    "web_search_options": "in this API, web search is a tool",
+    "functions": "functions are deprecated: use tools",
+    "function_call": "functions are deprecated: use tools",
+    "tool_choice": "this API does not have this choice of tools",
+    "response_format": "this API does not have this format",
 }
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+"""Fields of Chat Completions without which a request means something else in other APIs."""
+CHAT_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "n": (1,),
+    "logprobs": (False,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "modalities": (["text"],),
+    "response_format": ({"type": "text"},),
+    "stream_options": ({}, {"include_usage": True}, {"include_usage": False}),
+}
+"""Values of Chat Completions that ask for what other APIs do anyway."""
+
+_LOGPROBS: Final = "message.output_text.logprobs"
+_STATE: Final = "is stored on another server: send it in full"
+_RESPONSES_UNSUPPORTED: Final[Mapping[str, str]] = {
+    "previous_response_id": f"the earlier response {_STATE}",
+    "conversation": f"the conversation {_STATE}",
+    "prompt": f"the prompt {_STATE}",
+    "background": "this API responds at once, not in the background",
+    "top_logprobs": "token probabilities are not translated back",
+    "tool_choice": "this API does not have this choice of tools",
+    "moderation": "this API does not moderate its input",
+}
+_RESPONSES_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "background": (False,),
     "include": ([],),
     "metadata": ({},),
@@ -36,45 +58,47 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""Values that say what the other APIs do anyway."""
 
 
-def leave_responses(
-    extras: Mapping[str, Any], losses: Losses, shared: Mapping[str, str]
+def translate_responses_extras(
+    extras: Mapping[str, Any], losses: LossRecorder, names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the fields that another API has too, by its names, and note those it has not.
+    """Return the fields of a Responses request that another API has too; record the others.
 
-    Fields of `text` and `reasoning` go by a path, such as `text.verbosity`.
+    `names` are the other API's names of these fields. Fields inside `text` and `reasoning` go by
+    a path, such as `text.verbosity`.
     """
     flat: dict[str, Any] = {}
     for name, value in extras.items():
-        inner = isinstance(value, Mapping) and name in ("text", "reasoning")
-        flat |= {f"{name}.{one}": what for one, what in value.items()} if inner else {name: value}
-    found: dict[str, Any] = {}
+        if isinstance(value, Mapping) and name in ("text", "reasoning"):
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()}
+        else:
+            flat[name] = value
+    translated: dict[str, Any] = {}
     for name, value in flat.items():
-        if value is None or value in _NEUTRAL.get(name, ()):
+        if value is None or value in _RESPONSES_NEUTRAL.get(name, ()):
             continue
-        if name in shared:
-            found[shared[name]] = value
-        elif name in _UNSUPPORTED:
-            losses.unsupported(name, _UNSUPPORTED[name])
+        if name in names:
+            translated[names[name]] = value
+        elif name in _RESPONSES_UNSUPPORTED:
+            losses.unsupported(name, _RESPONSES_UNSUPPORTED[name])
         elif name == "text.format":
             if value != {"type": "text"}:
-                losses.unsupported(name, "a format that this API does not have")
+                losses.unsupported(name, "this API does not have this format")
         elif name == "include" and isinstance(value, list) and _LOGPROBS in value:
-            losses.unsupported(name, _UNSUPPORTED["top_logprobs"])
+            losses.unsupported(name, _RESPONSES_UNSUPPORTED["top_logprobs"])
         else:
             losses.lossy(name, f"only {RESPONSES} has this field")
-    return found
+    return translated
 
 
 def read_arguments(raw: str) -> Any:
-    """Parse a call's arguments; None where they are not JSON that another API can carry."""
+    """Parse the arguments of a call; return None if they are not JSON that other APIs accept."""
 
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(found)) != len(found):
-            raise ValueError("a key stands twice")
-        return dict(found)
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("duplicate key")
+        return dict(pairs)
 
     def constant(text: str) -> Any:
         raise ValueError(f"{text} is not JSON")
@@ -85,14 +109,16 @@ def read_arguments(raw: str) -> Any:
         return number
 
     try:
-        return json.loads(raw, object_pairs_hook=pairs, parse_constant=constant, parse_float=finite)
+        return json.loads(
+            raw, object_pairs_hook=unique, parse_constant=constant, parse_float=finite
+        )
     except (ValueError, RecursionError):
         return None
 
 
-def write_arguments(given: Any, path: str) -> str:
-    """Write a call's arguments as JSON, or raise an error that names the place."""
+def write_arguments(arguments: Any, path: str) -> str:
+    """Write the arguments of a call as JSON, or raise an error that names the place."""
     try:
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None

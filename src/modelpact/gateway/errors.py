@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.codecs import ApiError, write_anthropic_error, write_openai_error
+from modelpact.conversation.error_bodies import ErrorBody, write_anthropic_error, write_openai_error
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.needs.requests import RequestApi
 from modelpact.wire import HttpResponse, RawHeaders
@@ -57,7 +57,7 @@ class GatewayError(Exception):
 
 def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
     """Write an error as the client's API has them."""
-    said = ApiError(error.message, error.code, error.code, error.param)
+    said = ErrorBody(error.message, error.code, error.code, error.param)
     if api == "anthropic":
         return write_anthropic_error(said, error.status)
     return write_openai_error(said)

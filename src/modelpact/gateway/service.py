@@ -8,6 +8,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
+from modelpact.conversation.codecs import CODECS
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import read_evidence
 from modelpact.gateway.budgets import Budgets
@@ -24,7 +25,6 @@ from modelpact.gateway.request.model_names import UnknownModel
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.request.reader import RequestReader
 from modelpact.gateway.state import GatewayState
-from modelpact.gateway.upstream.codecs import READ
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import Passthrough, UpstreamFailed
 from modelpact.gateway.upstream.translate import Translator
@@ -262,11 +262,11 @@ class Gateway:
 
     async def _learn(self, exchange: PlannedRequest, failed: UpstreamFailed) -> None:
         """Record what a rejection teaches about the model. The next plan uses it."""
-        read = READ.get(exchange.api)
-        if failed.kind != "refused" or read is None:
+        codec = CODECS.get(exchange.api)
+        if failed.kind != "refused" or codec is None:
             return
         try:
-            request = read(exchange.body)
+            request = codec.read_request(exchange.body)
         except InputError:
             return
         plan = exchange.plan

@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.message import Message, check_values
-from modelpact.conversation.openai_chat import from_openai_chat
+from modelpact.conversation.openai_chat import read_request
 from modelpact.conversation.request import Reasoning, Request
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.providers.runtime.store import encoded
@@ -111,7 +111,7 @@ def build_request(model: str, messages: tuple[Message, ...], params: Mapping[str
     if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, int)):
         raise InputError(f"top_k: expected a whole number, not {brief(top_k)}")
     reasoning = _reasoning(body)
-    request = from_openai_chat({**body, "model": model, "messages": []})
+    request = read_request({**body, "model": model, "messages": []})
     changes: dict[str, Any] = {"messages": messages, "top_k": top_k}
     if reasoning is not None:
         changes["reasoning"] = reasoning

@@ -19,8 +19,8 @@ from modelpact.conversation import (
     ToolChoice,
     ToolResultBlock,
     Usage,
-    from_anthropic,
-    from_openai_chat,
+    anthropic,
+    openai_chat,
 )
 from modelpact.conversation.response import collect
 from modelpact.providers.models import NotTranslatable, OpenAIChatAdapter
@@ -176,7 +176,7 @@ async def test_thinking_comes_back_signed_and_can_be_sent_again() -> None:
 @on_loop
 async def test_cached_tokens_are_part_of_the_input() -> None:
     system = {"type": "text", "text": "x" * 8_000, "cache_control": {"type": "ephemeral"}}
-    request = from_anthropic(
+    request = anthropic.read_request(
         {
             "model": "claude-sonnet-4-5",
             "max_tokens": 100,
@@ -232,8 +232,8 @@ async def test_usage_in_streams_is_asked_for_beside_what_was_asked() -> None:
         "stream_options": {"include_obfuscation": False},
     }
     async with at("openai") as (port, fake):
-        await listed(port, from_openai_chat(body))
-        await port.complete(from_openai_chat(body))
+        await listed(port, openai_chat.read_request(body))
+        await port.complete(openai_chat.read_request(body))
         options = {"include_obfuscation": False, "include_usage": True}
         assert fake.bodies[0]["stream_options"] == options
         assert "stream_options" not in fake.bodies[1]
@@ -277,7 +277,7 @@ async def test_several_answers_are_not_asked_for() -> None:
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
     async with at("openai") as (port, fake):
         with pytest.raises(NotTranslatable, match="n: one answer is read"):
-            await port.complete(from_openai_chat(body))
+            await port.complete(openai_chat.read_request(body))
         assert fake.requests == []
 
 
@@ -292,7 +292,7 @@ async def test_what_is_left_out_is_told() -> None:
 @both
 def test_a_request_of_the_other_api_is_carried(api: str) -> None:
     async def test() -> None:
-        read = from_openai_chat if api == "anthropic" else from_anthropic
+        read = openai_chat.read_request if api == "anthropic" else anthropic.read_request
         request: Request = read(
             {
                 "model": ask(api).model,

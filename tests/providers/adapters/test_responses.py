@@ -16,10 +16,10 @@ from modelpact.conversation import (
     Request,
     TextBlock,
     ToolResultBlock,
-    from_openai_chat,
-    from_openai_responses,
+    openai_chat,
+    openai_responses,
 )
-from modelpact.conversation.codecs import ResponsesEvents, to_openai_response
+from modelpact.conversation.openai_responses import OpenAIResponsesStreamWriter
 from modelpact.conversation.response import collect
 from modelpact.providers.models import NotTranslatable, OpenAIResponsesAdapter, adapter_for
 from modelpact.providers.models.errors import UpstreamError
@@ -73,12 +73,14 @@ async def test_reasoning_that_was_not_encrypted_is_left_out() -> None:
 async def test_a_request_of_the_api_itself_passes_as_it_is() -> None:
     body = {"model": "gpt-4o", "input": "Hi", "store": True}
     async with at("responses") as (port, fake):
-        first = await port.complete(from_openai_responses(body))
+        first = await port.complete(openai_responses.read_request(body))
         more = {**body, "previous_response_id": first.id, "metadata": {"a": "b"}}
-        second = await port.complete(from_openai_responses(more))
+        second = await port.complete(openai_responses.read_request(more))
         assert second.text == "You said: Hi"
         with pytest.raises(UpstreamError, match="previous_response_not_found"):
-            await port.complete(from_openai_responses({**more, "previous_response_id": "x"}))
+            await port.complete(
+                openai_responses.read_request({**more, "previous_response_id": "x"})
+            )
     assert fake.bodies[:2] == [body, more]
 
 
@@ -87,13 +89,13 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
     chat = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "stop": "END"}
     async with at("responses") as (port, fake):
         with pytest.raises(NotTranslatable, match="this API has no stop sequences"):
-            await port.complete(from_openai_chat(chat))
+            await port.complete(openai_chat.read_request(chat))
         assert fake.requests == []
     for api in ("openai", "anthropic"):
         earlier = {"model": "m", "input": "Hi", "previous_response_id": "resp_1"}
         async with at(api) as (other, fake_):
             with pytest.raises(NotTranslatable, match="an earlier answer is meant by its id"):
-                await other.complete(from_openai_responses(earlier))
+                await other.complete(openai_responses.read_request(earlier))
             assert fake_.requests == []
 
 
@@ -144,16 +146,20 @@ async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
 
     async def answer(incoming: HttpRequest) -> HttpResponse:
         asked = json.loads(await incoming.body())
-        request: Request = msgspec.structs.replace(from_openai_responses(asked), model=model)
+        request: Request = msgspec.structs.replace(
+            openai_responses.read_request(asked), model=model
+        )
         if not request.stream:
-            whole = to_openai_response(await port.complete(request), created=7, asked=asked).body
+            whole = openai_responses.write_response(
+                await port.complete(request), created=7, request_body=asked
+            ).body
             return HttpResponse(
                 200, {"content-type": "application/json"}, json.dumps(whole).encode()
             )
         return HttpResponse(200, {"content-type": "text/event-stream"}, events(request, asked))
 
     async def events(request: Request, asked: dict[str, Any]) -> AsyncIterator[bytes]:
-        writer = ResponsesEvents("resp_1", request.model, created=7, asked=asked)
+        writer = OpenAIResponsesStreamWriter("resp_1", request.model, created=7, request_body=asked)
         async for event in port.stream(request):
             for one in writer.feed(event):
                 yield write_event(json.dumps(one), one["type"])
@@ -210,7 +216,9 @@ async def test_every_event_is_what_the_client_declares(api: str) -> None:
     script: list[Step] = [Reply("So", CALLS), Reply("x" * 400), Reply(refusal="No.")]
     async with at(api, script) as (port, _):
         for limit in (2_000, 16, 2_000):
-            writer = ResponsesEvents("resp_1", "m", created=7, asked={**HI, "tools": [TOOL]})
+            writer = OpenAIResponsesStreamWriter(
+                "resp_1", "m", created=7, request_body={**HI, "tools": [TOOL]}
+            )
             async for event in port.stream(ask(api, tools=(WEATHER,), max_tokens=limit)):
                 for one in writer.feed(event):
                     assert declared.validate_python(one).type == one["type"]

@@ -21,16 +21,13 @@ from modelpact.conversation import (
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    from_anthropic,
-    from_openai_chat,
-    from_openai_responses,
-    to_anthropic,
-    to_openai_chat,
-    to_openai_responses,
+    anthropic,
+    openai_chat,
+    openai_responses,
 )
-from tests.conversation.anthropic_bodies import BODIES as ANTHROPIC_BODIES
-from tests.conversation.openai_bodies import BODIES as OPENAI_BODIES
-from tests.conversation.responses_bodies import BODIES as RESPONSES_BODIES
+from tests.conversation.anthropic_request_bodies import BODIES as ANTHROPIC_BODIES
+from tests.conversation.openai_chat_request_bodies import BODIES as OPENAI_BODIES
+from tests.conversation.openai_responses_request_bodies import BODIES as RESPONSES_BODIES
 from tests.fakes.anthropic_shapes import MESSAGES
 from tests.fakes.anthropic_shapes import check as check_anthropic
 from tests.fakes.openai_responses_shapes import check_responses
@@ -106,50 +103,52 @@ def requests(draw: st.DrawFn) -> Request:
 
 @given(requests())
 def test_openai_knows_every_field(request: Request) -> None:
-    carried = to_openai_chat(request)
+    carried = openai_chat.write_request(request)
     if carried.fidelity != "unsupported":
         check_openai(CHAT, carried.body)
 
 
 @given(requests())
 def test_anthropic_knows_every_field(request: Request) -> None:
-    carried = to_anthropic(request)
+    carried = anthropic.write_request(request)
     if carried.fidelity != "unsupported":
         check_anthropic(MESSAGES, carried.body)
 
 
 @pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
 def test_bodies_of_anthropic_are_carried_to_openai(name: str) -> None:
-    carried = to_openai_chat(from_anthropic(ANTHROPIC_BODIES[name]))
+    carried = openai_chat.write_request(anthropic.read_request(ANTHROPIC_BODIES[name]))
     if carried.fidelity != "unsupported":
         check_openai(CHAT, carried.body)
 
 
 @pytest.mark.parametrize("name", list(OPENAI_BODIES))
 def test_bodies_of_openai_are_carried_to_anthropic(name: str) -> None:
-    carried = to_anthropic(from_openai_chat(OPENAI_BODIES[name]))
+    carried = anthropic.write_request(openai_chat.read_request(OPENAI_BODIES[name]))
     if carried.fidelity != "unsupported":
         check_anthropic(MESSAGES, carried.body)
 
 
 @given(requests())
 def test_responses_knows_every_field(request: Request) -> None:
-    carried = to_openai_responses(request)
+    carried = openai_responses.write_request(request)
     if carried.fidelity != "unsupported":
         check_responses(carried.body)
 
 
 @pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
 def test_bodies_of_anthropic_are_carried_to_responses(name: str) -> None:
-    carried = to_openai_responses(from_anthropic({**ANTHROPIC_BODIES[name], "max_tokens": 16}))
+    carried = openai_responses.write_request(
+        anthropic.read_request({**ANTHROPIC_BODIES[name], "max_tokens": 16})
+    )
     if carried.fidelity != "unsupported":
         check_responses(carried.body)
 
 
 @pytest.mark.parametrize("name", list(OPENAI_BODIES))
 def test_bodies_of_openai_are_carried_to_responses(name: str) -> None:
-    request = from_openai_chat(OPENAI_BODIES[name])
-    carried = to_openai_responses(msgspec.structs.replace(request, max_tokens=None))
+    request = openai_chat.read_request(OPENAI_BODIES[name])
+    carried = openai_responses.write_request(msgspec.structs.replace(request, max_tokens=None))
     if carried.fidelity != "unsupported":
         check_responses(carried.body)
 
@@ -159,9 +158,9 @@ EMPTY = ("an empty text", "no items")
 
 @pytest.mark.parametrize("name", [one for one in RESPONSES_BODIES if one not in EMPTY])
 def test_bodies_of_responses_are_carried_to_the_others(name: str) -> None:
-    request = from_openai_responses(RESPONSES_BODIES[name])
+    request = openai_responses.read_request(RESPONSES_BODIES[name])
     if request.messages:
-        chat, theirs = to_openai_chat(request), to_anthropic(request)
+        chat, theirs = openai_chat.write_request(request), anthropic.write_request(request)
         if chat.fidelity != "unsupported":
             check_openai(CHAT, chat.body)
         if theirs.fidelity != "unsupported":

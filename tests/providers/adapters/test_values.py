@@ -18,10 +18,9 @@ from modelpact.conversation import (
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    from_anthropic,
-    from_openai_chat,
+    anthropic,
+    openai_chat,
 )
-from modelpact.conversation.codecs import from_anthropic_answer, from_openai_answer
 from modelpact.conversation.response import spell_out
 from modelpact.emulation.validation import Schema
 from modelpact.providers.models.json_codec import (
@@ -35,9 +34,9 @@ from modelpact.providers.models.json_codec import (
     write_response,
 )
 from modelpact.vocabulary.errors import InputError
-from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
-from tests.conversation.anthropic_bodies import BODIES as ANTHROPIC_BODIES
-from tests.conversation.openai_bodies import BODIES as OPENAI_BODIES
+from tests.conversation.anthropic_request_bodies import BODIES as ANTHROPIC_BODIES
+from tests.conversation.openai_chat_request_bodies import BODIES as OPENAI_BODIES
+from tests.conversation.response_bodies import anthropic_bodies, openai_bodies
 
 TAKES, GIVES = Schema(INPUT, "input"), Schema(OUTPUT, "output")
 FULL = Request(
@@ -76,8 +75,8 @@ def test_texts_stand_for_blocks() -> None:
 
 
 def bodies() -> list[Any]:
-    listed: list[Any] = [(from_openai_chat, one) for one in _values(OPENAI_BODIES)]
-    return listed + [(from_anthropic, one) for one in _values(ANTHROPIC_BODIES)]
+    listed: list[Any] = [(openai_chat.read_request, one) for one in _values(OPENAI_BODIES)]
+    return listed + [(anthropic.read_request, one) for one in _values(ANTHROPIC_BODIES)]
 
 
 def _values(found: Any) -> list[Any]:
@@ -94,7 +93,7 @@ def test_requests_of_the_apis(read: Any, body: Any) -> None:
 
 @given(openai_bodies())
 def test_answers_of_openai(body: dict[str, Any]) -> None:
-    answer = from_openai_answer(body)
+    answer = openai_chat.read_response(body)
     value = write_response(answer)
     assert GIVES.findings(value) == []
     assert read_response(value) == answer
@@ -105,7 +104,7 @@ def test_answers_of_openai(body: dict[str, Any]) -> None:
 
 @given(anthropic_bodies())
 def test_answers_of_anthropic(body: dict[str, Any]) -> None:
-    answer = from_anthropic_answer(body)
+    answer = anthropic.read_response(body)
     value = write_response(answer)
     assert GIVES.findings(value) == []
     assert read_response(value) == answer

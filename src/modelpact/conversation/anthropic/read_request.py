@@ -1,16 +1,20 @@
-"""Anthropic Messages: request bodies to requests."""
+"""Anthropic Messages: read request bodies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelpact.conversation.body_reader import (
-    checked,
-    kept,
-    listed,
-    objects,
-    rest,
-    text_field,
-    typed,
+from modelpact.conversation.fields import (
+    make_extra,
+    optional_bool,
+    optional_int,
+    optional_number,
+    optional_schema,
+    optional_string,
+    read_object,
+    read_objects,
+    read_strings,
+    required_string,
+    without,
 )
 from modelpact.conversation.message import (
     Block,
@@ -27,7 +31,8 @@ from modelpact.conversation.request import JsonSchema, Reasoning, Request, Tool,
 from modelpact.vocabulary.errors import InputError
 
 API: Final = "anthropic"
-MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "tool"}
+CHOICE_MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "tool"}
+"""The modes of `ToolChoice`, by this API's names of them."""
 _MODELLED: Final = frozenset(
     [
         *("model", "messages", "system", "tools", "tool_choice", "stop_sequences", "max_tokens"),
@@ -37,38 +42,56 @@ _MODELLED: Final = frozenset(
 _ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "system")
 
 
-def from_anthropic(body: Any) -> Request:
-    """Read a request body; what only this API can say is kept in `extras`."""
-    body = checked(body, "body")
-    extras = {key: value for key, value in body.items() if key not in _MODELLED or value is None}
-    held = {key: value for key, value in body.items() if key not in extras}
+def read_request(body: Any) -> Request:
+    """Read a request body; fields that only this API has are kept in `extras`."""
+    body = read_object(body, "body")
+    extras = {name: value for name, value in body.items() if name not in _MODELLED or value is None}
+    fields = {name: value for name, value in body.items() if name not in extras}
     spelling: dict[str, Any] = {}
-    messages = _read_system(held["system"], spelling) if "system" in held else []
-    for place, one in enumerate(objects(body.get("messages"), "messages")):
-        messages += _read_message(one, f"messages[{place}]")
-    choice, parallel = _read_choice(held, extras)
-    tools = objects(held.get("tools", []), "tools")
+    messages = _read_system(fields["system"], spelling) if "system" in fields else []
+    for index, message in enumerate(read_objects(body.get("messages"), "messages")):
+        messages += _read_message(message, f"messages[{index}]")
+    choice, parallel = _read_choice(fields, extras)
+    tools = read_objects(fields.get("tools", []), "tools")
     for name in ("tools", "stop_sequences", "stream"):
-        if name in held and not held[name]:
-            spelling[name] = held[name]
-    output, effort = _read_config(held, extras)
+        if name in fields and not fields[name]:
+            spelling[name] = fields[name]
+    output, effort = _read_output_config(fields, extras)
     return Request(
-        model=text_field(body, "model", "body"),
+        model=required_string(body, "model", "body"),
         messages=tuple(messages),
-        tools=tuple(read_tool(one, f"tools[{place}]") for place, one in enumerate(tools)),
+        tools=tuple(read_tool(tool, f"tools[{index}]") for index, tool in enumerate(tools)),
         tool_choice=choice,
         parallel_tool_calls=parallel,
         output=output,
-        reasoning=_read_reasoning(held, effort),
-        max_tokens=typed(held, "max_tokens", int, "a whole number"),
-        temperature=typed(held, "temperature", (int, float), "a number"),
-        top_p=typed(held, "top_p", (int, float), "a number"),
-        top_k=typed(held, "top_k", int, "a whole number"),
-        stop=tuple(listed(held.get("stop_sequences", []), "stop_sequences")),
-        stream=bool(typed(held, "stream", bool, "true or false")),
+        reasoning=_read_reasoning(fields, effort),
+        max_tokens=optional_int(fields, "max_tokens"),
+        temperature=optional_number(fields, "temperature"),
+        top_p=optional_number(fields, "top_p"),
+        top_k=optional_int(fields, "top_k"),
+        stop=tuple(read_strings(fields.get("stop_sequences", []), "stop_sequences")),
+        stream=bool(optional_bool(fields, "stream")),
         api=API,
         extras=extras,
         spelling=spelling,
+    )
+
+
+def read_tool(tool: Mapping[str, Any], where: str) -> Tool:
+    """Read a tool; `extra` keeps the fields that only this API has, and the spelling."""
+    kind = tool.get("type", "custom")
+    name = required_string(tool, "name", where) if kind == "custom" or "name" in tool else ""
+    if kind != "custom":
+        return Tool(name, extra={f"{API} kind": str(kind), f"{API} spelling": tool})
+    if "input_schema" not in tool:
+        raise InputError(f"{where}: a tool needs input_schema")
+    fields = without(tool, {"name", "type", "description", "input_schema", "strict"})
+    return Tool(
+        name,
+        optional_schema(tool, "input_schema"),
+        optional_string(tool, "description"),
+        optional_bool(tool, "strict"),
+        make_extra(API, fields, tool),
     )
 
 
@@ -77,76 +100,79 @@ def _read_system(system: Any, spelling: dict[str, Any]) -> list[Message]:
         spelling["system"] = "text"
         return [Message("system", (TextBlock(system),))]
     spelling["system"] = "blocks"
-    listed_blocks = objects(system, "system")
-    blocks = [_read_block(one, f"system[{place}]") for place, one in enumerate(listed_blocks)]
-    return [Message("system", tuple(blocks))]
+    return [Message("system", tuple(_read_blocks(system, "system")))]
 
 
 def _read_message(data: Mapping[str, Any], where: str) -> list[Message]:
+    """Read a message; tool results become a message of their own."""
     role = data.get("role")
     if role not in _ROLES:
         raise InputError(f"{where}.role: expected user or assistant, not {role!r:.60}")
     content = data.get("content")
-    said: dict[str, Any] = {}
+    spelling: dict[str, Any] = {}
     if isinstance(content, str):
-        said["content"] = "text"
+        spelling["content"] = "text"
         blocks: list[Block] = [TextBlock(content)]
     else:
-        parts = objects(content, f"{where}.content")
-        blocks = [_read_block(one, f"{where}.content[{n}]") for n, one in enumerate(parts)]
-    extra = rest(data, {"role", "content"})
+        blocks = _read_blocks(content, f"{where}.content")
+    extra = without(data, {"role", "content"})
     if extra:
-        said["extra"] = extra
+        spelling["extra"] = extra
     if role == "system":
-        said["placed"] = True
+        spelling["placed"] = True
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     others = [block for block in blocks if not isinstance(block, ToolResultBlock)]
     if not results:
-        return [Message(role, tuple(others), {API: said} if said else {})]
+        return [Message(role, tuple(others), {API: spelling} if spelling else {})]
     if role != "user":
         raise InputError(f"{where}.content: tool results come from the user")
     if any(isinstance(block, ToolResultBlock) for block in blocks[len(results) :]):
         raise InputError(f"{where}.content: tool results come before everything else")
-    found = [Message("tool", tuple(results), {API: {**said, "alone": True}})]
+    messages = [Message("tool", tuple(results), {API: {**spelling, "alone": True}})]
     if others:
-        found.append(Message(role, tuple(others), {API: {"joined": True}}))
-    return found
+        messages.append(Message(role, tuple(others), {API: {"joined": True}}))
+    return messages
+
+
+def _read_blocks(content: Any, where: str) -> list[Block]:
+    blocks = read_objects(content, where)
+    return [_read_block(block, f"{where}[{index}]") for index, block in enumerate(blocks)]
 
 
 def _read_block(data: Mapping[str, Any], where: str) -> Block:
-    kind = text_field(data, "type", where)
+    kind = required_string(data, "type", where)
     if kind == "text":
-        text = text_field(data, "text", where)
-        return TextBlock(text, kept(API, rest(data, {"type", "text"})))
+        text = required_string(data, "text", where)
+        return TextBlock(text, make_extra(API, without(data, {"type", "text"})))
     if kind == "image":
         return _read_image(data, where)
     if kind == "tool_use":
         if "input" not in data:
             raise InputError(f"{where}: a tool_use block needs input")
-        fields = rest(data, {"type", "id", "name", "input"})
-        identity, name = text_field(data, "id", where), text_field(data, "name", where)
-        return ToolUseBlock(identity, name, data["input"], extra=kept(API, fields))
+        fields = without(data, {"type", "id", "name", "input"})
+        call_id, name = required_string(data, "id", where), required_string(data, "name", where)
+        return ToolUseBlock(call_id, name, data["input"], extra=make_extra(API, fields))
     if kind == "tool_result":
         return _read_result(data, where)
     if kind == "thinking":
-        known = {"type", "thinking", "signature"} if data.get("signature") else {"type", "thinking"}
-        signature = typed(data, "signature", str, "a text") or ""
-        thought = text_field(data, "thinking", where)
-        return ThinkingBlock(thought, signature, kept(API, rest(data, known)))
+        signature = optional_string(data, "signature")
+        known = {"type", "thinking", "signature"} if signature else {"type", "thinking"}
+        thinking = required_string(data, "thinking", where)
+        return ThinkingBlock(thinking, signature, make_extra(API, without(data, known)))
     return OtherBlock(API, dict(data))
 
 
 def _read_image(data: Mapping[str, Any], where: str) -> Block:
-    source = checked(data.get("source"), f"{where}.source")
-    extra = kept(API, rest(data, {"type", "source"}))
-    kind = text_field(source, "type", f"{where}.source")
+    source = read_object(data.get("source"), f"{where}.source")
+    extra = make_extra(API, without(data, {"type", "source"}))
+    kind = required_string(source, "type", f"{where}.source")
     if kind == "url" and set(source) == {"type", "url"}:
-        url = text_field(source, "url", f"{where}.source")
+        url = required_string(source, "url", f"{where}.source")
         if url:
             return ImageBlock(url=url, extra=extra)
     if kind == "base64" and set(source) == {"type", "media_type", "data"}:
-        content = text_field(source, "data", f"{where}.source")
-        media_type = text_field(source, "media_type", f"{where}.source")
+        content = required_string(source, "data", f"{where}.source")
+        media_type = required_string(source, "media_type", f"{where}.source")
         if content:
             return ImageBlock(data=content, media_type=media_type, extra=extra)
     return OtherBlock(API, dict(data))
@@ -154,87 +180,74 @@ def _read_image(data: Mapping[str, Any], where: str) -> Block:
 
 def _read_result(data: Mapping[str, Any], where: str) -> ToolResultBlock:
     content = data.get("content")
-    said: dict[str, Any] = {}
-    inner: list[Block] = []
+    spelling: dict[str, Any] = {}
+    blocks: list[Block] = []
     if content is None:
-        said["content"] = "null" if "content" in data else "absent"
+        spelling["content"] = "null" if "content" in data else "absent"
     elif isinstance(content, str):
-        said["content"] = "text"
-        inner = [TextBlock(content)]
+        spelling["content"] = "text"
+        blocks = [TextBlock(content)]
     else:
-        said["content"] = "blocks"
-        parts = objects(content, f"{where}.content")
-        inner = [_read_block(one, f"{where}.content[{n}]") for n, one in enumerate(parts)]
-    failed = typed(data, "is_error", bool, "true or false")
-    if "is_error" in data and not failed:
-        said["is_error"] = failed
-    carried = tuple(one for one in inner if isinstance(one, (TextBlock, ImageBlock, OtherBlock)))
-    if len(carried) != len(inner):
-        raise InputError(f"{where}.content: no calls, results or thinking in a tool's result")
-    fields = rest(data, {"type", "tool_use_id", "content", "is_error"})
-    identity = text_field(data, "tool_use_id", where)
-    return ToolResultBlock(identity, carried, bool(failed), kept(API, fields, said))
-
-
-def read_tool(data: Mapping[str, Any], where: str) -> Tool:
-    """Read a tool; `extra` keeps its own fields, and how it was spelled."""
-    kind = data.get("type", "custom")
-    name = text_field(data, "name", where) if kind == "custom" or "name" in data else ""
-    if kind != "custom":
-        return Tool(name, extra={f"{API} kind": str(kind), f"{API} spelling": data})
-    if "input_schema" not in data:
-        raise InputError(f"{where}: a tool needs input_schema")
-    return Tool(
-        name,
-        typed(data, "input_schema", dict, "a JSON Schema") or {},
-        typed(data, "description", str, "a text") or "",
-        typed(data, "strict", bool, "true or false"),
-        kept(API, rest(data, {"name", "type", "description", "input_schema", "strict"}), data),
+        spelling["content"] = "blocks"
+        blocks = _read_blocks(content, f"{where}.content")
+    is_error = optional_bool(data, "is_error")
+    if "is_error" in data and not is_error:
+        spelling["is_error"] = is_error
+    inner = tuple(
+        block for block in blocks if isinstance(block, (TextBlock, ImageBlock, OtherBlock))
     )
+    if len(inner) != len(blocks):
+        raise InputError(f"{where}.content: no calls, results or thinking in a tool's result")
+    fields = without(data, {"type", "tool_use_id", "content", "is_error"})
+    call_id = required_string(data, "tool_use_id", where)
+    return ToolResultBlock(call_id, inner, bool(is_error), make_extra(API, fields, spelling))
 
 
 def _read_choice(
-    held: Mapping[str, Any], extras: dict[str, Any]
+    fields: Mapping[str, Any], extras: dict[str, Any]
 ) -> tuple[ToolChoice | None, bool | None]:
-    if "tool_choice" not in held:
+    """Return the choice of tools, and whether tools may be called in parallel."""
+    if "tool_choice" not in fields:
         return None, None
-    given = checked(held["tool_choice"], "tool_choice")
-    mode = MODES.get(text_field(given, "type", "tool_choice"))
+    choice = read_object(fields["tool_choice"], "tool_choice")
+    mode = CHOICE_MODES.get(required_string(choice, "type", "tool_choice"))
     known = {"type", "disable_parallel_tool_use"} | ({"name"} if mode == "tool" else set())
-    alone = typed(given, "disable_parallel_tool_use", bool, "true or false")
-    if mode is None or set(given) - known or (alone is None and len(given) != len(known) - 1):
-        extras["tool_choice"] = given
+    serial = optional_bool(choice, "disable_parallel_tool_use")
+    if mode is None or set(choice) - known or (serial is None and len(choice) != len(known) - 1):
+        extras["tool_choice"] = choice
         return None, None
-    name = text_field(given, "name", "tool_choice") if mode == "tool" else ""
-    return ToolChoice(mode, name), None if alone is None else not alone  # type: ignore[arg-type]
+    name = required_string(choice, "name", "tool_choice") if mode == "tool" else ""
+    return ToolChoice(mode, name), None if serial is None else not serial  # type: ignore[arg-type]
 
 
-def _read_config(held: Mapping[str, Any], extras: dict[str, Any]) -> tuple[JsonSchema | None, str]:
-    if "output_config" not in held:
+def _read_output_config(
+    fields: Mapping[str, Any], extras: dict[str, Any]
+) -> tuple[JsonSchema | None, str]:
+    """Return the schema of the output and the reasoning effort; the rest goes to `extras`."""
+    if "output_config" not in fields:
         return None, ""
-    config = checked(held["output_config"], "output_config")
-    left, output = dict(config), None
-    form = left.get("format")
+    config = read_object(fields["output_config"], "output_config")
+    remaining, output = dict(config), None
+    form = remaining.get("format")
     if isinstance(form, Mapping) and form.get("type") == "json_schema":
-        schema = typed(form, "schema", dict, "a JSON Schema")
-        output = JsonSchema(schema or {})
-        if schema is not None and len(form) == 2:
-            del left["format"]
-    effort = typed(left, "effort", str, "a text") or ""
+        output = JsonSchema(optional_schema(form, "schema"))
+        if form.get("schema") is not None and len(form) == 2:
+            del remaining["format"]
+    effort = optional_string(remaining, "effort")
     if effort:
-        del left["effort"]
-    if left or not config:
-        extras["output_config"] = left
+        del remaining["effort"]
+    if remaining or not config:
+        extras["output_config"] = remaining
     return output, effort
 
 
-def _read_reasoning(held: Mapping[str, Any], effort: str) -> Reasoning | None:
-    if "thinking" not in held:
+def _read_reasoning(fields: Mapping[str, Any], effort: str) -> Reasoning | None:
+    if "thinking" not in fields:
         return Reasoning(effort) if effort else None
-    thinking = checked(held["thinking"], "thinking")
-    budget = typed(thinking, "budget_tokens", int, "a whole number")
-    extra = rest(thinking, {"budget_tokens"}) if budget is not None else dict(thinking)
-    text_field(thinking, "type", "thinking")
+    thinking = read_object(fields["thinking"], "thinking")
+    budget = optional_int(thinking, "budget_tokens")
+    extra = without(thinking, {"budget_tokens"}) if budget is not None else dict(thinking)
+    required_string(thinking, "type", "thinking")
     if budget is not None and extra == {"type": "enabled"}:
         extra = {}
     return Reasoning(effort, budget, extra)

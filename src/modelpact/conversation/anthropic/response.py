@@ -1,52 +1,78 @@
-"""Anthropic Messages: whole answers, read and written."""
+"""Anthropic Messages: read and write whole responses."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelpact.conversation.anthropic.read_request import API, from_anthropic
-from modelpact.conversation.anthropic.write_request import to_anthropic
-from modelpact.conversation.body_reader import checked, objects, rest, typed
-from modelpact.conversation.error_bodies import StreamBroken, read_error
-from modelpact.conversation.fidelity import Losses, TranslatedBody
+from modelpact.conversation.anthropic.read_request import API, read_request
+from modelpact.conversation.anthropic.write_request import write_request
+from modelpact.conversation.error_bodies import ResponseError, read_error
+from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
+from modelpact.conversation.fields import (
+    optional_field,
+    optional_string,
+    read_object,
+    read_objects,
+    token_count,
+    token_details,
+    without,
+)
 from modelpact.conversation.message import Block, Message, ThinkingBlock
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Response
-from modelpact.conversation.usage import (
-    ANTHROPIC_STOPS,
-    TO_ANTHROPIC_STOPS,
-    own_usage,
-    read_anthropic_usage,
-    write_anthropic_usage,
-)
+from modelpact.conversation.response import Response, StopReason, Usage
 from modelpact.vocabulary.errors import InputError
 
 KNOWN: Final = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
 )
+"""The fields of a response that `Response` models."""
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "end_turn": "end",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+}
+_WRITTEN_STOP_REASONS: Final[Mapping[StopReason, str]] = {
+    "end": "end_turn",
+    "length": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_use",
+    "refusal": "refusal",
+    "unknown": "end_turn",
+}
 
 
-def from_anthropic_answer(body: Any) -> Response:
-    """Read a `message`; an error body raises `StreamBroken`."""
-    body = checked(body, "answer")
-    if body.get("type") == "error" and (said := read_error(body)) is not None:
-        raise StreamBroken(said)
-    content = read_blocks(body.get("content"), "answer.content")
-    usage = read_anthropic_usage(body.get("usage"), "answer.usage")
-    reason = typed(body, "stop_reason", str, "a text")
+def read_response(body: Any) -> Response:
+    """Read a `message`; an error body raises `ResponseError`."""
+    body = read_object(body, "response")
+    if body.get("type") == "error" and (error := read_error(body)) is not None:
+        raise ResponseError(error)
+    content = read_blocks(body.get("content"), "response.content")
+    usage = read_usage(body.get("usage"), "response.usage")
+    reason = optional_field(body, "stop_reason", str, "a string")
     return Response(
         content,
-        ANTHROPIC_STOPS.get(reason or "", "unknown"),
-        typed(body, "stop_sequence", str, "a text") or "",
+        read_stop_reason(reason),
+        optional_string(body, "stop_sequence"),
         usage,
-        typed(body, "model", str, "a text") or "",
-        typed(body, "id", str, "a text") or "",
-        own_fields(rest(body, KNOWN), body.get("usage"), reason),
+        optional_string(body, "model"),
+        optional_string(body, "id"),
+        response_extra(without(body, KNOWN), body.get("usage"), reason),
     )
 
 
-def to_anthropic_answer(response: Response) -> TranslatedBody:
-    """Write a `message`, and say what it could not say."""
-    losses = Losses(API, "")
+def write_response(
+    response: Response,
+    *,
+    created: int = 0,  # noqa: ARG001
+    request_body: Mapping[str, Any] | None = None,  # noqa: ARG001
+) -> TranslatedBody:
+    """Write a `message`, and report what it cannot express.
+
+    Responses of this API carry neither a date nor fields of their request.
+    """
+    losses = LossRecorder(API)
     own = losses.own_fields(response.extra, "extra")
     body = {
         "id": response.id,
@@ -54,69 +80,107 @@ def to_anthropic_answer(response: Response) -> TranslatedBody:
         "role": "assistant",
         "model": response.model,
         "content": write_blocks(response.content, losses),
-        "stop_reason": write_stop(response, own),
+        "stop_reason": write_stop_reason(response, own),
         "stop_sequence": response.stop_sequence or None,
-        "usage": write_anthropic_usage(response.usage, own.get("usage")),
+        "usage": write_usage(response.usage, own.get("usage")),
         **own.get("body", {}),
     }
-    note_stop(response, losses)
-    return TranslatedBody(body, tuple(losses.listed))
+    record_stop_losses(response, losses)
+    return losses.translated(body)
+
+
+def read_usage(data: Any, where: str = "usage") -> Usage:
+    """Read a usage; a missing one counts nothing.
+
+    `input_tokens` excludes cache reads and writes in this API; `Usage.input` includes them.
+    """
+    if data is None:
+        return Usage()
+    data = read_object(data, where)
+    cache_read = token_count(data, "cache_read_input_tokens", where)
+    cache_write = token_count(data, "cache_creation_input_tokens", where)
+    output = token_details(data, "output_tokens_details", where)
+    return Usage(
+        token_count(data, "input_tokens", where) + cache_read + cache_write,
+        token_count(data, "output_tokens", where),
+        token_count(output, "thinking_tokens", f"{where}.output_tokens_details"),
+        cache_read,
+        cache_write,
+    )
+
+
+def write_usage(usage: Usage, original: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a usage; the original is repeated if it counts the same, since it may say more."""
+    if original is not None and read_usage(original) == usage:
+        return dict(original)
+    data: dict[str, Any] = {
+        "input_tokens": max(0, usage.input - usage.cache_read - usage.cache_write),
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }
+    if usage.reasoning:
+        data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return data
 
 
 def read_blocks(content: Any, where: str) -> tuple[Block, ...]:
-    """Read the blocks of an answer; errors name the place."""
-    blocks = [_unsigned(one) for one in objects(content, where)]
+    """Read the blocks of a response; errors name the place."""
+    blocks = [_without_empty_signature(block) for block in read_objects(content, where)]
     message = {"role": "assistant", "content": blocks}
     try:
-        return from_anthropic({"model": "", "messages": [message]}).messages[0].content
+        return read_request({"model": "", "messages": [message]}).messages[0].content
     except InputError as error:
-        told = str(error).removeprefix("messages[0].content")
-        raise InputError(f"{where}{told}") from None
+        detail = str(error).removeprefix("messages[0].content")
+        raise InputError(f"{where}{detail}") from None
 
 
-def _unsigned(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a thinking without the signature that it does not have."""
-    if block.get("type") == "thinking" and block.get("signature") == "":
-        return rest(block, {"signature"})
-    return block
-
-
-def write_blocks(blocks: tuple[Block, ...], losses: Losses) -> list[dict[str, Any]]:
-    """Write the blocks of an answer, and note what they could not say."""
+def write_blocks(blocks: tuple[Block, ...], losses: LossRecorder) -> list[dict[str, Any]]:
+    """Write the blocks of a response, and record what they cannot express."""
     written: list[dict[str, Any]] = []
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
+        path = f"content[{index}]"
         if isinstance(block, ThinkingBlock) and not block.signature:
-            fields = losses.own_fields(block.extra, f"content[{place}]")
-            thought = {"type": "thinking", "thinking": block.thinking, "signature": ""}
-            written.append({**thought, **fields})
+            fields = losses.own_fields(block.extra, path)
+            thinking = {"type": "thinking", "thinking": block.thinking, "signature": ""}
+            written.append({**thinking, **fields})
             continue
-        carried = to_anthropic(Request("", (Message("assistant", (block,)),), max_tokens=1))
-        for loss in carried.losses:
-            (losses.unsupported if loss.fidelity == "unsupported" else losses.lossy)(
-                f"content[{place}]{loss.path.removeprefix('messages[0].content[0]')}", loss.what
-            )
-        written += carried.body["messages"][0]["content"]
+        carrier = write_request(Request("", (Message("assistant", (block,)),), max_tokens=1))
+        losses.add(carrier.losses, "messages[0].content[0]", path)
+        written += carrier.body["messages"][0]["content"]
     return written
 
 
-def own_fields(body: Mapping[str, Any], usage: Any, reason: str | None) -> dict[str, Any]:
-    """Return the `extra` of an answer: what only this API says, where it says anything."""
-    plain = write_anthropic_usage(read_anthropic_usage(usage)) if usage else {}
-    found = {**({"body": dict(body)} if body else {}), **own_usage(usage, plain)}
-    if reason != TO_ANTHROPIC_STOPS[ANTHROPIC_STOPS.get(reason or "", "unknown")]:
-        found["stop_reason"] = reason
-    return {API: found} if found else {}
+def response_extra(body: Mapping[str, Any], usage: Any, reason: str | None) -> dict[str, Any]:
+    """Return the `extra` of a response: what only this API expresses, if there is anything."""
+    own: dict[str, Any] = {"body": dict(body)} if body else {}
+    if usage and usage != write_usage(read_usage(usage)):
+        own["usage"] = usage
+    if reason != _WRITTEN_STOP_REASONS[read_stop_reason(reason)]:
+        own["stop_reason"] = reason
+    return {API: own} if own else {}
 
 
-def write_stop(response: Response, own: Mapping[str, Any]) -> Any:
-    """Return the stop reason, as the API gave it if that still holds."""
-    given = own.get("stop_reason", "")
-    if given != "" and ANTHROPIC_STOPS.get(given or "", "unknown") == response.stop_reason:
-        return given
-    return TO_ANTHROPIC_STOPS[response.stop_reason]
+def read_stop_reason(reason: str | None) -> StopReason:
+    """Return why the model stopped."""
+    return _STOP_REASONS.get(reason or "", "unknown")
 
 
-def note_stop(response: Response, losses: Losses) -> None:
-    """Note what the end of an answer cannot say here."""
+def write_stop_reason(response: Response, own: Mapping[str, Any]) -> Any:
+    """Return the stop reason: the API's own word for it, if that still means the same."""
+    original = own.get("stop_reason", "")
+    if original != "" and read_stop_reason(original) == response.stop_reason:
+        return original
+    return _WRITTEN_STOP_REASONS[response.stop_reason]
+
+
+def record_stop_losses(response: Response, losses: LossRecorder) -> None:
+    """Record what the end of a response cannot express."""
     if response.stop_reason == "unknown" and API not in response.extra:
         losses.lossy("stop_reason", "this API has no word for an unknown reason")
+
+
+def _without_empty_signature(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "thinking" and block.get("signature") == "":
+        return without(block, {"signature"})
+    return block

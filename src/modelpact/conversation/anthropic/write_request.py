@@ -1,11 +1,11 @@
-"""Anthropic Messages: requests to request bodies, and what they cannot say."""
+"""Anthropic Messages: write request bodies, and report what the API cannot express."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelpact.conversation.anthropic.read_request import API, MODES, read_tool
-from modelpact.conversation.body_reader import rest, said_by, spelled
-from modelpact.conversation.fidelity import Losses, TranslatedBody
+from modelpact.conversation.anthropic.read_request import API, CHOICE_MODES, read_tool
+from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
+from modelpact.conversation.fields import message_spelling, spelling_of, without
 from modelpact.conversation.message import (
     Block,
     ImageBlock,
@@ -15,121 +15,123 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.openai_shared import RESPONSES, leave_responses
+from modelpact.conversation.openai_shared import (
+    CHAT_NEUTRAL,
+    CHAT_UNSUPPORTED,
+    RESPONSES,
+    translate_responses_extras,
+)
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool
 
 DEFAULT_MAX_TOKENS: Final = 4096
-_WIRE_MODES: Final = {mode: wire for wire, mode in MODES.items()}
+"""The token limit of requests from APIs that do not need one; this API does."""
+_CHOICE_TYPES: Final = {mode: kind for kind, mode in CHOICE_MODES.items()}
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _UNSUPPORTED: Final = {
-    "n": "this API gives one answer",
-    "logprobs": "this API gives no token probabilities",
-    "top_logprobs": "this API gives no token probabilities",
-    "modalities": "this API answers with text",
-    "audio": "this API answers with text",
-    "web_search_options": "web search is a tool of its own here",
-    "functions": "functions in the old form",
-    "function_call": "functions in the old form",
-    "tool_choice": "a choice of tools that this API does not have",
-    "response_format": "a format that this API does not have",
+    **CHAT_UNSUPPORTED,
+    "logprobs": "this API returns no token probabilities",
+    "top_logprobs": "this API returns no token probabilities",
 }
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    "n": (1,),
-    "logprobs": (False,),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "modalities": (["text"],),
-    "response_format": ({"type": "text"},),
-    "store": (False,),
-    "stream_options": ({}, {"include_usage": True}, {"include_usage": False}),
-}
-"""Values that say what this API does anyway."""
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {**CHAT_NEUTRAL, "store": (False,)}
+"""Values of other APIs that ask for what this API does anyway."""
 
 
-def to_anthropic(request: Request) -> TranslatedBody:
-    """Write a request body, and say what it could not say."""
-    losses = Losses(API, request.api)
+def write_request(request: Request) -> TranslatedBody:
+    """Write a request body, and report what it cannot express."""
+    losses = LossRecorder(API, request.api)
     body: dict[str, Any] = {"model": request.model}
-    system, spoken = _split_system(request, losses)
+    system, messages = _split_system(request, losses)
     if system:
-        plain = len(system) == 1 and set(system[0]) == {"type", "text"}
-        as_text = plain and request.spelling.get("system", "text") == "text"
+        as_text = _is_plain(system) and request.spelling.get("system", "text") == "text"
         body["system"] = system[0]["text"] if as_text else system
-    elif losses.own and request.spelling.get("system") == "blocks":
+    elif losses.same_api and request.spelling.get("system") == "blocks":
         body["system"] = []
-    body["messages"] = _write_messages(spoken, losses)
+    body["messages"] = _write_messages(messages, losses)
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
-    elif not losses.own:
+    elif not losses.same_api:
         body["max_tokens"] = DEFAULT_MAX_TOKENS
-        losses.lossy("max_tokens", f"this API needs a limit: {DEFAULT_MAX_TOKENS} was set")
-    tools = [one for tool in request.tools if (one := _write_tool(tool, losses)) is not None]
+        losses.lossy("max_tokens", f"this API needs a limit: {DEFAULT_MAX_TOKENS} is set")
+    tools = [data for tool in request.tools if (data := _write_tool(tool, losses)) is not None]
     if tools:
         body["tools"] = tools
     _write_choice(request, body, losses)
-    _write_config(request, body, losses)
+    _write_output_config(request, body, losses)
     for name in ("temperature", "top_p", "top_k"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
-    if not losses.own and request.temperature is not None and request.temperature > 1:
+    if not losses.same_api and request.temperature is not None and request.temperature > 1:
         losses.unsupported("temperature", "this API takes temperatures from 0 to 1")
     if request.stop:
         body["stop_sequences"] = list(request.stop)
     if request.stream:
         body["stream"] = True
-    if losses.own:
+    if losses.same_api:
         empty = {name: value for name, value in request.spelling.items() if not value}
-        extras = rest(request.extras, {"output_config"} if "output_config" in body else ())
+        extras = without(request.extras, {"output_config"} if "output_config" in body else ())
         body = {**extras, **empty, **body}
     else:
-        _carry_extras(request, body, losses)
-    return TranslatedBody(body, tuple(losses.listed))
+        _translate_extras(request, body, losses)
+    return losses.translated(body)
 
 
 def _split_system(
-    request: Request, losses: Losses
+    request: Request, losses: LossRecorder
 ) -> tuple[list[dict[str, Any]], list[tuple[str, Message]]]:
+    """Return the blocks of the system prompt, and the other messages with their paths."""
     system: list[dict[str, Any]] = []
-    spoken: list[tuple[str, Message]] = []
-    for place, message in enumerate(request.messages):
-        where = f"messages[{place}]"
-        if message.role != "system" or said_by(message.metadata, API).get("placed"):
-            spoken.append((where, message))
+    messages: list[tuple[str, Message]] = []
+    for index, message in enumerate(request.messages):
+        where = f"messages[{index}]"
+        if message.role != "system" or message_spelling(message.metadata, API).get("placed"):
+            messages.append((where, message))
             continue
-        if spoken:
-            losses.lossy(where, "instructions in mid-conversation were moved to its start")
-        losses.note_message(message.metadata, where)
-        system += _parts(message.content, where, losses)
-    return system, spoken
+        if messages:
+            losses.lossy(where, "instructions in mid-conversation are moved to its start")
+        losses.foreign_fields(message.metadata, where)
+        system += _write_blocks(message.content, where, losses)
+    return system, messages
 
 
-def _write_messages(spoken: list[tuple[str, Message]], losses: Losses) -> list[dict[str, Any]]:
+def _write_messages(
+    messages: list[tuple[str, Message]], losses: LossRecorder
+) -> list[dict[str, Any]]:
+    """Write messages; tool results that follow each other become one message of the user."""
     written: list[dict[str, Any]] = []
-    before: str | None = None
-    for where, message in spoken:
-        losses.note_message(message.metadata, where)
-        said = said_by(message.metadata, API)
-        parts = _parts(message.content, where, losses)
+    previous: str | None = None
+    for where, message in messages:
+        losses.foreign_fields(message.metadata, where)
+        spelling = message_spelling(message.metadata, API)
+        parts = _write_blocks(message.content, where, losses)
         role = "user" if message.role == "tool" else message.role
-        follows = message.role == "tool" and before == "tool" and not said.get("alone")
-        if (follows or said.get("joined")) and written and before == "tool":
+        follows = message.role == "tool" and previous == "tool" and not spelling.get("alone")
+        if (follows or spelling.get("joined")) and written and previous == "tool":
             written[-1]["content"] = [*written[-1]["content"], *parts]
         else:
-            foreign = said_by(message.metadata, "openai-chat").get("content") == "text"
-            plain = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-            as_text = plain and (said.get("content") == "text" or foreign)
+            chat_text = message_spelling(message.metadata, "openai-chat").get("content") == "text"
+            as_text = _is_plain(parts) and (spelling.get("content") == "text" or chat_text)
             content: Any = parts[0]["text"] if as_text else parts
-            written.append({"role": role, "content": content, **said.get("extra", {})})
-        before = message.role
+            written.append({"role": role, "content": content, **spelling.get("extra", {})})
+        previous = message.role
     return written
 
 
-def _parts(blocks: tuple[Block, ...], where: str, losses: Losses) -> list[dict[str, Any]]:
-    parts = [_write(one, f"{where}.content[{n}]", losses) for n, one in enumerate(blocks)]
+def _is_plain(parts: list[dict[str, Any]]) -> bool:
+    """Whether the content is one text that can be written as a string."""
+    return len(parts) == 1 and set(parts[0]) == {"type", "text"}
+
+
+def _write_blocks(
+    blocks: tuple[Block, ...], where: str, losses: LossRecorder
+) -> list[dict[str, Any]]:
+    parts = [
+        _write_block(block, f"{where}.content[{index}]", losses)
+        for index, block in enumerate(blocks)
+    ]
     return [part for part in parts if part is not None]
 
 
-def _write(block: Block, path: str, losses: Losses) -> dict[str, Any] | None:
+def _write_block(block: Block, path: str, losses: LossRecorder) -> dict[str, Any] | None:
     if isinstance(block, TextBlock):
         fields = losses.own_fields(block.extra, path, ("cache_control",))
         return {"type": "text", "text": block.text, **fields}
@@ -142,17 +144,18 @@ def _write(block: Block, path: str, losses: Losses) -> dict[str, Any] | None:
         fields = losses.own_fields(block.extra, path, ("cache_control",))
         return {"type": "image", "source": source, **fields}
     if isinstance(block, ToolUseBlock):
-        given = block.input
-        if not losses.own and not isinstance(given, dict):
+        arguments = block.input
+        if not losses.same_api and not isinstance(arguments, dict):
             losses.unsupported(path, f"the arguments of {block.name:.60} are not a JSON object")
-            given = {} if given is None else given
+            arguments = {} if arguments is None else arguments
         fields = losses.own_fields(block.extra, path, ("cache_control",))
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": given, **fields}
+        call = {"type": "tool_use", "id": block.id, "name": block.name, "input": arguments}
+        return {**call, **fields}
     if isinstance(block, ToolResultBlock):
         return _write_result(block, path, losses)
     if isinstance(block, ThinkingBlock):
-        if not block.signature and not losses.own:
-            losses.lossy(path, "earlier thinking can be sent back only as this API signed it")
+        if not block.signature and not losses.same_api:
+            losses.lossy(path, "this API accepts earlier thinking only with its own signature")
             return None
         signed = {"signature": block.signature} if block.signature else {}
         fields = losses.own_fields(block.extra, path)
@@ -160,32 +163,31 @@ def _write(block: Block, path: str, losses: Losses) -> dict[str, Any] | None:
     if block.api == API:
         return block.content
     kind = str(block.content.get("type", "foreign"))
-    losses.unsupported(path, f"a {kind:.60} part has no place here")
+    losses.unsupported(path, f"this API has no {kind:.60} block")
     return None
 
 
-def _write_result(block: ToolResultBlock, path: str, losses: Losses) -> dict[str, Any]:
+def _write_result(block: ToolResultBlock, path: str, losses: LossRecorder) -> dict[str, Any]:
     data: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
-    said = spelled(block.extra, API)
-    how = said.get("content", "text")
-    parts = _parts(block.content, path, losses)
-    if parts or how in ("blocks", "text"):
-        plain = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-        data["content"] = parts[0]["text"] if plain and how == "text" else parts
-    elif how == "null":
+    spelling = spelling_of(block.extra, API)
+    form = spelling.get("content", "text")
+    parts = _write_blocks(block.content, path, losses)
+    if parts or form in ("blocks", "text"):
+        data["content"] = parts[0]["text"] if _is_plain(parts) and form == "text" else parts
+    elif form == "null":
         data["content"] = None
-    if block.is_error or "is_error" in said:
-        data["is_error"] = block.is_error or said["is_error"]
+    if block.is_error or "is_error" in spelling:
+        data["is_error"] = block.is_error or spelling["is_error"]
     return {**data, **losses.own_fields(block.extra, path, ("cache_control",))}
 
 
-def _write_tool(tool: Tool, losses: Losses) -> dict[str, Any] | None:
-    original: dict[str, Any] = spelled(tool.extra, API)
+def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
+    original: dict[str, Any] = spelling_of(tool.extra, API)
     if original and read_tool(original, "tools") == tool:
         return original
     path = f"tools.{tool.name}"
     if tool.builtin:
-        losses.unsupported(path, f"{tool.builtin:.60} is a tool that only the other API has")
+        losses.unsupported(path, f"only another API has the tool {tool.builtin:.60}")
         return None
     data: dict[str, Any] = {"name": tool.name}
     if tool.description:
@@ -196,58 +198,58 @@ def _write_tool(tool: Tool, losses: Losses) -> dict[str, Any] | None:
     return {**data, **losses.own_fields(tool.extra, path, ("cache_control",))}
 
 
-def _write_choice(request: Request, body: dict[str, Any], losses: Losses) -> None:
+def _write_choice(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     choice, parallel = request.tool_choice, request.parallel_tool_calls
     if choice is None and parallel is not False:
         return
-    data: dict[str, Any] = {"type": "auto" if choice is None else _WIRE_MODES[choice.mode]}
+    data: dict[str, Any] = {"type": "auto" if choice is None else _CHOICE_TYPES[choice.mode]}
     if choice is not None and choice.mode == "tool":
         data["name"] = choice.name
-    if parallel is not None and (losses.own or data["type"] != "none"):
+    if parallel is not None and (losses.same_api or data["type"] != "none"):
         data["disable_parallel_tool_use"] = not parallel
     body["tool_choice"] = data
 
 
-def _write_config(request: Request, body: dict[str, Any], losses: Losses) -> None:
+def _write_output_config(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     config: dict[str, Any] = {}
     output, reasoning = request.output, request.reasoning
     if isinstance(output, JsonSchema):
         config["format"] = {"type": "json_schema", "schema": _titled(output, losses)}
     elif isinstance(output, JsonObject):
-        losses.unsupported("output", "this API holds to a schema or to nothing")
+        losses.unsupported("output", "this API has no JSON output without a schema")
     if reasoning is not None:
         if reasoning.effort:
             config["effort"] = reasoning.effort
-            if reasoning.effort not in _EFFORTS and not losses.own:
+            if reasoning.effort not in _EFFORTS and not losses.same_api:
                 losses.unsupported("reasoning.effort", f"this API has {', '.join(_EFFORTS)}")
         if reasoning.budget_tokens is not None or reasoning.extra:
             thinking: dict[str, Any] = dict(reasoning.extra) or {"type": "enabled"}
             if reasoning.budget_tokens is not None:
                 thinking["budget_tokens"] = reasoning.budget_tokens
             body["thinking"] = thinking
-    if losses.own and isinstance(request.extras.get("output_config"), dict):
+    if losses.same_api and isinstance(request.extras.get("output_config"), dict):
         config = {**config, **request.extras["output_config"]}
     if config:
         body["output_config"] = config
 
 
-def _titled(output: JsonSchema, losses: Losses) -> dict[str, Any]:
-    """Return a schema that says its name and description itself: they have no place beside it."""
-    said = {"title": "" if output.name == "answer" else output.name}
-    said["description"] = output.description
-    given = {name: text for name, text in said.items() if text}
-    lost = [name for name, text in given.items() if output.schema.get(name, text) != text]
+def _titled(output: JsonSchema, losses: LossRecorder) -> dict[str, Any]:
+    """Return the schema with its name and description inside: they have no place beside it."""
+    named = {"title": "" if output.name == "answer" else output.name}
+    named["description"] = output.description
+    added = {name: text for name, text in named.items() if text}
+    lost = [name for name, text in added.items() if output.schema.get(name, text) != text]
     if output.strict is False:
         lost.append("leniency")
     if lost:
-        losses.lossy("output", f"a schema has no {' or '.join(lost)} beside its own here")
-    return {**given, **output.schema}
+        losses.lossy("output", f"in this API, a schema has no {' or '.join(lost)} beside its own")
+    return {**added, **output.schema}
 
 
-def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> None:
+def _translate_extras(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     if request.api == RESPONSES:
-        found = leave_responses(request.extras, losses, {"user": "user"})
-        body |= {"metadata": {"user_id": found["user"]}} if found else {}
+        translated = translate_responses_extras(request.extras, losses, {"user": "user"})
+        body |= {"metadata": {"user_id": translated["user"]}} if translated else {}
         return
     for name, value in request.extras.items():
         if name == "user" and isinstance(value, str):

@@ -1,6 +1,24 @@
-"""OpenAI Chat Completions: request bodies to requests and back."""
+"""OpenAI Chat Completions: requests, responses and streams, read and written."""
 
-from modelpact.conversation.openai_chat.read_request import API, from_openai_chat
-from modelpact.conversation.openai_chat.write_request import to_openai_chat
+from modelpact.conversation.openai_chat.read_request import API, read_request
+from modelpact.conversation.openai_chat.response import read_response, read_usage, write_response
+from modelpact.conversation.openai_chat.stream import (
+    DONE,
+    OpenAIChatStreamReader,
+    OpenAIChatStreamWriter,
+    wants_usage,
+)
+from modelpact.conversation.openai_chat.write_request import write_request
 
-__all__ = ["API", "from_openai_chat", "to_openai_chat"]
+__all__ = [
+    "API",
+    "DONE",
+    "OpenAIChatStreamReader",
+    "OpenAIChatStreamWriter",
+    "read_request",
+    "read_response",
+    "read_usage",
+    "wants_usage",
+    "write_request",
+    "write_response",
+]

@@ -1,10 +1,15 @@
-"""OpenAI Chat Completions: requests to request bodies, and what they cannot say."""
+"""OpenAI Chat Completions: write request bodies, and report what the API cannot express."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from modelpact.conversation.body_reader import data_url, rest, said_by, spelled
-from modelpact.conversation.fidelity import Losses, TranslatedBody
+from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
+from modelpact.conversation.fields import (
+    message_spelling,
+    spelling_of,
+    without,
+    write_data_url,
+)
 from modelpact.conversation.message import (
     Block,
     ImageBlock,
@@ -16,30 +21,35 @@ from modelpact.conversation.message import (
     ToolUseBlock,
 )
 from modelpact.conversation.openai_chat.read_request import API, CALL, read_output, read_tool
-from modelpact.conversation.openai_shared import RESPONSES, SHARED, leave_responses, write_arguments
+from modelpact.conversation.openai_shared import (
+    RESPONSES,
+    SHARED,
+    translate_responses_extras,
+    write_arguments,
+)
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, Tool, ToolChoice
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _UNSUPPORTED: Final = {
-    "container": "a container of the other API",
-    "mcp_servers": "servers that the other API calls by itself",
-    "tool_choice": "a choice of tools that this API does not have",
-    "output_config": "a format that this API does not have",
+    "container": "this API has no containers",
+    "mcp_servers": "this API does not call MCP servers this way",
+    "tool_choice": "this API does not have this choice of tools",
+    "output_config": "this API does not have this format",
 }
+_FROM_RESPONSES: Final = {**{name: name for name in SHARED}, "text.verbosity": "verbosity"}
+"""Fields of the Responses API that mean the same here, and their names here."""
 
-_OF_RESPONSES: Final = {**{name: name for name in SHARED}, "text.verbosity": "verbosity"}
 
-
-def to_openai_chat(request: Request) -> TranslatedBody:
-    """Write a request body, and say what it could not say."""
-    losses = Losses(API, request.api)
+def write_request(request: Request) -> TranslatedBody:
+    """Write a request body, and report what it cannot express."""
+    losses = LossRecorder(API, request.api)
     body: dict[str, Any] = {"model": request.model, "messages": []}
-    for place, message in enumerate(request.messages):
-        body["messages"].extend(_write_message(message, f"messages[{place}]", losses))
+    for index, message in enumerate(request.messages):
+        body["messages"].extend(_write_message(message, f"messages[{index}]", losses))
     if request.messages and request.messages[-1].role == "assistant" and request.api == "anthropic":
         where = f"messages[{len(request.messages) - 1}]"
-        losses.lossy(where, "a begun answer is not continued here, only answered")
-    tools = [one for tool in request.tools if (one := _write_tool(tool, losses)) is not None]
+        losses.lossy(where, "this API does not continue a response that has begun")
+    tools = [data for tool in request.tools if (data := _write_tool(tool, losses)) is not None]
     if tools:
         body["tools"] = tools
     if request.tool_choice is not None:
@@ -58,29 +68,29 @@ def to_openai_chat(request: Request) -> TranslatedBody:
     if request.top_k is not None:
         losses.lossy("top_k", "this API cannot limit sampling to the top k tokens")
     if request.stop:
-        plain = losses.own and request.spelling.get("stop") == "text" and len(request.stop) == 1
-        body["stop"] = request.stop[0] if plain else list(request.stop)
-        if len(request.stop) > 4 and not losses.own:
+        as_text = request.spelling.get("stop") == "text" and len(request.stop) == 1
+        body["stop"] = request.stop[0] if losses.same_api and as_text else list(request.stop)
+        if len(request.stop) > 4 and not losses.same_api:
             losses.unsupported("stop", "this API takes at most four stop sequences")
     if request.stream:
         body["stream"] = True
-    if losses.own:
+    if losses.same_api:
         empty = {name: value for name, value in request.spelling.items() if not value}
         body = {**request.extras, **empty, **body}
     else:
-        _carry_extras(request, body, losses)
-    return TranslatedBody(body, tuple(losses.listed))
+        _translate_extras(request, body, losses)
+    return losses.translated(body)
 
 
-def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> None:
+def _translate_extras(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     if request.api == RESPONSES:
-        body |= leave_responses(request.extras, losses, _OF_RESPONSES)
+        body |= translate_responses_extras(request.extras, losses, _FROM_RESPONSES)
         return
     for name, value in request.extras.items():
         if name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
             if value["user_id"] is not None:
                 body["user"] = value["user_id"]
-            for other in rest(value, {"user_id"}):
+            for other in without(value, {"user_id"}):
                 losses.lossy(f"metadata.{other}", f"only {request.api} has this field")
         elif value is None:
             continue
@@ -90,13 +100,13 @@ def _carry_extras(request: Request, body: dict[str, Any], losses: Losses) -> Non
             losses.lossy(name, f"only {request.api or 'another API'} has this field")
 
 
-def _write_reasoning(request: Request, body: dict[str, Any], losses: Losses) -> None:
+def _write_reasoning(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     reasoning = request.reasoning
     if reasoning is None:
         return
     if reasoning.effort:
         body["reasoning_effort"] = reasoning.effort
-        if reasoning.effort not in _EFFORTS and not losses.own:
+        if reasoning.effort not in _EFFORTS and not losses.same_api:
             losses.unsupported("reasoning.effort", f"this API has {', '.join(_EFFORTS)}")
     if reasoning.budget_tokens is not None:
         losses.lossy("reasoning.budget_tokens", "this API has levels of effort, not a budget")
@@ -104,45 +114,52 @@ def _write_reasoning(request: Request, body: dict[str, Any], losses: Losses) -> 
         losses.lossy(f"reasoning.{name}", "this API has no such setting")
 
 
-def _write_message(message: Message, where: str, losses: Losses) -> Iterator[dict[str, Any]]:
-    said = said_by(message.metadata, API)
-    losses.note_message(message.metadata, where)
+def _write_message(message: Message, where: str, losses: LossRecorder) -> Iterator[dict[str, Any]]:
+    """Write a message; each tool result becomes a message of its own."""
+    spelling = message_spelling(message.metadata, API)
+    losses.foreign_fields(message.metadata, where)
     others: list[tuple[str, Block]] = []
-    results = False
-    for place, block in enumerate(message.content):
-        path = f"{where}.content[{place}]"
+    has_results = False
+    for index, block in enumerate(message.content):
+        path = f"{where}.content[{index}]"
         if isinstance(block, ToolResultBlock):
-            results = True
-            yield {**_write_result(block, said, path, losses), **said.get("extra", {})}
+            has_results = True
+            yield {**_write_result(block, spelling, path, losses), **spelling.get("extra", {})}
         else:
             others.append((path, block))
-    if not results or others:
+    if not has_results or others:
         role = "user" if message.role == "tool" else message.role
-        yield _write_plain(role, others, {} if results else said, losses)
+        yield _write_plain(role, others, {} if has_results else spelling, losses)
 
 
 def _write_result(
-    block: ToolResultBlock, said: Mapping[str, Any], path: str, losses: Losses
+    block: ToolResultBlock, spelling: Mapping[str, Any], path: str, losses: LossRecorder
 ) -> dict[str, Any]:
     if block.is_error:
-        losses.lossy(f"{path}.is_error", "that the tool failed can only be told in its text")
+        losses.lossy(
+            f"{path}.is_error", "this API has no mark for a failed tool; say it in the text"
+        )
     fields = losses.own_fields(block.extra, path)
-    inner = [(f"{path}.content[{place}]", one) for place, one in enumerate(block.content)]
-    if not losses.own:
-        for where, one in inner:
-            if isinstance(one, ImageBlock):
-                losses.unsupported(where, "a tool's result is text here")
-        inner = [(where, one) for where, one in inner if not isinstance(one, ImageBlock)]
+    inner: list[tuple[str, Block]] = []
+    for index, part in enumerate(block.content):
+        where = f"{path}.content[{index}]"
+        if isinstance(part, ImageBlock) and not losses.same_api:
+            losses.unsupported(where, "in this API, a tool's result is text")
+        else:
+            inner.append((where, part))
     data = {"role": "tool", "tool_call_id": block.tool_use_id}
-    return {**data, **_content(inner, said.get("content"), "", losses), **fields}
+    return {**data, **_content(inner, spelling.get("content"), "", losses), **fields}
 
 
 def _write_plain(
-    role: str, blocks: Sequence[tuple[str, Block]], said: Mapping[str, Any], losses: Losses
+    role: str,
+    blocks: Sequence[tuple[str, Block]],
+    spelling: Mapping[str, Any],
+    losses: LossRecorder,
 ) -> dict[str, Any]:
-    data: dict[str, Any] = {"role": said.get("role", role)}
+    data: dict[str, Any] = {"role": spelling.get("role", role)}
     calls: list[dict[str, Any]] = []
-    spoken: list[tuple[str, Block]] = []
+    content: list[tuple[str, Block]] = []
     for path, block in blocks:
         if isinstance(block, ToolUseBlock):
             calls.append(_write_call(block, path, losses))
@@ -150,32 +167,34 @@ def _write_plain(
             calls.append(block.content)
         else:
             if calls and isinstance(block, TextBlock):
-                losses.lossy(path, "text after a tool call is moved before it")
-            spoken.append((path, block))
-    data |= _content(spoken, said.get("content"), None if calls else "", losses)
+                losses.lossy(path, "text after a tool call is moved before the call")
+            content.append((path, block))
+    data |= _content(content, spelling.get("content"), None if calls else "", losses)
     if calls:
         data["tool_calls"] = calls
-    return {**data, **said.get("extra", {})}
+    return {**data, **spelling.get("extra", {})}
 
 
 def _content(
-    blocks: Sequence[tuple[str, Block]], how: str | None, empty: str | None, losses: Losses
+    blocks: Sequence[tuple[str, Block]], form: str | None, empty: str | None, losses: LossRecorder
 ) -> dict[str, Any]:
-    """Return the `content` field as it was spelled, or as is usual; none where it was absent."""
-    parts = [part for path, one in blocks if (part := _write_part(one, path, losses)) is not None]
+    """Return the `content` field in the form that it had, or in the usual one."""
+    parts = [
+        part for path, block in blocks if (part := _write_part(block, path, losses)) is not None
+    ]
     if not parts:
-        if how == "absent":
+        if form == "absent":
             return {}
-        return {"content": {"text": "", "parts": [], "null": None}.get(how or "", empty)}
+        return {"content": {"text": "", "parts": [], "null": None}.get(form or "", empty)}
     plain = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-    return {"content": parts[0]["text"] if plain and how != "parts" else parts}
+    return {"content": parts[0]["text"] if plain and form != "parts" else parts}
 
 
-def _write_part(block: Block, path: str, losses: Losses) -> dict[str, Any] | None:
+def _write_part(block: Block, path: str, losses: LossRecorder) -> dict[str, Any] | None:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text, **losses.own_fields(block.extra, path)}
     if isinstance(block, ImageBlock):
-        url = block.url or data_url(block.media_type, block.data)
+        url = block.url or write_data_url(block.media_type, block.data)
         shared = ("detail",) if RESPONSES in block.extra else ()
         fields = losses.own_fields(block.extra, path, shared)
         inner = fields.pop("image_url", {})
@@ -183,36 +202,36 @@ def _write_part(block: Block, path: str, losses: Losses) -> dict[str, Any] | Non
             inner = {"detail": fields.pop("detail"), **inner}
         return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
     if isinstance(block, ThinkingBlock):
-        losses.lossy(path, "earlier thinking cannot be sent back")
+        losses.lossy(path, "this API does not accept earlier thinking")
         return None
     if isinstance(block, OtherBlock) and block.api == API:
         return block.content
     kind = str(block.content.get("type")) if isinstance(block, OtherBlock) else "foreign"
-    losses.unsupported(path, f"a {kind:.60} block has no place here")
+    losses.unsupported(path, f"this API has no {kind:.60} block")
     return None
 
 
-def _write_call(block: ToolUseBlock, path: str, losses: Losses) -> dict[str, Any]:
-    said = spelled(block.extra, API)
+def _write_call(block: ToolUseBlock, path: str, losses: LossRecorder) -> dict[str, Any]:
+    spelling = spelling_of(block.extra, API)
     arguments = block.raw
-    if not arguments and "arguments" not in said:
+    if not arguments and "arguments" not in spelling:
         arguments = write_arguments(block.input, path)
     fields = losses.own_fields(block.extra, path)
     inner = fields.pop("function", {})
-    kind = {} if said.get("type") == "absent" else {"type": "function"}
+    kind = {} if spelling.get("type") == "absent" else {"type": "function"}
     function = {"name": block.name, "arguments": arguments, **inner}
     return {"id": block.id, **kind, "function": function, **fields}
 
 
-def _write_tool(tool: Tool, losses: Losses) -> dict[str, Any] | None:
-    original: dict[str, Any] = spelled(tool.extra, API)
+def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
+    original: dict[str, Any] = spelling_of(tool.extra, API)
     if original and read_tool(original, "tools") == tool:
         return original
     path = f"tools.{tool.name}"
     if tool.builtin:
-        losses.unsupported(path, f"{tool.builtin:.60} is a tool that only the other API has")
+        losses.unsupported(path, f"only another API has the tool {tool.builtin:.60}")
         return None
-    fields = losses.own_fields(rest(tool.extra, {API}), path)
+    fields = losses.own_fields(without(tool.extra, {API}), path)
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
@@ -230,10 +249,10 @@ def _write_choice(choice: ToolChoice) -> Any:
 
 
 def _write_output(
-    output: JsonObject | JsonSchema, request: Request, losses: Losses
+    output: JsonObject | JsonSchema, request: Request, losses: LossRecorder
 ) -> dict[str, Any]:
     original: dict[str, Any] | None = request.spelling.get("response_format")
-    if losses.own and original and read_output(original) == output:
+    if losses.same_api and original and read_output(original) == output:
         return original
     if isinstance(output, JsonObject):
         return {"type": "json_object"}

@@ -1,6 +1,25 @@
-"""OpenAI Responses: request bodies to requests and back."""
+"""OpenAI Responses: requests, responses and streams, read and written."""
 
-from modelpact.conversation.openai_responses.read_request import API, from_openai_responses
-from modelpact.conversation.openai_responses.write_request import to_openai_responses
+from modelpact.conversation.openai_responses.items import API
+from modelpact.conversation.openai_responses.read_request import read_request
+from modelpact.conversation.openai_responses.response import (
+    read_response,
+    read_usage,
+    write_response,
+)
+from modelpact.conversation.openai_responses.stream import (
+    OpenAIResponsesStreamReader,
+    OpenAIResponsesStreamWriter,
+)
+from modelpact.conversation.openai_responses.write_request import write_request
 
-__all__ = ["API", "from_openai_responses", "to_openai_responses"]
+__all__ = [
+    "API",
+    "OpenAIResponsesStreamReader",
+    "OpenAIResponsesStreamWriter",
+    "read_request",
+    "read_response",
+    "read_usage",
+    "write_request",
+    "write_response",
+]

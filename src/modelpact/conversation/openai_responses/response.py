@@ -1,11 +1,19 @@
-"""OpenAI Responses: whole answers, read and written."""
+"""OpenAI Responses: read and write whole responses."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from modelpact.conversation.body_reader import checked, objects, rest, spelled, typed
-from modelpact.conversation.error_bodies import ApiError, StreamBroken, read_error
-from modelpact.conversation.fidelity import Losses, TranslatedBody
+from modelpact.conversation.error_bodies import ErrorBody, ResponseError, read_error
+from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
+from modelpact.conversation.fields import (
+    optional_string,
+    read_object,
+    read_objects,
+    spelling_of,
+    token_count,
+    token_details,
+    without,
+)
 from modelpact.conversation.message import (
     Block,
     ImageBlock,
@@ -14,19 +22,24 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.openai_responses.read_request import API, ITEM, read_item
-from modelpact.conversation.openai_responses.write_request import fits, is_refusal, write_items
-from modelpact.conversation.response import Response, StopReason
-from modelpact.conversation.usage import own_usage, read_responses_usage, write_responses_usage
+from modelpact.conversation.openai_responses.items import (
+    API,
+    ITEM,
+    is_refusal,
+    read_item,
+    spellings_fit,
+    write_items,
+)
+from modelpact.conversation.response import Response, StopReason, Usage
 from modelpact.vocabulary.errors import InputError
 
 _KNOWN: Final = frozenset({"id", "object", "model", "output", "usage"})
-_INCOMPLETE: Final[Mapping[str, StopReason]] = {
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "max_output_tokens": "length",
     "content_filter": "refusal",
 }
-_REASONS: Final = {stop: reason for reason, stop in _INCOMPLETE.items()}
-_ECHOED: Final[Mapping[str, Any]] = {
+_INCOMPLETE_REASONS: Final = {stop: reason for reason, stop in _STOP_REASONS.items()}
+_REQUEST_FIELDS: Final[Mapping[str, Any]] = {
     "background": False,
     "instructions": None,
     "max_output_tokens": None,
@@ -44,153 +57,174 @@ _ECHOED: Final[Mapping[str, Any]] = {
     "top_p": None,
     "truncation": "disabled",
 }
-"""What an answer repeats of its request, and what it says where the request was silent."""
-_PREFIXES: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+"""Fields of the request that a response repeats, and their values if the request has none."""
+_ID_PREFIXES: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 
-def from_openai_response(body: Any) -> Response:
-    """Read a `response`; one that failed, and an error body, raise `StreamBroken`."""
-    body = checked(body, "answer")
-    if "output" not in body and (said := read_error(body)) is not None:
-        raise StreamBroken(said)
+def read_response(body: Any) -> Response:
+    """Read a `response`; a failed one, and an error body, raise `ResponseError`."""
+    body = read_object(body, "response")
+    if "output" not in body and (error := read_error(body)) is not None:
+        raise ResponseError(error)
     if body.get("status") == "failed":
-        raise StreamBroken(read_failure(body))
+        raise ResponseError(read_failure(body))
     if body.get("status") not in (None, "completed", "incomplete"):
         raise InputError(
-            f"answer.status: expected completed or incomplete, not {body['status']!r:.40}; "
-            "ask without background"
+            f"response.status: expected completed or incomplete, not {body['status']!r:.40}; "
+            "send the request without background"
         )
     content: list[Block] = []
-    items: list[dict[str, Any]] = []
-    for place, item in enumerate(objects(body.get("output"), "answer.output")):
-        blocks, said_of = read_output(item, f"answer.output[{place}]")
+    spellings: list[dict[str, Any]] = []
+    for index, item in enumerate(read_objects(body.get("output"), "response.output")):
+        blocks, spelling = read_output_item(item, f"response.output[{index}]")
         content += blocks
-        items.append(said_of)
-    usage = body.get("usage")
+        spellings.append(spelling)
+    usage = read_usage(body.get("usage"), "response.usage")
+    own: dict[str, Any] = {"body": without(body, _KNOWN)}
+    if body.get("usage") and body["usage"] != write_usage(usage):
+        own["usage"] = body["usage"]
     return Response(
         tuple(content),
-        _stop_reason(body, content),
-        usage=read_responses_usage(usage, "answer.usage"),
-        model=typed(body, "model", str, "a text") or "",
-        id=typed(body, "id", str, "a text") or "",
-        extra={
-            API: {"body": rest(body, _KNOWN), **own_usage(usage, _plain_usage(usage))},
-            f"{API} spelling": {"items": items},
-        },
+        _read_stop_reason(body, content),
+        usage=usage,
+        model=optional_string(body, "model"),
+        id=optional_string(body, "id"),
+        extra={API: own, f"{API} spelling": {"items": spellings}},
     )
 
 
-def to_openai_response(
-    response: Response, *, created: int = 0, asked: Mapping[str, Any] | None = None
+def write_response(
+    response: Response, *, created: int = 0, request_body: Mapping[str, Any] | None = None
 ) -> TranslatedBody:
-    """Write a `response`, and say what it could not say; `asked` is the request's body."""
-    losses = Losses(API, "")
+    """Write a `response`, and report what it cannot express; it repeats fields of its request."""
+    losses = LossRecorder(API)
     own = losses.own_fields(response.extra, "extra")
-    note_stop(response, losses)
-    said = spelled(response.extra, API).get("items")
-    blocks = [(f"content[{place}]", one) for place, one in enumerate(response.content)]
-    output = list(write_items("assistant", blocks, said, losses, answer=True)) if blocks else []
-    status, details = write_stop(response)
-    if not fits(response.content, said):
+    record_stop_losses(response, losses)
+    spellings = spelling_of(response.extra, API).get("items")
+    blocks = [(f"content[{index}]", block) for index, block in enumerate(response.content)]
+    output: list[dict[str, Any]] = []
+    if blocks:
+        output = list(write_items("assistant", blocks, spellings, losses, in_response=True))
+    status, details = write_status(response)
+    if not spellings_fit(response.content, spellings):
+        last = len(output) - 1
         output = [
-            complete(one, f"{response.id}_{place}", status if place == len(output) - 1 else "")
-            for place, one in enumerate(output)
+            complete_item(item, f"{response.id}_{index}", status if index == last else "")
+            for index, item in enumerate(output)
         ]
-    told = own.get("body")
-    if told is None:
-        told = head(created, asked, status, details)
-    elif _stop_reason(told, response.content) != response.stop_reason:
-        told = {**told, "status": status, "incomplete_details": details}
+    head = own.get("body")
+    if head is None:
+        head = response_head(created, request_body, status, details)
+    elif _read_stop_reason(head, response.content) != response.stop_reason:
+        head = {**head, "status": status, "incomplete_details": details}
     body = {
         "id": response.id,
         "object": "response",
         "model": response.model,
         "output": output,
-        "usage": write_responses_usage(response.usage, own.get("usage")),
-        **told,
+        "usage": write_usage(response.usage, own.get("usage")),
+        **head,
     }
-    return TranslatedBody(body, tuple(losses.listed))
+    return losses.translated(body)
 
 
-def read_output(item: Mapping[str, Any], where: str) -> tuple[list[Block], dict[str, Any]]:
-    """Return the blocks of an item of an answer, and how it was spelled."""
-    role, blocks, said = read_item(item, where)
-    if "parts" in said and role != "assistant":
+def read_usage(data: Any, where: str = "usage") -> Usage:
+    """Read a usage; a missing one counts nothing."""
+    if data is None:
+        return Usage()
+    data = read_object(data, where)
+    input = token_details(data, "input_tokens_details", where)
+    output = token_details(data, "output_tokens_details", where)
+    input_path = f"{where}.input_tokens_details"
+    return Usage(
+        token_count(data, "input_tokens", where),
+        token_count(data, "output_tokens", where),
+        token_count(output, "reasoning_tokens", f"{where}.output_tokens_details"),
+        token_count(input, "cached_tokens", input_path),
+        token_count(input, "cache_write_tokens", input_path),
+    )
+
+
+def write_usage(usage: Usage, original: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a usage; the original is repeated if it counts the same, since it may say more."""
+    if original is not None and read_usage(original) == usage:
+        return dict(original)
+    input = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": input,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    }
+
+
+def read_output_item(item: Mapping[str, Any], where: str) -> tuple[list[Block], dict[str, Any]]:
+    """Return the blocks of an item of a response, and its spelling."""
+    role, blocks, spelling = read_item(item, where)
+    if "parts" in spelling and role != "assistant":
         raise InputError(f"{where}.role: expected assistant, not {item.get('role')!r:.40}")
-    if any(isinstance(one, ToolResultBlock) for one in blocks):
+    if any(isinstance(block, ToolResultBlock) for block in blocks):
         return [OtherBlock(ITEM, dict(item))], {}
-    if any(isinstance(one, ImageBlock) for one in blocks):
-        raise InputError(f"{where}.content: an image is no part of an answer")
-    return blocks, said
+    if any(isinstance(block, ImageBlock) for block in blocks):
+        raise InputError(f"{where}.content: an image is not part of a response")
+    return blocks, spelling
 
 
-def read_failure(body: Mapping[str, Any]) -> ApiError:
+def read_failure(body: Mapping[str, Any]) -> ErrorBody:
     """Read why a response failed."""
-    return read_error({"error": body.get("error")}) or ApiError("the response failed")
+    return read_error({"error": body.get("error")}) or ErrorBody("the response failed")
 
 
-def _stop_reason(body: Mapping[str, Any], content: Any) -> StopReason:
-    details = body.get("incomplete_details")
-    details = {} if details is None else checked(details, "answer.incomplete_details")
-    if any(isinstance(one, TextBlock) and is_refusal(one) for one in content):
-        return "refusal"
-    if body.get("status") == "incomplete":
-        return _INCOMPLETE.get(typed(details, "reason", str, "a text") or "", "unknown")
-    return "tool_use" if any(_is_call(one) for one in content) else "end"
-
-
-def _is_call(block: Block) -> bool:
-    if isinstance(block, OtherBlock):
-        return block.api == ITEM and block.content.get("type") == "custom_tool_call"
-    return isinstance(block, ToolUseBlock)
-
-
-def write_stop(response: Response) -> tuple[str, dict[str, Any] | None]:
-    """Return the status of an answer, and why it is incomplete; a refusal in words is complete."""
-    reason = _REASONS.get(response.stop_reason)
-    worded = any(isinstance(one, TextBlock) and is_refusal(one) for one in response.content)
-    if reason is None or (response.stop_reason == "refusal" and worded):
+def write_status(response: Response) -> tuple[str, dict[str, Any] | None]:
+    """Return the status of a response and why it is incomplete; a refusal in words is complete."""
+    reason = _INCOMPLETE_REASONS.get(response.stop_reason)
+    if reason is None or (response.stop_reason == "refusal" and _has_refusal(response.content)):
         return "completed", None
     return "incomplete", {"reason": reason}
 
 
-def note_stop(response: Response, losses: Losses) -> None:
-    """Note what the end of an answer cannot say here."""
+def record_stop_losses(response: Response, losses: LossRecorder) -> None:
+    """Record what the end of a response cannot express."""
     if response.stop_sequence:
-        losses.lossy("stop_sequence", "this API does not tell which sequence stopped it")
+        losses.lossy("stop_sequence", "this API does not report which sequence stopped the model")
     elif response.stop_reason == "unknown" and API not in response.extra:
         losses.lossy("stop_reason", "this API has no word for an unknown reason")
 
 
-def head(
+def response_head(
     created: int,
-    asked: Mapping[str, Any] | None,
+    request_body: Mapping[str, Any] | None,
     status: str,
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what an answer says beside its output; nothing of it is stored."""
-    echoed = {
-        name: usual if (asked or {}).get(name) is None else (asked or {})[name]
-        for name, usual in _ECHOED.items()
+    """Return the fields of a response beside its output; nothing of it is stored."""
+    request_body = request_body or {}
+    repeated = {
+        name: default if request_body.get(name) is None else request_body[name]
+        for name, default in _REQUEST_FIELDS.items()
     }
     end = {"status": status, "error": None, "incomplete_details": details}
-    return {"created_at": created, **end, "store": False, **echoed}
+    return {"created_at": created, **end, "store": False, **repeated}
 
 
-def complete(item: Mapping[str, Any], identity: str, status: str = "") -> dict[str, Any]:
-    """Return an item of an answer with all that this API's clients expect of one."""
+def complete_item(item: Mapping[str, Any], suffix: str, status: str = "") -> dict[str, Any]:
+    """Return an item of a response with the fields that clients of this API rely on.
+
+    `suffix` makes its id unique.
+    """
     kind = str(item.get("type"))
-    if kind not in _PREFIXES:
+    if kind not in _ID_PREFIXES:
         return dict(item)
-    found = {"id": f"{_PREFIXES[kind]}_{identity}", **item}
+    completed = {"id": f"{_ID_PREFIXES[kind]}_{suffix}", **item}
     if kind == "message":
         content = item["content"]
         if isinstance(content, str):
             content = [{"type": "output_text", "text": content}]
-        found["content"] = [_complete_part(one) for one in content]
+        completed["content"] = [_complete_part(part) for part in content]
     if kind != "reasoning":
-        found.setdefault("status", status or "completed")
-    return found
+        completed.setdefault("status", status or "completed")
+    return completed
 
 
 def _complete_part(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,5 +233,21 @@ def _complete_part(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"annotations": [], "logprobs": [], **part}
 
 
-def _plain_usage(usage: Any) -> dict[str, Any]:
-    return write_responses_usage(read_responses_usage(usage)) if usage else {}
+def _read_stop_reason(body: Mapping[str, Any], content: Sequence[Block]) -> StopReason:
+    details = body.get("incomplete_details")
+    details = {} if details is None else read_object(details, "response.incomplete_details")
+    if _has_refusal(content):
+        return "refusal"
+    if body.get("status") == "incomplete":
+        return _STOP_REASONS.get(optional_string(details, "reason"), "unknown")
+    return "tool_use" if any(_is_call(block) for block in content) else "end"
+
+
+def _has_refusal(content: Sequence[Block]) -> bool:
+    return any(isinstance(block, TextBlock) and is_refusal(block) for block in content)
+
+
+def _is_call(block: Block) -> bool:
+    if isinstance(block, OtherBlock):
+        return block.api == ITEM and block.content.get("type") == "custom_tool_call"
+    return isinstance(block, ToolUseBlock)

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from modelpact.conversation.codecs import ApiError, read_error
+from modelpact.conversation.error_bodies import ErrorBody, read_error
+from modelpact.conversation.openai_chat import wants_usage
 from modelpact.conversation.response import Usage
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
 from modelpact.gateway.plan.plan import TOLD
@@ -16,7 +17,7 @@ from modelpact.gateway.record.recorder import Recorder
 from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.gateway.upstream.rewrite import USAGE, changed_body, wants_usage
+from modelpact.gateway.upstream.rewrite import USAGE, changed_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.ledger.money import format_decimal
@@ -269,13 +270,13 @@ def _so_far(exchange: PlannedRequest, watch: UsageTap) -> Usage:
     return Usage(exchange.expected.input, stream_tokens(watch.characters))
 
 
-def _said(content: bytes) -> ApiError | None:
+def _said(content: bytes) -> ErrorBody | None:
     try:
         said = read_error(msgspec.json.decode(content))
     except UNREADABLE:
         said = None
     if said is None and content.strip():
-        return ApiError(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
+        return ErrorBody(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
     return said
 
 

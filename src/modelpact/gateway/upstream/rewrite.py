@@ -24,9 +24,3 @@ def changed_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: boo
     if ask_usage:
         fields["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return msgspec.json.encode(fields)
-
-
-def wants_usage(body: dict[str, Any]) -> bool:
-    """Tell whether a client asks for the usage of its stream itself."""
-    options = body.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("include_usage"))

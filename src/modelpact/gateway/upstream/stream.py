@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.response import Usage
-from modelpact.conversation.usage import read_anthropic_usage, read_openai_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError
 
@@ -132,7 +132,7 @@ def _read(api: RequestApi, told: Any) -> Usage | None:
     if api == "openai-responses" or ("input_tokens" in told and api != "anthropic"):
         told = _as_chat(told)
     try:
-        read = read_anthropic_usage(told) if api == "anthropic" else read_openai_usage(told)
+        read = anthropic.read_usage(told) if api == "anthropic" else openai_chat.read_usage(told)
     except InputError:
         return None
     return read if _sensible(read) else None

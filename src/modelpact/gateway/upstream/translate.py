@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
+from modelpact.conversation.codecs import CODECS
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
@@ -22,9 +23,8 @@ from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.record.recorder import Recorder
 from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.request.planned import PlannedRequest
-from modelpact.gateway.upstream.codecs import READ, StreamEncoder, new_id, write_answer
+from modelpact.gateway.upstream.codecs import StreamEncoder, new_id, write_answer
 from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
-from modelpact.gateway.upstream.rewrite import wants_usage
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
@@ -148,11 +148,7 @@ class Translator:
     ) -> AsyncIterator[bytes]:
         """Write a stream as it comes, and settle it when it ends, however it does."""
         speller = StreamEncoder(
-            exchange.api,
-            new_id(exchange.api),
-            exchange.plan.model,
-            exchange.body,
-            usage=wants_usage(exchange.body),
+            exchange.api, new_id(exchange.api), exchange.plan.model, exchange.body
         )
         usage, made, settled, problem = Usage(), 0, False, ""
         whole = AnswerDigest(keep=self._recorder.keep_content)
@@ -236,11 +232,12 @@ async def _complete(port: ModelPort, request: Request, work: EmulatedRequest | N
 
 
 def _request(plan: Plan, api: RequestApi, body: dict[str, Any]) -> Request:
-    read = READ.get(api)
-    if read is None:
+    codec = CODECS.get(api)
+    if codec is None:
         raise cannot_carry(plan, f"it does not speak the {api} API")
     try:
-        request = read({name: value for name, value in body.items() if name not in plan.drops})
+        kept = {name: value for name, value in body.items() if name not in plan.drops}
+        request = codec.read_request(kept)
     except InputError as error:
         raise GatewayError(400, "invalid_request_error", str(error)) from None
     return msgspec.structs.replace(request, model=plan.model, **dict(plan.added))

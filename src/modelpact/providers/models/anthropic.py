@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from modelpact.conversation.anthropic import to_anthropic
-from modelpact.conversation.codecs import AnthropicStream, from_anthropic_answer
+from modelpact.conversation.anthropic import AnthropicStreamReader, read_response, write_request
+from modelpact.conversation.codecs import StreamReader
 from modelpact.conversation.fidelity import TranslatedBody
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
@@ -13,7 +13,6 @@ from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.upstream import (
     DEFAULT_TIMEOUTS,
     MOST_BYTES,
-    StreamReader,
     UpstreamClient,
 )
 from modelpact.wire import Client, Timeouts
@@ -56,10 +55,10 @@ class AnthropicAdapter(HttpAdapter):
         )
 
     def _carry(self, request: Request) -> TranslatedBody:
-        return to_anthropic(request)
+        return write_request(request)
 
     def _read(self, answer: Any) -> Response:
-        return from_anthropic_answer(answer)
+        return read_response(answer)
 
     def _reader(self) -> StreamReader:
-        return AnthropicStream()
+        return AnthropicStreamReader()

@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
-from modelpact.conversation.codecs import StreamBroken
+from modelpact.conversation.codecs import StreamReader
+from modelpact.conversation.error_bodies import ResponseError
 from modelpact.conversation.fidelity import Loss, TranslatedBody
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
 from modelpact.providers.models.errors import NotTranslatable
-from modelpact.providers.models.upstream import StreamReader, UpstreamClient
+from modelpact.providers.models.upstream import UpstreamClient
 from modelpact.vocabulary.errors import InputError
 
 
@@ -34,7 +35,7 @@ class HttpAdapter(ABC):
         answer = await self._upstream.whole(self.path, body)
         try:
             return self._read(answer)
-        except (InputError, StreamBroken) as error:
+        except (InputError, ResponseError) as error:
             raise self._upstream.malformed(error) from None
 
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:

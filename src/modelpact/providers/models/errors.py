@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from modelpact.conversation.codecs import ApiError
+from modelpact.conversation.error_bodies import ErrorBody
 from modelpact.conversation.fidelity import Loss
 from modelpact.providers.models.credentials import hidden
 from modelpact.providers.port import ProviderError
@@ -59,7 +59,7 @@ def cleaned(text: str, key: str) -> str:
 
 
 def refused(
-    name: str, status: int, headers: Headers, said: ApiError | None, key: str
+    name: str, status: int, headers: Headers, said: ErrorBody | None, key: str
 ) -> UpstreamError:
     """Make the error of an answer that is not the one that was asked for."""
     told = "" if said is None else cleaned(said.message, key)

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from modelpact.conversation.codecs import OpenAIStream, from_openai_answer
+from modelpact.conversation.codecs import StreamReader
 from modelpact.conversation.fidelity import TranslatedBody
+from modelpact.conversation.openai_chat import API, OpenAIChatStreamReader, read_response
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.conversation.translation import write_request
@@ -15,7 +16,6 @@ from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.upstream import (
     DEFAULT_TIMEOUTS,
     MOST_BYTES,
-    StreamReader,
     UpstreamClient,
 )
 from modelpact.wire import Client, Timeouts
@@ -65,13 +65,13 @@ class OpenAIChatAdapter(HttpAdapter):
         limit = self._limit_for(request.model) if self._limit_for is not None else None
         if limit is not None and limit != request.token_limit_param:
             request = msgspec.structs.replace(request, token_limit_param=limit)
-        return write_request("openai-chat", request)
+        return write_request(API, request)
 
     def _read(self, answer: Any) -> Response:
-        return from_openai_answer(answer)
+        return read_response(answer)
 
     def _reader(self) -> StreamReader:
-        return OpenAIStream()
+        return OpenAIChatStreamReader()
 
     def _streaming(self, body: dict[str, Any]) -> dict[str, Any]:
         if not self._ask_usage:

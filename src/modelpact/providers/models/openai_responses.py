@@ -3,9 +3,13 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from modelpact.conversation.codecs import ResponsesStream, from_openai_response
+from modelpact.conversation.codecs import StreamReader
 from modelpact.conversation.fidelity import TranslatedBody
-from modelpact.conversation.openai_responses import to_openai_responses
+from modelpact.conversation.openai_responses import (
+    OpenAIResponsesStreamReader,
+    read_response,
+    write_request,
+)
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.providers.models.base import HttpAdapter
@@ -13,7 +17,6 @@ from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.upstream import (
     DEFAULT_TIMEOUTS,
     MOST_BYTES,
-    StreamReader,
     UpstreamClient,
 )
 from modelpact.wire import Client, Timeouts
@@ -52,10 +55,10 @@ class OpenAIResponsesAdapter(HttpAdapter):
         )
 
     def _carry(self, request: Request) -> TranslatedBody:
-        return to_openai_responses(request)
+        return write_request(request)
 
     def _read(self, answer: Any) -> Response:
-        return from_openai_response(answer)
+        return read_response(answer)
 
     def _reader(self) -> StreamReader:
-        return ResponsesStream()
+        return OpenAIResponsesStreamReader()

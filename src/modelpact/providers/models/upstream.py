@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.codecs import ApiError, StreamBroken, read_error
+from modelpact.conversation.codecs import StreamReader
+from modelpact.conversation.error_bodies import ErrorBody, ResponseError, read_error
 from modelpact.conversation.response import Finish, StreamEvent
 from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.endpoints import checked_base
@@ -29,16 +30,6 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_ERROR: Final = 256 * 1024
 _AFTER_THE_END: Final = 0.2
 """Seconds to wait for a stream to close after its last event, so that its connection is kept."""
-
-
-class StreamReader(Protocol):
-    """Reads the events of one API's stream."""
-
-    def feed(self, data: str) -> list[StreamEvent]:
-        """Take the data of one event."""
-
-    def end(self) -> list[StreamEvent]:
-        """Take the end of the stream."""
 
 
 class UpstreamClient:
@@ -123,16 +114,16 @@ class UpstreamClient:
             for said in self._read(lambda _: reader.end(), ""):
                 yield said
 
-    def malformed(self, error: InputError | StreamBroken) -> UpstreamError:
+    def malformed(self, error: InputError | ResponseError) -> UpstreamError:
         """Make the error of an answer that cannot be read, or that is an error."""
-        if isinstance(error, StreamBroken):
-            return self._broken(error.said)
+        if isinstance(error, ResponseError):
+            return self._broken(error.body)
         return self._malformed(str(error))
 
     def _read(self, read: Callable[[str], list[StreamEvent]], data: str) -> list[StreamEvent]:
         try:
             return read(data)
-        except (InputError, StreamBroken) as error:
+        except (InputError, ResponseError) as error:
             raise self.malformed(error) from None
 
     async def _post(self, path: str, body: Mapping[str, Any], accept: str) -> ClientResponse:
@@ -166,7 +157,7 @@ class UpstreamClient:
                 raise
         return await self._client.request("POST", url, headers, content, timeouts=self._timeouts)
 
-    async def _error_body(self, answer: ClientResponse) -> ApiError | None:
+    async def _error_body(self, answer: ClientResponse) -> ErrorBody | None:
         try:
             content = await answer.read(_MOST_ERROR)
         except WireError:
@@ -175,7 +166,7 @@ class UpstreamClient:
             said = read_error(msgspec.json.decode(content))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             said = None
-        return said or (ApiError(self._shown(content)) if content.strip() else None)
+        return said or (ErrorBody(self._shown(content)) if content.strip() else None)
 
     async def _refuse_kind(self, answer: ClientResponse, kind: str) -> None:
         """Raise for an answer that is no stream, with what it says."""
@@ -188,7 +179,7 @@ class UpstreamClient:
     def _shown(self, content: bytes) -> str:
         return cleaned(content[:4_096].decode("utf-8", "replace").strip(), self._key.reveal())
 
-    def _broken(self, said: ApiError) -> UpstreamError:
+    def _broken(self, said: ErrorBody) -> UpstreamError:
         key = self._key.reveal()
         return UpstreamError(
             f"{self.name} broke off with an error: {cleaned(said.message or said.kind, key)}",

@@ -7,16 +7,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
-    JsonSchema,
-    ToolChoice,
-    ToolUseBlock,
-    from_openai_chat,
-    to_openai_chat,
-)
+from modelpact.conversation import JsonSchema, ToolChoice, ToolUseBlock, openai_chat
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.leaves import names, values
-from tests.conversation.openai_bodies import (
+from tests.conversation.openai_chat_request_bodies import (
     BODIES,
     CALL,
     CUSTOM,
@@ -34,7 +28,7 @@ from tests.conversation.openai_bodies import (
 @pytest.mark.parametrize("given_body", BODIES.values(), ids=BODIES.keys())
 def test_the_same_body_comes_back(given_body: dict[str, Any]) -> None:
     before = copy.deepcopy(given_body)
-    carried = to_openai_chat(from_openai_chat(given_body))
+    carried = openai_chat.write_request(openai_chat.read_request(given_body))
     assert carried.body == before
     assert carried.fidelity == "lossless"
     assert given_body == before
@@ -89,11 +83,11 @@ settings = st.fixed_dictionaries(
 def test_generated_bodies_come_back(listed: list[dict[str, Any]], fields: dict[str, Any]) -> None:
     given_body = {"model": "m", "messages": listed, **fields}
     before = copy.deepcopy(given_body)
-    assert to_openai_chat(from_openai_chat(given_body)).body == before
+    assert openai_chat.write_request(openai_chat.read_request(given_body)).body == before
 
 
 def test_what_a_request_says() -> None:
-    request = from_openai_chat(
+    request = openai_chat.read_request(
         body(
             user(),
             called(),
@@ -166,12 +160,12 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("given_body", BROKEN.values(), ids=BROKEN.keys())
 def test_broken_bodies_are_input_errors(given_body: Any) -> None:
     with pytest.raises(InputError):
-        from_openai_chat(given_body)
+        openai_chat.read_request(given_body)
 
 
 def test_errors_name_the_place() -> None:
     with pytest.raises(InputError, match=r"messages\[1\]\.content\[0\]\.text"):
-        from_openai_chat(body(user(), user([{"type": "text"}])))
+        openai_chat.read_request(body(user(), user([{"type": "text"}])))
 
 
 @given(
@@ -200,7 +194,7 @@ def test_errors_name_the_place() -> None:
 )
 def test_anything_else_is_an_input_error(anything: Any) -> None:
     try:
-        request = from_openai_chat(anything)
+        request = openai_chat.read_request(anything)
     except InputError:
         return
-    assert to_openai_chat(request).body == anything
+    assert openai_chat.write_request(request).body == anything

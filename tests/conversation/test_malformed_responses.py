@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.conversation.codecs import (
-    AnthropicStream,
-    ApiError,
-    OpenAIStream,
-    StreamBroken,
-    from_anthropic_answer,
-    from_openai_answer,
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.anthropic import AnthropicStreamReader
+from modelpact.conversation.error_bodies import (
+    ErrorBody,
+    ResponseError,
     read_error,
     write_anthropic_error,
     write_openai_error,
 )
+from modelpact.conversation.openai_chat import OpenAIChatStreamReader
 from modelpact.conversation.response import StreamEvent, ToolCall
 from modelpact.vocabulary.errors import InputError, ModelpactError
-from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
+from tests.conversation.response_bodies import anthropic_bodies, openai_bodies
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -34,14 +33,14 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ([], "answer: expected an object"),
-        ({}, "answer.choices: expected a list"),
+        ([], "response: expected an object"),
+        ({}, "response.choices: expected a list"),
         ({"choices": []}, "expected one choice, not 0"),
         ({"choices": [{"message": None}]}, "message: expected an object"),
         ({"choices": [{"message": {"content": 7}}]}, r"message.content: expected a list"),
         (
             {"choices": [{"message": {"tool_calls": [{"id": "1", "function": {"name": "f"}}]}}]},
-            r"message.tool_calls\[0\].function.arguments: expected a text",
+            r"message.tool_calls\[0\].function.arguments: expected a string",
         ),
         (
             {"choices": [{"message": {}}], "usage": {"prompt_tokens": -1}},
@@ -51,22 +50,22 @@ JSON = st.recursive(
 )
 def test_openai_bodies(body: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        from_openai_answer(body)
+        openai_chat.read_response(body)
 
 
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (None, "answer: expected an object"),
-        ({}, "answer.content: expected a list"),
+        (None, "response: expected an object"),
+        ({}, "response.content: expected a list"),
         ({"content": [{"type": "tool_use", "id": "1", "name": "f"}]}, r"content\[0\].*needs input"),
         ({"content": [], "usage": {"output_tokens": "1"}}, "usage.output_tokens"),
-        ({"content": [], "stop_reason": 1}, "stop_reason: expected a text"),
+        ({"content": [], "stop_reason": 1}, "stop_reason: expected a string"),
     ],
 )
 def test_anthropic_bodies(body: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        from_anthropic_answer(body)
+        anthropic.read_response(body)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_anthropic_bodies(body: Any, told: str) -> None:
         (["{"], "not JSON"),
         (["[]"], "expected an object"),
         (['{"choices":{}}'], "stream.choices: expected a list"),
-        (['{"choices":[{"delta":{"content":1}}]}'], "content: expected a text"),
+        (['{"choices":[{"delta":{"content":1}}]}'], "content: expected a string"),
         (['{"choices":[{"delta":{"tool_calls":[{"function":{}}]}}]}', "STOP"], "id|name"),
         (["STOP", '{"choices":[{"delta":{"content":"x"}}]}'], "after the model stopped"),
         (["STOP", "[DONE]", "[DONE]"], "after its end"),
@@ -85,7 +84,7 @@ def test_anthropic_bodies(body: Any, told: str) -> None:
 def test_openai_streams(chunks: list[str], told: str) -> None:
     stop = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
     with pytest.raises(InputError, match=told):
-        _feed(OpenAIStream(), [stop if one == "STOP" else one for one in chunks])
+        _feed(OpenAIChatStreamReader(), [stop if one == "STOP" else one for one in chunks])
 
 
 START = {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {}}}
@@ -111,12 +110,15 @@ def _end(reason: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("events", "told"),
     [
-        ([{}], "stream.type: expected a text"),
+        ([{}], "stream.type: expected a string"),
         ([TEXT], "a block before message_start"),
         ([START, START], "second message_start"),
         ([START, TEXT, TEXT], "before the last one ended"),
         ([START, STOP], "not open"),
-        ([START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}], "without"),
+        (
+            [START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}],
+            "outside of a block",
+        ),
         (
             [START, TEXT, {"type": "content_block_delta", "delta": {"type": "thinking_delta"}}],
             "a thinking_delta in a text block",
@@ -129,16 +131,16 @@ def _end(reason: str) -> dict[str, Any]:
 )
 def test_anthropic_streams(events: list[dict[str, Any]], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        _feed(AnthropicStream(), [json.dumps(one) for one in events])
+        _feed(AnthropicStreamReader(), [json.dumps(one) for one in events])
 
 
-def _feed(stream: OpenAIStream | AnthropicStream, events: list[str]) -> None:
+def _feed(stream: OpenAIChatStreamReader | AnthropicStreamReader, events: list[str]) -> None:
     for one in events:
         stream.feed(one)
 
 
 def test_a_call_that_the_limit_cut_keeps_its_text() -> None:
-    stream = AnthropicStream()
+    stream = AnthropicStreamReader()
     found: list[StreamEvent] = []
     for one in [*_tool('{"x'), _end("max_tokens"), {"type": "message_stop"}]:
         found += stream.feed(json.dumps(one))
@@ -147,7 +149,7 @@ def test_a_call_that_the_limit_cut_keeps_its_text() -> None:
 
 
 def test_kinds_that_are_new_are_passed_over() -> None:
-    stream = AnthropicStream()
+    stream = AnthropicStreamReader()
     assert stream.feed('{"type":"ping"}') == []
     assert stream.feed('{"type":"something_new","x":1}') == []
 
@@ -156,21 +158,21 @@ def test_kinds_that_are_new_are_passed_over() -> None:
 def test_damaged_openai_answers_never_raise_anything_else(data: st.DataObject) -> None:
     body = _damaged(data.draw(openai_bodies()), data)
     with contextlib.suppress(ModelpactError):
-        from_openai_answer(body)
+        openai_chat.read_response(body)
     chunk = {**body, "choices": [{"delta": one} for one in _messages(body)]}
     with contextlib.suppress(ModelpactError):
-        OpenAIStream().feed(json.dumps(chunk))
+        OpenAIChatStreamReader().feed(json.dumps(chunk))
 
 
 @given(st.data())
 def test_damaged_anthropic_answers_never_raise_anything_else(data: st.DataObject) -> None:
     with contextlib.suppress(ModelpactError):
-        from_anthropic_answer(_damaged(data.draw(anthropic_bodies()), data))
+        anthropic.read_response(_damaged(data.draw(anthropic_bodies()), data))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["type", "delta", "message", "choices"]), JSON)))
 def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
-    for stream in (OpenAIStream(), AnthropicStream()):
+    for stream in (OpenAIChatStreamReader(), AnthropicStreamReader()):
         for one in events:
             with contextlib.suppress(ModelpactError):
                 stream.feed(json.dumps(one))
@@ -205,27 +207,27 @@ def _damaged(body: Any, data: st.DataObject) -> Any:
 def test_errors_are_read_and_written() -> None:
     openai = {"error": {"message": "no", "type": "t", "param": "temperature", "code": "c"}}
     said = read_error(openai)
-    assert said == ApiError("no", "t", "c", "temperature")
+    assert said == ErrorBody("no", "t", "c", "temperature")
     assert write_openai_error(said) == openai
     anthropic = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
     said = read_error(anthropic)
     assert said is not None
     assert said.status == 529
     assert write_anthropic_error(said, 529) == anthropic
-    assert read_error({"error": "plain"}) == ApiError("plain")
-    assert read_error({"message": "vllm", "code": 400}) == ApiError("vllm", code="400")
+    assert read_error({"error": "plain"}) == ErrorBody("plain")
+    assert read_error({"message": "vllm", "code": 400}) == ErrorBody("vllm", code="400")
     assert read_error("x") is None
     assert read_error({"error": {}}) is None
 
 
 def test_errors_in_streams_are_raised() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    with pytest.raises(StreamBroken, match="busy"):
-        AnthropicStream().feed(json.dumps(error))
-    with pytest.raises(StreamBroken, match="broke") as raised:
-        OpenAIStream().feed('{"error":{"message":"broke","type":"server_error"}}')
-    assert raised.value.said.status == 500
-    with pytest.raises(StreamBroken):
-        from_openai_answer({"error": {"message": "x"}})
-    with pytest.raises(StreamBroken):
-        from_anthropic_answer(error)
+    with pytest.raises(ResponseError, match="busy"):
+        AnthropicStreamReader().feed(json.dumps(error))
+    with pytest.raises(ResponseError, match="broke") as raised:
+        OpenAIChatStreamReader().feed('{"error":{"message":"broke","type":"server_error"}}')
+    assert raised.value.body.status == 500
+    with pytest.raises(ResponseError):
+        openai_chat.read_response({"error": {"message": "x"}})
+    with pytest.raises(ResponseError):
+        anthropic.read_response(error)

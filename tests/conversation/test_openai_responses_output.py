@@ -23,38 +23,35 @@ from modelpact.conversation import (
     ToolCall,
     ToolUseBlock,
     Usage,
+    anthropic,
+    openai_chat,
+    openai_responses,
 )
-from modelpact.conversation.codecs import (
-    AnthropicEvents,
-    AnthropicStream,
-    ApiError,
-    OpenAIChunks,
-    ResponsesEvents,
-    ResponsesStream,
-    StreamBroken,
-    from_anthropic_answer,
-    from_openai_answer,
-    from_openai_response,
-    to_anthropic_answer,
-    to_openai_answer,
-    to_openai_response,
+from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
+from modelpact.conversation.error_bodies import ErrorBody, ResponseError
+from modelpact.conversation.openai_chat import OpenAIChatStreamWriter
+from modelpact.conversation.openai_responses import (
+    OpenAIResponsesStreamReader,
+    OpenAIResponsesStreamWriter,
 )
 from modelpact.conversation.response import REFUSED, collect, spell_out
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import EventParser, write_event
-from tests.conversation.answer_bodies import anthropic_bodies, openai_bodies
-from tests.conversation.responses_answers import responses_bodies, responses_events
-from tests.conversation.test_answers_malformed import JSON, _damaged
+from tests.conversation.openai_responses_response_bodies import responses_bodies, responses_events
+from tests.conversation.response_bodies import WITH_USAGE, anthropic_bodies, openai_bodies
+from tests.conversation.test_malformed_responses import JSON, _damaged
 
 
 def read(events: Iterable[Any]) -> list[StreamEvent]:
-    stream = ResponsesStream()
+    stream = OpenAIResponsesStreamReader()
     found = [event for one in events for event in stream.feed(json.dumps(one))]
     return found + stream.end()
 
 
-def written(answer: Response) -> tuple[list[dict[str, Any]], ResponsesEvents]:
-    writer = ResponsesEvents(answer.id, answer.model)
+def written(
+    answer: Response,
+) -> tuple[list[dict[str, Any]], OpenAIResponsesStreamWriter]:
+    writer = OpenAIResponsesStreamWriter(answer.id, answer.model)
     return [one for event in spell_out(answer) for one in writer.feed(event)], writer
 
 
@@ -81,38 +78,44 @@ def plain(response: Response | None) -> list[Any]:
 
 @given(responses_bodies())
 def test_a_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
-    carried = to_openai_response(from_openai_response(body))
+    carried = openai_responses.write_response(openai_responses.read_response(body))
     assert carried.body == body
     assert carried.losses == ()
 
 
 @given(openai_bodies())
 def test_an_answer_of_chat_completions_becomes_a_response(body: dict[str, Any]) -> None:
-    answer = from_openai_answer(body)
-    assert plain(from_openai_response(to_openai_response(answer).body)) == plain(answer)
+    answer = openai_chat.read_response(body)
+    assert plain(
+        openai_responses.read_response(openai_responses.write_response(answer).body)
+    ) == plain(answer)
 
 
 @given(anthropic_bodies())
 def test_an_answer_of_anthropic_becomes_a_response(body: dict[str, Any]) -> None:
-    answer = from_anthropic_answer(body)
+    answer = anthropic.read_response(body)
     own = [one for one in answer.content if not isinstance(one, OtherBlock)]
     reason = answer.stop_reason
     if reason == "unknown":
-        assert "stop_reason" in [loss.path for loss in to_openai_response(answer).losses]
+        assert "stop_reason" in [
+            loss.path for loss in openai_responses.write_response(answer).losses
+        ]
         reason = "end"
     if reason == "tool_use" and not any(isinstance(one, ToolUseBlock) for one in own):
         reason = "end"
     if reason in ("end", "stop_sequence") and answer.tool_calls:
         reason = "tool_use"
     mine = msgspec.structs.replace(answer, content=tuple(own), stop_reason=reason)
-    assert plain(from_openai_response(to_openai_response(answer).body)) == plain(mine)
+    assert plain(
+        openai_responses.read_response(openai_responses.write_response(answer).body)
+    ) == plain(mine)
 
 
 @given(responses_bodies())
 def test_a_response_survives_a_journey_through_the_others(body: dict[str, Any]) -> None:
-    answer = from_openai_response(body)
-    theirs = from_anthropic_answer(to_anthropic_answer(answer).body)
-    chat = from_openai_answer(to_openai_answer(answer).body)
+    answer = openai_responses.read_response(body)
+    theirs = anthropic.read_response(anthropic.write_response(answer).body)
+    chat = openai_chat.read_response(openai_chat.write_response(answer).body)
     for other in (theirs, chat):
         assert [(one.name, one.input) for one in other.tool_calls] == [
             (one.name, one.input) for one in answer.tool_calls
@@ -123,7 +126,7 @@ def test_a_response_survives_a_journey_through_the_others(body: dict[str, Any]) 
 
 
 def test_what_an_answer_says() -> None:
-    answer = from_openai_response(
+    answer = openai_responses.read_response(
         {
             "id": "resp_1",
             "model": "gpt-5",
@@ -155,19 +158,21 @@ def test_what_an_answer_says() -> None:
     assert isinstance(call, ToolUseBlock)
     assert answer.stop_reason == "tool_use"
     assert answer.usage == Usage(9, 5, 2, 4)
-    told = {loss.path for loss in to_openai_answer(answer).losses}
+    told = {loss.path for loss in openai_chat.write_response(answer).losses}
     assert told == {"extra.body", "extra.usage", "thinking.encrypted_content"}
-    assert "reasoning_content" not in to_openai_answer(answer).body["choices"][0]["message"]
+    assert (
+        "reasoning_content" not in openai_chat.write_response(answer).body["choices"][0]["message"]
+    )
 
 
 def test_a_changed_answer_is_written_anew() -> None:
     body = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
-    answer = from_openai_response({**body, "id": "resp_1", "model": "m", "output": []})
+    answer = openai_responses.read_response({**body, "id": "resp_1", "model": "m", "output": []})
     assert answer.stop_reason == "length"
     changed = msgspec.structs.replace(
         answer, content=(TextBlock("Hi"), ToolUseBlock("c", "f", {"a": 1})), stop_reason="tool_use"
     )
-    found = to_openai_response(changed).body
+    found = openai_responses.write_response(changed).body
     assert (found["status"], found["incomplete_details"]) == ("completed", None)
     message, call = found["output"]
     assert message == {
@@ -182,7 +187,9 @@ def test_a_changed_answer_is_written_anew() -> None:
 
 def test_an_answer_repeats_what_was_asked() -> None:
     asked = {"model": "m", "input": "Hi", "temperature": 0.5, "tools": [{"type": "function"}]}
-    body = to_openai_response(Response((TextBlock("x"),)), created=7, asked=asked).body
+    body = openai_responses.write_response(
+        Response((TextBlock("x"),)), created=7, request_body=asked
+    ).body
     assert (body["temperature"], body["tools"], body["created_at"]) == (0.5, asked["tools"], 7)
     assert (body["tool_choice"], body["store"], body["error"]) == ("auto", False, None)
 
@@ -198,10 +205,10 @@ def test_an_answer_repeats_what_was_asked() -> None:
 )
 def test_how_an_answer_ended(answer: Response, status: str, reason: str | None) -> None:
     events, _ = written(answer)
-    for body in (to_openai_response(answer).body, events[-1]["response"]):
+    for body in (openai_responses.write_response(answer).body, events[-1]["response"]):
         assert body["status"] == status
         assert (body["incomplete_details"] or {}).get("reason") == reason
-        assert from_openai_response(body).stop_reason == answer.stop_reason
+        assert openai_responses.read_response(body).stop_reason == answer.stop_reason
     assert events[-1]["type"] == f"response.{status}"
     assert events[-1]["response"]["output"][0]["status"] == status
 
@@ -211,7 +218,7 @@ def test_how_an_answer_ended(answer: Response, status: str, reason: str | None) 
 
 @given(responses_bodies(), st.data())
 def test_a_stream_collects_to_the_body(body: dict[str, Any], data: st.DataObject) -> None:
-    assert collect(read(responses_events(body, data.draw))) == from_openai_response(body)
+    assert collect(read(responses_events(body, data.draw))) == openai_responses.read_response(body)
 
 
 @given(responses_bodies(), st.data())
@@ -219,19 +226,19 @@ def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) ->
     events = responses_events(body, data.draw)
     raw = b"".join(write_event(json.dumps(one), one["type"]) for one in events)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
-    parser, stream = EventParser(), ResponsesStream()
+    parser, stream = EventParser(), OpenAIResponsesStreamReader()
     found: list[StreamEvent] = []
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         for event in parser.feed(raw[start:end]):
             found += stream.feed(event.data)
-    assert collect(found) == from_openai_response(body)
+    assert collect(found) == openai_responses.read_response(body)
 
 
 @given(responses_bodies(), st.data())
 def test_a_server_may_leave_out_pieces(body: dict[str, Any], data: st.DataObject) -> None:
     events = responses_events(body, data.draw)
     whole = ("response.output_item.done", f"response.{body['status']}")
-    answer = from_openai_response(body)
+    answer = openai_responses.read_response(body)
     assert collect(read([one for one in events if one["type"] in whole])) == answer
     assert collect(read(events[-1:])) == answer
     bare = {**events[-1], "response": {**body, "output": []}}
@@ -240,7 +247,7 @@ def test_a_server_may_leave_out_pieces(body: dict[str, Any], data: st.DataObject
 
 @given(responses_bodies())
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
-    answer = from_openai_response(body)
+    answer = openai_responses.read_response(body)
     events, writer = written(answer)
     found = collect(read(events))
     if answer.stop_reason == "unknown":
@@ -256,9 +263,12 @@ def _usual(answer: Response) -> Any:
 
 @given(anthropic_bodies())
 def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) -> None:
-    answer = from_anthropic_answer(body)
-    source = AnthropicEvents(answer.id, answer.model)
-    stream, writer = AnthropicStream(), ResponsesEvents(answer.id, answer.model)
+    answer = anthropic.read_response(body)
+    source = AnthropicStreamWriter(answer.id, answer.model)
+    stream, writer = (
+        AnthropicStreamReader(),
+        OpenAIResponsesStreamWriter(answer.id, answer.model),
+    )
     events = [
         one
         for event in spell_out(answer)
@@ -266,14 +276,14 @@ def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) ->
         for mine in stream.feed(json.dumps(sent))
         for one in writer.feed(mine)
     ]
-    whole = from_openai_response(to_openai_response(answer).body)
+    whole = openai_responses.read_response(openai_responses.write_response(answer).body)
     assert plain(collect(read(events))) == plain(whole)
 
 
 @given(responses_bodies())
 def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, Any]) -> None:
-    answer = from_openai_response(body)
-    writer = OpenAIChunks(answer.id, answer.model, usage=True)
+    answer = openai_responses.read_response(body)
+    writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
     chunks = [one for event in spell_out(answer) for one in writer.feed(event)]
     said = "".join(
         one["choices"][0]["delta"].get("content") or "" for one in chunks if one["choices"]
@@ -316,7 +326,7 @@ def test_what_an_answer_cannot_say_here_is_told() -> None:
         "END",
         extra={"anthropic": {"container": 1}},
     )
-    losses = {loss.path for loss in to_openai_response(answer).losses}
+    losses = {loss.path for loss in openai_responses.write_response(answer).losses}
     assert losses == {"content[0].signature", "content[1]", "stop_sequence", "extra.container"}
     _, writer = written(answer)
     told = {loss.path for loss in writer.losses}
@@ -329,12 +339,12 @@ def test_a_stream_that_was_cut_off_has_no_end() -> None:
 
 
 def test_a_stream_breaks_off_with_an_error() -> None:
-    writer = ResponsesEvents("resp_1", "m")
-    events = [*writer.feed(TextDelta("Hi")), *writer.fail(ApiError("busy", code="server_error"))]
-    with pytest.raises(StreamBroken, match="busy") as raised:
-        read(events)
-    assert raised.value.said == ApiError("busy", code="server_error")
-    assert ResponsesEvents("r", "m").fail(ApiError("x"))[0]["type"] == "response.created"
+    error = {"code": "server_error", "message": "busy"}
+    failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
+    writer = OpenAIResponsesStreamWriter("resp_1", "m")
+    with pytest.raises(ResponseError, match="busy") as raised:
+        read([*writer.feed(TextDelta("Hi")), failed])
+    assert raised.value.body == ErrorBody("busy", code="server_error")
 
 
 # Answers that are not what they should be.
@@ -345,10 +355,10 @@ IMAGE = {"type": "input_image", "image_url": "x"}
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ([], "answer: expected an object"),
-        ({}, "answer.output: expected a list"),
+        ([], "response: expected an object"),
+        ({}, "response.output: expected a list"),
         ({"output": [], "status": "queued"}, "expected completed or incomplete, not 'queued'"),
-        ({"output": [{}]}, r"answer.output\[0\].type"),
+        ({"output": [{}]}, r"response.output\[0\].type"),
         ({"output": [{"role": "user", "content": "x"}]}, "expected assistant, not 'user'"),
         (
             {
@@ -356,16 +366,16 @@ IMAGE = {"type": "input_image", "image_url": "x"}
                     {"role": "assistant", "content": [{"type": "input_image", "image_url": "x"}]}
                 ]
             },
-            "an image is no part of an answer",
+            "an image is not part of a response",
         ),
         ({"output": [], "usage": {"input_tokens": -1}}, "usage.input_tokens"),
         ({"output": [], "status": "incomplete", "incomplete_details": 1}, "incomplete_details"),
-        ({"output": [], "model": 5}, "model: expected a text"),
+        ({"output": [], "model": 5}, "model: expected a string"),
     ],
 )
 def test_malformed_bodies(body: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        from_openai_response(body)
+        openai_responses.read_response(body)
 
 
 def _delta(index: Any = 0, part: Any = 0, text: Any = "x") -> dict[str, Any]:
@@ -384,12 +394,12 @@ END: dict[str, Any] = {"type": "response.completed", "response": {"output": []}}
 @pytest.mark.parametrize(
     ("events", "told"),
     [
-        ([{}], "stream.type: expected a text"),
-        ([_delta("0")], "output_index: expected a place"),
-        ([_delta(part=-1)], "content_index: expected a place"),
-        ([_delta(text=1)], "delta: expected a text"),
-        ([ITEM, _delta()], "more came of item 0 after its end"),
-        ([ITEM, ITEM], "more came of item 0 after its end"),
+        ([{}], "stream.type: expected a string"),
+        ([_delta("0")], "output_index: expected an index"),
+        ([_delta(part=-1)], "content_index: expected an index"),
+        ([_delta(text=1)], "delta: expected a string"),
+        ([ITEM, _delta()], "an event for item 0 came after the end of the item"),
+        ([ITEM, ITEM], "an event for item 0 came after the end of the item"),
         ([_delta(), _delta(1), _delta()], "mixed"),
         ([{**ITEM, "item": None}], "stream.item: expected an object"),
         ([{"type": "response.completed"}], "stream.response: expected an object"),
@@ -405,25 +415,25 @@ def test_malformed_streams(events: list[dict[str, Any]], told: str) -> None:
 def test_errors_are_raised() -> None:
     error = {"code": "rate_limit_exceeded", "message": "slow down"}
     failed = {"status": "failed", "output": [], "error": error}
-    with pytest.raises(StreamBroken, match="slow down") as raised:
-        from_openai_response(failed)
-    assert raised.value.said.status == 429
-    with pytest.raises(StreamBroken, match="slow down"):
+    with pytest.raises(ResponseError, match="slow down") as raised:
+        openai_responses.read_response(failed)
+    assert raised.value.body.status == 429
+    with pytest.raises(ResponseError, match="slow down"):
         read([{"type": "response.failed", "response": failed}])
-    with pytest.raises(StreamBroken, match="the response failed"):
-        from_openai_response({"status": "failed", "output": []})
-    with pytest.raises(StreamBroken, match="no"):
-        from_openai_response({"error": {"message": "no"}})
-    with pytest.raises(StreamBroken, match="odd") as raised:
+    with pytest.raises(ResponseError, match="the response failed"):
+        openai_responses.read_response({"status": "failed", "output": []})
+    with pytest.raises(ResponseError, match="no"):
+        openai_responses.read_response({"error": {"message": "no"}})
+    with pytest.raises(ResponseError, match="odd") as raised:
         read([{"type": "error", "code": "server_error", "message": "odd", "param": None}])
-    assert raised.value.said.status == 500
-    with pytest.raises(StreamBroken, match="odd"):
+    assert raised.value.body.status == 500
+    with pytest.raises(ResponseError, match="odd"):
         read([{"type": "error", "error": {"type": "server_error", "message": "odd"}}])
 
 
 def test_kinds_that_are_new_are_passed_over() -> None:
     assert read([{"type": "response.something.new", "x": 1}, {"type": "keepalive"}]) == []
-    assert ResponsesStream().feed("[DONE]") == []
+    assert OpenAIResponsesStreamReader().feed("[DONE]") == []
 
 
 def test_reasoning_is_told_once() -> None:
@@ -458,8 +468,8 @@ def test_damaged_answers_never_raise_anything_else(data: st.DataObject) -> None:
     body = data.draw(responses_bodies())
     damaged = _damaged(body, data)
     with contextlib.suppress(ModelpactError):
-        to_openai_response(from_openai_response(damaged))
-    stream = ResponsesStream()
+        openai_responses.write_response(openai_responses.read_response(damaged))
+    stream = OpenAIResponsesStreamReader()
     with contextlib.suppress(ModelpactError):
         for event in responses_events(body, data.draw):
             stream.feed(json.dumps(_damaged(event, data) if data.draw(st.booleans()) else event))
@@ -478,7 +488,7 @@ TYPES = st.sampled_from(
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON | TYPES | st.just(0))))
 def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
-    stream = ResponsesStream()
+    stream = OpenAIResponsesStreamReader()
     for one in events:
         with contextlib.suppress(ModelpactError):
             stream.feed(json.dumps(one))

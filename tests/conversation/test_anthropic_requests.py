@@ -7,16 +7,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
-    JsonSchema,
-    Reasoning,
-    ToolChoice,
-    ToolResultBlock,
-    from_anthropic,
-    to_anthropic,
-)
+from modelpact.conversation import JsonSchema, Reasoning, ToolChoice, ToolResultBlock, anthropic
 from modelpact.vocabulary.errors import InputError
-from tests.conversation.anthropic_bodies import (
+from tests.conversation.anthropic_request_bodies import (
     BODIES,
     BY_DATA,
     BY_URL,
@@ -38,7 +31,7 @@ from tests.conversation.leaves import names, values
 @pytest.mark.parametrize("given_body", BODIES.values(), ids=BODIES.keys())
 def test_the_same_body_comes_back(given_body: dict[str, Any]) -> None:
     before = copy.deepcopy(given_body)
-    carried = to_anthropic(from_anthropic(given_body))
+    carried = anthropic.write_request(anthropic.read_request(given_body))
     assert carried.body == before
     assert carried.fidelity == "lossless"
     assert given_body == before
@@ -108,11 +101,11 @@ settings = st.fixed_dictionaries(
 def test_generated_bodies_come_back(listed: list[dict[str, Any]], fields: dict[str, Any]) -> None:
     given_body = {"model": "m", "messages": listed, **fields}
     before = copy.deepcopy(given_body)
-    assert to_anthropic(from_anthropic(given_body)).body == before
+    assert anthropic.write_request(anthropic.read_request(given_body)).body == before
 
 
 def test_what_a_request_says() -> None:
-    request = from_anthropic(
+    request = anthropic.read_request(
         body(
             user(),
             said(USE),
@@ -183,12 +176,12 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("given_body", BROKEN.values(), ids=BROKEN.keys())
 def test_broken_bodies_are_input_errors(given_body: Any) -> None:
     with pytest.raises(InputError):
-        from_anthropic(given_body)
+        anthropic.read_request(given_body)
 
 
 def test_errors_name_the_place() -> None:
     with pytest.raises(InputError, match=r"messages\[1\]\.content\[0\]\.text"):
-        from_anthropic(body(user(), user([{"type": "text"}])))
+        anthropic.read_request(body(user(), user([{"type": "text"}])))
 
 
 @given(
@@ -217,7 +210,7 @@ def test_errors_name_the_place() -> None:
 )
 def test_anything_else_is_an_input_error(anything: Any) -> None:
     try:
-        request = from_anthropic(anything)
+        request = anthropic.read_request(anything)
     except InputError:
         return
-    assert to_anthropic(request).body == anything
+    assert anthropic.write_request(request).body == anything

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.conversation.answer_bodies import COUNT, INPUT, NAME, SAID, TEXT, cut
+from tests.conversation.response_bodies import COUNT, INPUT, NAME, SAID, TEXT, cut
 
 CITATION = {"type": "url_citation", "start_index": 0, "end_index": 1, "title": "t", "url": "u"}
 SEARCHED = {"type": "web_search_call", "status": "completed", "action": {"type": "search"}}

@@ -8,17 +8,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
-    Request,
-    ThinkingBlock,
-    TranslatedBody,
-    from_anthropic,
-    from_openai_chat,
-    to_anthropic,
-    to_openai_chat,
-)
-from tests.conversation import anthropic_bodies as a
-from tests.conversation import openai_bodies as o
+from modelpact.conversation import Request, ThinkingBlock, TranslatedBody, anthropic, openai_chat
+from tests.conversation import anthropic_request_bodies as a
+from tests.conversation import openai_chat_request_bodies as o
 from tests.conversation.leaves import leaves
 
 Shared = tuple[Any, ...]
@@ -102,13 +94,13 @@ BOTH: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("body", BOTH.values(), ids=BOTH.keys())
 def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None:
     """Issue: "Lossless round trip … for what both can say"."""
-    first = from_openai_chat(body)
-    there = to_anthropic(first)
+    first = openai_chat.read_request(body)
+    there = anthropic.write_request(first)
     assert there.losses == ()
     assert there.fidelity == "lossless"
-    back = to_openai_chat(from_anthropic(there.body))
+    back = openai_chat.write_request(anthropic.read_request(there.body))
     assert back.fidelity == "lossless"
-    assert shared(from_openai_chat(back.body)) == shared(first)
+    assert shared(openai_chat.read_request(back.body)) == shared(first)
 
 
 TO_ANTHROPIC: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -202,21 +194,23 @@ TO_OPENAI: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize(("body", "path", "fidelity"), TO_ANTHROPIC.values(), ids=TO_ANTHROPIC)
 def test_what_anthropic_cannot_say(body: dict[str, Any], path: str, fidelity: str) -> None:
-    carried = to_anthropic(from_openai_chat(body))
+    carried = anthropic.write_request(openai_chat.read_request(body))
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
     assert carried.fidelity != "lossless"
 
 
 @pytest.mark.parametrize(("body", "path", "fidelity"), TO_OPENAI.values(), ids=TO_OPENAI)
 def test_what_openai_cannot_say(body: dict[str, Any], path: str, fidelity: str) -> None:
-    carried = to_openai_chat(from_anthropic(body))
+    carried = openai_chat.write_request(anthropic.read_request(body))
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
     assert carried.fidelity != "lossless"
 
 
 def test_a_schema_says_its_name_itself_where_there_is_no_place_beside_it() -> None:
     named = o.schema_format(description="Where it is.", strict=True)
-    carried = to_anthropic(from_openai_chat(o.body(max_tokens=9, response_format=named)))
+    carried = anthropic.write_request(
+        openai_chat.read_request(o.body(max_tokens=9, response_format=named))
+    )
     assert carried.losses == ()
     told = {"title": "city", "description": "Where it is."}
     assert carried.body["output_config"]["format"]["schema"] == {**told, **o.SCHEMA}
@@ -254,11 +248,11 @@ def _parts(leaf: Any) -> list[str]:
 
 CROSSINGS: list[Any] = [
     *(
-        pytest.param(b, from_openai_chat, to_anthropic, id=f"openai: {n}")
+        pytest.param(b, openai_chat.read_request, anthropic.write_request, id=f"openai: {n}")
         for n, b in o.BODIES.items()
     ),
     *(
-        pytest.param(b, from_anthropic, to_openai_chat, id=f"anthropic: {n}")
+        pytest.param(b, anthropic.read_request, openai_chat.write_request, id=f"anthropic: {n}")
         for n, b in a.BODIES.items()
     ),
 ]
@@ -312,33 +306,37 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
 @given(marked())
 def test_a_mark_arrives_or_is_reported_by_its_place(case: tuple[dict[str, Any], str, str]) -> None:
     body, mark, path = case
-    carried = to_anthropic(from_openai_chat(body))
+    carried = anthropic.write_request(openai_chat.read_request(body))
     arrived = any(mark in str(one) for one in leaves(carried.body))
     assert arrived or path in [loss.path for loss in carried.losses]
 
 
 def test_a_request_of_no_api_can_be_written_for_both() -> None:
-    request = from_openai_chat(BOTH["calls"])
+    request = openai_chat.read_request(BOTH["calls"])
     plain = Request(
         model=request.model,
         messages=(*request.messages[:1], *request.messages[4:]),
         max_tokens=5,
     )
-    assert to_anthropic(plain).fidelity == to_openai_chat(plain).fidelity == "lossless"
+    assert (
+        anthropic.write_request(plain).fidelity
+        == openai_chat.write_request(plain).fidelity
+        == "lossless"
+    )
 
 
 def test_metadata_of_the_caller_is_left_alone() -> None:
     """Metadata that only looks like an API's spelling breaks nothing."""
-    request = from_openai_chat(o.body(max_tokens=5))
+    request = openai_chat.read_request(o.body(max_tokens=5))
     message = request.messages[0]
     for odd in ("text", 5, {"extra": "x"}, {"content": "absent"}, {"content": 7}):
         metadata = {"openai-chat": odd, "anthropic": odd, "modelpact": odd}
         changed = Request("m", (type(message)("user", message.content, metadata),), max_tokens=5)
-        assert to_anthropic(changed).body["messages"][0]["role"] == "user"
-        assert to_openai_chat(changed).body["messages"][0]["role"] == "user"
+        assert anthropic.write_request(changed).body["messages"][0]["role"] == "user"
+        assert openai_chat.write_request(changed).body["messages"][0]["role"] == "user"
 
 
 def test_thinking_is_never_sent_where_it_has_no_place() -> None:
-    request = from_anthropic(a.BODIES["thinking"])
+    request = anthropic.read_request(a.BODIES["thinking"])
     assert any(isinstance(b, ThinkingBlock) for m in request.messages for b in m.content)
-    assert "Hm." not in str(to_openai_chat(request).body)
+    assert "Hm." not in str(openai_chat.write_request(request).body)

@@ -12,21 +12,21 @@ from modelpact.conversation import (
     Message,
     Request,
     TranslatedBody,
-    from_anthropic,
-    from_openai_chat,
-    from_openai_responses,
-    to_anthropic,
-    to_openai_chat,
-    to_openai_responses,
+    anthropic,
+    openai_chat,
+    openai_responses,
 )
-from tests.conversation import anthropic_bodies as a
-from tests.conversation import openai_bodies as o
-from tests.conversation import responses_bodies as r
+from tests.conversation import anthropic_request_bodies as a
+from tests.conversation import openai_chat_request_bodies as o
+from tests.conversation import openai_responses_request_bodies as r
 from tests.conversation.leaves import leaves
-from tests.conversation.test_crossing import BOTH, SPELLINGS, marks, shared
+from tests.conversation.test_translation import BOTH, SPELLINGS, marks, shared
 
 Write = Callable[[Request], TranslatedBody]
-OTHERS: dict[str, Write] = {"openai-chat": to_openai_chat, "anthropic": to_anthropic}
+OTHERS: dict[str, Write] = {
+    "openai-chat": openai_chat.write_request,
+    "anthropic": anthropic.write_request,
+}
 elsewhere = pytest.mark.parametrize("write", OTHERS.values(), ids=OTHERS.keys())
 KEPT = {name: body for name, body in BOTH.items() if name != "settings"}
 """Settings have stop sequences, which this API does not."""
@@ -35,18 +35,21 @@ KEPT = {name: body for name, body in BOTH.items() if name != "settings"}
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT.keys())
 def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None:
     """Issue: "Lossless round trip … for what both can say"."""
-    first = from_openai_chat(body)
-    there = to_openai_responses(first)
+    first = openai_chat.read_request(body)
+    there = openai_responses.write_request(first)
     assert there.losses == ()
-    second = from_openai_responses(there.body)
+    second = openai_responses.read_request(there.body)
     lenient = msgspec.structs.replace(
         first, tools=tuple(msgspec.structs.replace(one, strict=False) for one in first.tools)
     )
     assert shared(second) == shared(lenient)
-    back = to_openai_chat(second)
+    back = openai_chat.write_request(second)
     assert back.fidelity == "lossless"
-    assert shared(from_openai_chat(back.body)) == shared(lenient)
-    theirs = [shared(from_anthropic(to_anthropic(one).body)) for one in (second, lenient)]
+    assert shared(openai_chat.read_request(back.body)) == shared(lenient)
+    theirs = [
+        shared(anthropic.read_request(anthropic.write_request(one).body))
+        for one in (second, lenient)
+    ]
     assert theirs[0] == theirs[1]
 
 
@@ -54,12 +57,12 @@ def test_what_openai_says_in_both_of_its_ways() -> None:
     fields = {"metadata": {"a": "b"}, "service_tier": "flex", "prompt_cache_key": "k"}
     fields |= {"safety_identifier": "s", "user": "ann"}
     chat = o.body(o.user([o.image(detail="low")]), verbosity="low", **fields)
-    there = to_openai_responses(from_openai_chat(chat))
+    there = openai_responses.write_request(openai_chat.read_request(chat))
     assert there.losses == ()
     assert there.body["text"] == {"verbosity": "low"}
     assert there.body["input"][0]["content"][0]["detail"] == "low"
     assert {name: there.body[name] for name in fields} == fields
-    back = to_openai_chat(from_openai_responses(there.body))
+    back = openai_chat.write_request(openai_responses.read_request(there.body))
     assert back.losses == ()
     assert back.body == chat
 
@@ -68,7 +71,9 @@ def test_what_openai_says_in_both_of_its_ways() -> None:
 def test_a_turn_is_one_message_elsewhere(write: Write) -> None:
     """Calls of one turn stand together, and their results after them."""
     items = [r.user(), r.ANSWERED, r.CALL, r.SECOND, r.result(), r.result("rain", "call_2")]
-    messages = write(from_openai_responses(r.body(*items, max_output_tokens=9))).body["messages"]
+    messages = write(openai_responses.read_request(r.body(*items, max_output_tokens=9))).body[
+        "messages"
+    ]
     assert [one["role"] for one in messages][:2] == ["user", "assistant"]
     assert [one["role"] for one in messages][2:] in (["tool", "tool"], ["user"])
 
@@ -135,39 +140,39 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_what_no_other_api_can_say(
     body: dict[str, Any], path: str, fidelity: str, write: Write
 ) -> None:
-    carried = write(from_openai_responses(body))
+    carried = write(openai_responses.read_request(body))
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
 
 
 @pytest.mark.parametrize(
     ("request_", "path", "fidelity"),
     [
-        (from_openai_chat(o.body(stop="END")), "stop", "unsupported"),
-        (from_openai_chat(o.body(n=2)), "n", "unsupported"),
-        (from_openai_chat(o.body(logprobs=True)), "logprobs", "unsupported"),
-        (from_openai_chat(o.body(seed=7)), "seed", "lossy"),
-        (from_openai_chat(o.body(frequency_penalty=1)), "frequency_penalty", "lossy"),
-        (from_openai_chat(o.BODIES["audio"]), "messages[0].content[0]", "unsupported"),
-        (from_openai_chat(o.BODIES["a custom tool"]), "tools.custom", "unsupported"),
-        (from_openai_chat(o.BODIES["a named user"]), "messages[0].name", "lossy"),
-        (from_openai_chat(o.BODIES["allowed tools"]), "tool_choice", "unsupported"),
-        (from_openai_chat(o.BODIES["old functions"]), "functions", "unsupported"),
-        (from_anthropic(a.BODIES["thinking"]), "messages[1].content[0]", "lossy"),
-        (from_anthropic(a.BODIES["thinking"]), "messages[1].content[1]", "unsupported"),
-        (from_anthropic(a.BODIES["thinking"]), "reasoning.budget_tokens", "lossy"),
-        (from_anthropic(a.BODIES["a document"]), "messages[0].content[0]", "unsupported"),
-        (from_anthropic(a.BODIES["a server's tool"]), "tools.web_search", "unsupported"),
-        (from_anthropic(a.body(top_k=4)), "top_k", "lossy"),
-        (from_anthropic(a.body(mcp_servers=[{"url": "x"}])), "mcp_servers", "unsupported"),
+        (openai_chat.read_request(o.body(stop="END")), "stop", "unsupported"),
+        (openai_chat.read_request(o.body(n=2)), "n", "unsupported"),
+        (openai_chat.read_request(o.body(logprobs=True)), "logprobs", "unsupported"),
+        (openai_chat.read_request(o.body(seed=7)), "seed", "lossy"),
+        (openai_chat.read_request(o.body(frequency_penalty=1)), "frequency_penalty", "lossy"),
+        (openai_chat.read_request(o.BODIES["audio"]), "messages[0].content[0]", "unsupported"),
+        (openai_chat.read_request(o.BODIES["a custom tool"]), "tools.custom", "unsupported"),
+        (openai_chat.read_request(o.BODIES["a named user"]), "messages[0].name", "lossy"),
+        (openai_chat.read_request(o.BODIES["allowed tools"]), "tool_choice", "unsupported"),
+        (openai_chat.read_request(o.BODIES["old functions"]), "functions", "unsupported"),
+        (anthropic.read_request(a.BODIES["thinking"]), "messages[1].content[0]", "lossy"),
+        (anthropic.read_request(a.BODIES["thinking"]), "messages[1].content[1]", "unsupported"),
+        (anthropic.read_request(a.BODIES["thinking"]), "reasoning.budget_tokens", "lossy"),
+        (anthropic.read_request(a.BODIES["a document"]), "messages[0].content[0]", "unsupported"),
+        (anthropic.read_request(a.BODIES["a server's tool"]), "tools.web_search", "unsupported"),
+        (anthropic.read_request(a.body(top_k=4)), "top_k", "lossy"),
+        (anthropic.read_request(a.body(mcp_servers=[{"url": "x"}])), "mcp_servers", "unsupported"),
         (
-            from_anthropic(a.body(a.user([a.result(is_error=True)]))),
+            anthropic.read_request(a.body(a.user([a.result(is_error=True)]))),
             "messages[0].content[0].is_error",
             "lossy",
         ),
     ],
 )
 def test_what_responses_cannot_say(request_: Request, path: str, fidelity: str) -> None:
-    carried = to_openai_responses(request_)
+    carried = openai_responses.write_request(request_)
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
 
 
@@ -199,16 +204,20 @@ def _pieces(leaf: str) -> list[str]:
 
 CROSSINGS: list[Any] = [
     *(
-        pytest.param(b, from_openai_responses, write, id=f"{api}: {name}")
+        pytest.param(b, openai_responses.read_request, write, id=f"{api}: {name}")
         for api, write in OTHERS.items()
         for name, b in r.BODIES.items()
     ),
     *(
-        pytest.param(b, from_openai_chat, to_openai_responses, id=f"from chat: {name}")
+        pytest.param(
+            b, openai_chat.read_request, openai_responses.write_request, id=f"from chat: {name}"
+        )
         for name, b in o.BODIES.items()
     ),
     *(
-        pytest.param(b, from_anthropic, to_openai_responses, id=f"from anthropic: {name}")
+        pytest.param(
+            b, anthropic.read_request, openai_responses.write_request, id=f"from anthropic: {name}"
+        )
         for name, b in a.BODIES.items()
     ),
 ]
@@ -263,21 +272,23 @@ def test_a_mark_arrives_or_is_reported_by_its_place(
     case: tuple[dict[str, Any], str, str], write: Write
 ) -> None:
     body, mark, path = case
-    carried = write(from_openai_responses(body))
+    carried = write(openai_responses.read_request(body))
     arrived = any(mark in str(one) for one in leaves(carried.body))
     assert arrived or path in [loss.path for loss in carried.losses]
 
 
 def test_thinking_goes_back_only_to_the_api_that_thought() -> None:
-    ours = from_openai_responses(r.BODIES["reasoning before a call"]).messages[1].content
+    ours = openai_responses.read_request(r.BODIES["reasoning before a call"]).messages[1].content
     plain = Request("m", (Message("assistant", ours),), max_tokens=9)
-    written = to_openai_responses(plain)
+    written = openai_responses.write_request(plain)
     assert written.body["input"][0] == r.REASONED
     for write in OTHERS.values():
         assert "Hm." not in str(write(plain).body)
-    theirs = from_anthropic(a.BODIES["thinking"])
-    assert "Hm." not in str(to_openai_responses(theirs).body)
-    stored = from_openai_responses(r.BODIES["reasoning without a summary"]).messages[1].content
-    written = to_openai_responses(Request("m", (Message("assistant", stored),)))
+    theirs = anthropic.read_request(a.BODIES["thinking"])
+    assert "Hm." not in str(openai_responses.write_request(theirs).body)
+    stored = (
+        openai_responses.read_request(r.BODIES["reasoning without a summary"]).messages[1].content
+    )
+    written = openai_responses.write_request(Request("m", (Message("assistant", stored),)))
     assert [loss.path for loss in written.losses] == ["messages[0].content[0]"]
     assert [one["type"] for one in written.body["input"]] == ["message"]

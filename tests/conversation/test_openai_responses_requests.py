@@ -19,12 +19,11 @@ from modelpact.conversation import (
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    from_openai_responses,
-    to_openai_responses,
+    openai_responses,
 )
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.leaves import names, values
-from tests.conversation.responses_bodies import (
+from tests.conversation.openai_responses_request_bodies import (
     ANSWERED,
     BODIES,
     CALL,
@@ -45,7 +44,7 @@ from tests.conversation.responses_bodies import (
 @pytest.mark.parametrize("given_body", BODIES.values(), ids=BODIES.keys())
 def test_the_same_body_comes_back(given_body: dict[str, Any]) -> None:
     before = copy.deepcopy(given_body)
-    carried = to_openai_responses(from_openai_responses(given_body))
+    carried = openai_responses.write_request(openai_responses.read_request(given_body))
     assert carried.body == before
     assert carried.fidelity == "lossless"
     assert given_body == before
@@ -122,11 +121,11 @@ settings = st.fixed_dictionaries(
 def test_generated_bodies_come_back(said: Any, fields: dict[str, Any]) -> None:
     given_body = {"model": "m", "input": said, **fields}
     before = copy.deepcopy(given_body)
-    assert to_openai_responses(from_openai_responses(given_body)).body == before
+    assert openai_responses.write_request(openai_responses.read_request(given_body)).body == before
 
 
 def test_what_a_request_says() -> None:
-    request = from_openai_responses(
+    request = openai_responses.read_request(
         body(
             user(),
             REASONED,
@@ -159,7 +158,7 @@ def test_what_a_request_says() -> None:
 
 
 def test_what_was_changed_is_written_anew() -> None:
-    request = from_openai_responses(body(user(), REASONED, ANSWERED, CALL))
+    request = openai_responses.read_request(body(user(), REASONED, ANSWERED, CALL))
     turn = request.messages[1]
     thought, text, call = turn.content
     assert isinstance(thought, ThinkingBlock)
@@ -167,7 +166,7 @@ def test_what_was_changed_is_written_anew() -> None:
         "assistant", (ThinkingBlock("Ha.", "", thought.extra), text, call, text), turn.metadata
     )
     again = msgspec.structs.replace(request, messages=(changed,))
-    written = to_openai_responses(again).body["input"]
+    written = openai_responses.write_request(again).body["input"]
     assert [one["type"] for one in written] == ["reasoning", "message", "function_call", "message"]
     assert written[0]["summary"] == [{"type": "summary_text", "text": "Ha."}]
     assert written[0]["encrypted_content"] == "gAAA"
@@ -177,7 +176,7 @@ def test_what_was_changed_is_written_anew() -> None:
 def test_nothing_is_stored_that_was_not_asked_for() -> None:
     """Responses are stored unless a request says otherwise; elsewhere it is the other way round."""
     request = Request("m", (Message("user", (TextBlock("Hi"),)),), reasoning=Reasoning("low"))
-    written = to_openai_responses(request).body
+    written = openai_responses.write_request(request).body
     assert (written["store"], written["include"]) == (False, ["reasoning.encrypted_content"])
 
 
@@ -186,10 +185,12 @@ def test_a_tool_is_as_strict_as_it_was() -> None:
     messages = (Message("user", (TextBlock("Hi"),)),)
     for strict in (None, False, True):
         request = Request("m", messages, tools=(Tool("f", SCHEMA, strict=strict),))
-        assert to_openai_responses(request).body["tools"][0]["strict"] is bool(strict)
-    own = from_openai_responses(body(tools=[{"type": "function", "name": "f"}]))
+        assert openai_responses.write_request(request).body["tools"][0]["strict"] is bool(strict)
+    own = openai_responses.read_request(body(tools=[{"type": "function", "name": "f"}]))
     renamed = msgspec.structs.replace(own.tools[0], name="g")
-    (tool,) = to_openai_responses(msgspec.structs.replace(own, tools=(renamed,))).body["tools"]
+    (tool,) = openai_responses.write_request(msgspec.structs.replace(own, tools=(renamed,))).body[
+        "tools"
+    ]
     assert "strict" not in tool
 
 
@@ -247,14 +248,14 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("given_body", BROKEN.values(), ids=BROKEN.keys())
 def test_broken_bodies_are_input_errors(given_body: Any) -> None:
     with pytest.raises(InputError):
-        from_openai_responses(given_body)
+        openai_responses.read_request(given_body)
 
 
 def test_errors_name_the_place() -> None:
     with pytest.raises(InputError, match=r"input\[1\]\.content\[0\]\.text"):
-        from_openai_responses(body(user(), user([{"type": "input_text"}])))
+        openai_responses.read_request(body(user(), user([{"type": "input_text"}])))
     with pytest.raises(InputError, match=r"input\[1\]\.output\[1\]\.type"):
-        from_openai_responses(body(CALL, result([TEXT, {}])))
+        openai_responses.read_request(body(CALL, result([TEXT, {}])))
 
 
 @given(
@@ -275,10 +276,10 @@ def test_errors_name_the_place() -> None:
 )
 def test_anything_else_is_an_input_error(anything: Any) -> None:
     try:
-        request = from_openai_responses(anything)
+        request = openai_responses.read_request(anything)
     except InputError:
         return
-    assert to_openai_responses(request).body == anything
+    assert openai_responses.write_request(request).body == anything
 
 
 def test_metadata_of_the_caller_is_left_alone() -> None:
@@ -287,5 +288,5 @@ def test_metadata_of_the_caller_is_left_alone() -> None:
     odd_ones += [{"items": [{"parts": 5}]}, {"items": [{"parts": [5]}]}, {"items": []}]
     for odd in odd_ones:
         message = Message("user", (TextBlock("Hi"),), {"openai-responses": odd})
-        written = to_openai_responses(Request("m", (message,))).body["input"]
+        written = openai_responses.write_request(Request("m", (message,))).body["input"]
         assert written == [{"type": "message", "role": "user", "content": "Hi"}]

@@ -100,6 +100,8 @@ def openai_chunks(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
     return [*found, {**head, "choices": [], "usage": body["usage"]}]
 
 
+WITH_USAGE = {"stream_options": {"include_usage": True}}
+"""The part of a request body that asks for the usage of a stream."""
 CITATION = {"type": "char_location", "cited_text": "x", "document_index": 0}
 REDACTED = {"type": "redacted_thinking", "data": "abc"}
 

@@ -23,22 +23,16 @@ from modelpact.conversation import (
     ToolCall,
     ToolUseBlock,
     Usage,
+    anthropic,
+    openai_chat,
 )
-from modelpact.conversation.codecs import (
-    DONE,
-    AnthropicEvents,
-    AnthropicStream,
-    OpenAIChunks,
-    OpenAIStream,
-    from_anthropic_answer,
-    from_openai_answer,
-    to_anthropic_answer,
-    to_openai_answer,
-)
+from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
+from modelpact.conversation.openai_chat import OpenAIChatStreamReader, OpenAIChatStreamWriter
 from modelpact.conversation.response import REFUSED, collect, spell_out
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import EventParser, write_event
-from tests.conversation.answer_bodies import (
+from tests.conversation.response_bodies import (
+    WITH_USAGE,
     anthropic_bodies,
     anthropic_events,
     openai_bodies,
@@ -47,13 +41,13 @@ from tests.conversation.answer_bodies import (
 
 
 def read_openai(chunks: Iterable[Any], done: bool = True) -> list[StreamEvent]:
-    stream = OpenAIStream()
+    stream = OpenAIChatStreamReader()
     events = [event for one in chunks for event in stream.feed(json.dumps(one))]
-    return events + (stream.feed(DONE) if done else stream.end())
+    return events + (stream.feed(openai_chat.DONE) if done else stream.end())
 
 
 def read_anthropic(events: Iterable[Any]) -> list[StreamEvent]:
-    stream = AnthropicStream()
+    stream = AnthropicStreamReader()
     found = [event for one in events for event in stream.feed(json.dumps(one))]
     return found + stream.end()
 
@@ -78,20 +72,20 @@ def plain(response: Response | None) -> Response:
 
 @given(openai_bodies())
 def test_an_openai_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
-    assert to_openai_answer(from_openai_answer(body)).body == body
+    assert openai_chat.write_response(openai_chat.read_response(body)).body == body
 
 
 @given(anthropic_bodies())
 def test_an_anthropic_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
-    carried = to_anthropic_answer(from_anthropic_answer(body))
+    carried = anthropic.write_response(anthropic.read_response(body))
     assert carried.body == body
     assert carried.losses == ()
 
 
 @given(openai_bodies())
 def test_an_openai_answer_survives_a_journey_through_anthropic(body: dict[str, Any]) -> None:
-    answer = from_openai_answer(body)
-    back = from_anthropic_answer(to_anthropic_answer(answer).body)
+    answer = openai_chat.read_response(body)
+    back = anthropic.read_response(anthropic.write_response(answer).body)
     assert [block.text for block in back.content if isinstance(block, TextBlock)] == [
         block.text for block in answer.content if isinstance(block, TextBlock)
     ]
@@ -109,7 +103,7 @@ def test_an_openai_answer_survives_a_journey_through_anthropic(body: dict[str, A
 @given(openai_bodies(), st.data())
 def test_an_openai_stream_collects_to_the_body(body: dict[str, Any], data: st.DataObject) -> None:
     events = read_openai(openai_chunks(body, data.draw))
-    assert collect(events) == _told_in_streams(from_openai_answer(body))
+    assert collect(events) == _told_in_streams(openai_chat.read_response(body))
 
 
 def _told_in_streams(answer: Response) -> Response:
@@ -123,7 +117,7 @@ def test_an_anthropic_stream_collects_to_the_body(
     body: dict[str, Any], data: st.DataObject
 ) -> None:
     events = read_anthropic(anthropic_events(body, data.draw))
-    assert collect(events) == from_anthropic_answer(body)
+    assert collect(events) == anthropic.read_response(body)
 
 
 @given(anthropic_bodies(), st.data())
@@ -131,18 +125,18 @@ def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) ->
     written = anthropic_events(body, data.draw)
     raw = b"".join(write_event(json.dumps(one), one["type"]) for one in written)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
-    parser, stream = EventParser(), AnthropicStream()
+    parser, stream = EventParser(), AnthropicStreamReader()
     found: list[StreamEvent] = []
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         for event in parser.feed(raw[start:end]):
             found += stream.feed(event.data)
-    assert collect(found) == from_anthropic_answer(body)
+    assert collect(found) == anthropic.read_response(body)
 
 
 @given(openai_bodies())
 def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
-    answer = from_openai_answer(body)
-    writer = OpenAIChunks(answer.id, answer.model, usage=True)
+    answer = openai_chat.read_response(body)
+    writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
     chunks = [chunk for event in spell_out(answer) for chunk in writer.feed(event)]
     assert plain(collect(read_openai(chunks))) == plain(answer)
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
@@ -150,8 +144,8 @@ def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 
 @given(anthropic_bodies())
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
-    answer = from_anthropic_answer(body)
-    writer = AnthropicEvents(answer.id, answer.model)
+    answer = anthropic.read_response(body)
+    writer = AnthropicStreamWriter(answer.id, answer.model)
     events = [one for event in spell_out(answer) for one in writer.feed(event)]
     assert collect(read_anthropic(events)) == answer
     assert writer.losses == ()
@@ -159,14 +153,16 @@ def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 
 @given(anthropic_bodies())
 def test_spelling_out_and_collecting_changes_nothing(body: dict[str, Any]) -> None:
-    answer = from_anthropic_answer(body)
+    answer = anthropic.read_response(body)
     assert collect(spell_out(answer)) == answer
 
 
 @given(anthropic_bodies())
 def test_a_stream_that_was_cut_off_has_no_end(body: dict[str, Any]) -> None:
-    writer = AnthropicEvents("msg", "m")
-    events = [one for event in spell_out(from_anthropic_answer(body)) for one in writer.feed(event)]
+    writer = AnthropicStreamWriter("msg", "m")
+    events = [
+        one for event in spell_out(anthropic.read_response(body)) for one in writer.feed(event)
+    ]
     assert collect(read_anthropic(events[:-1])) is None
 
 
@@ -182,21 +178,21 @@ def test_anthropic_input_excludes_the_cache_and_ours_includes_it() -> None:
         "output_tokens_details": {"thinking_tokens": 2},
     }
     body = {"type": "message", "content": [], "stop_reason": "end_turn", "usage": usage}
-    answer = from_anthropic_answer(body)
+    answer = anthropic.read_response(body)
     assert answer.usage == Usage(240, 5, 2, 200, 30)
-    written = to_openai_answer(answer).body["usage"]
+    written = openai_chat.write_response(answer).body["usage"]
     assert written["prompt_tokens"] == 240
     assert written["prompt_tokens_details"] == {"cached_tokens": 200, "cache_write_tokens": 30}
     assert written["completion_tokens_details"] == {"reasoning_tokens": 2}
-    assert to_anthropic_answer(from_openai_answer(to_openai_answer(answer).body)).body["usage"] == {
-        **usage
-    }
+    assert anthropic.write_response(
+        openai_chat.read_response(openai_chat.write_response(answer).body)
+    ).body["usage"] == {**usage}
 
 
 def test_deepseek_tells_its_cache_hits_in_a_field_of_its_own() -> None:
     body = _body({"role": "assistant", "content": "x"})
     body["usage"] = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 4}
-    assert from_openai_answer(body).usage == Usage(9, 1, 0, 4)
+    assert openai_chat.read_response(body).usage == Usage(9, 1, 0, 4)
 
 
 # What the servers that resemble OpenAI do.
@@ -244,8 +240,11 @@ def test_a_stream_without_done_ends_when_the_model_has_stopped() -> None:
 
 def test_vllm_tells_what_stopped_it() -> None:
     body = _body({"role": "assistant", "content": "x"}, stop_reason="END")
-    assert from_openai_answer(body).stop_sequence == "END"
-    assert to_openai_answer(from_openai_answer(body)).losses[0].path == "stop_sequence"
+    assert openai_chat.read_response(body).stop_sequence == "END"
+    assert (
+        openai_chat.write_response(openai_chat.read_response(body)).losses[0].path
+        == "stop_sequence"
+    )
 
 
 def test_log_probabilities_are_put_together() -> None:
@@ -263,7 +262,7 @@ def test_log_probabilities_are_put_together() -> None:
 def test_mistral_thinks_in_parts() -> None:
     part = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}
     content = [part, {"type": "text", "text": "Yes"}]
-    answer = from_openai_answer(_body({"role": "assistant", "content": content}))
+    answer = openai_chat.read_response(_body({"role": "assistant", "content": content}))
     assert answer.content == (OtherBlock("openai-chat", part), TextBlock("Yes"))
 
 
@@ -271,20 +270,24 @@ def test_mistral_thinks_in_parts() -> None:
 
 
 def test_a_refusal_is_text_and_a_reason() -> None:
-    answer = from_openai_answer(_body({"role": "assistant", "content": None, "refusal": "No."}))
+    answer = openai_chat.read_response(
+        _body({"role": "assistant", "content": None, "refusal": "No."})
+    )
     assert (answer.text, answer.stop_reason) == ("No.", "refusal")
-    body = to_openai_answer(answer).body["choices"][0]
+    body = openai_chat.write_response(answer).body["choices"][0]
     assert (body["message"]["refusal"], body["message"]["content"]) == ("No.", None)
     assert body["finish_reason"] == "stop"
-    theirs = to_anthropic_answer(answer).body
+    theirs = anthropic.write_response(answer).body
     assert (theirs["stop_reason"], theirs["content"][0]["text"]) == ("refusal", "No.")
 
 
 def test_a_refusal_can_be_sent_back_as_text() -> None:
-    from modelpact.conversation import Request, to_openai_chat
+    from modelpact.conversation import Request
 
-    answer = from_openai_answer(_body({"role": "assistant", "content": None, "refusal": "No."}))
-    carried = to_openai_chat(Request("m", (Message("assistant", answer.content),)))
+    answer = openai_chat.read_response(
+        _body({"role": "assistant", "content": None, "refusal": "No."})
+    )
+    carried = openai_chat.write_request(Request("m", (Message("assistant", answer.content),)))
     assert carried.body["messages"] == [{"role": "assistant", "content": "No."}]
     assert carried.losses == ()
 
@@ -298,9 +301,9 @@ def test_what_an_answer_cannot_say_elsewhere_is_told() -> None:
         "stop_sequence",
         "END",
     )
-    losses = {loss.path for loss in to_openai_answer(answer).losses}
+    losses = {loss.path for loss in openai_chat.write_response(answer).losses}
     assert losses == {"thinking.signature", "content[0]", "stop_sequence"}
-    writer = OpenAIChunks("1", "m")
+    writer = OpenAIChatStreamWriter("1", "m")
     for event in spell_out(answer):
         writer.feed(event)
     assert {loss.path for loss in writer.losses} == {
@@ -322,6 +325,6 @@ def test_text_blocks_that_touch_stay_apart() -> None:
 def test_one_answer_is_read_and_not_several() -> None:
     body = _body({"role": "assistant", "content": "x"})
     with pytest.raises(InputError, match="n = 1"):
-        from_openai_answer({**body, "choices": body["choices"] * 2})
+        openai_chat.read_response({**body, "choices": body["choices"] * 2})
     with pytest.raises(InputError, match="n = 1"):
         read_openai([{"choices": [{"index": 1, "delta": {"content": "x"}}]}])
