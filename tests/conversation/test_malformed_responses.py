@@ -119,9 +119,6 @@ def _end(reason: str) -> dict[str, Any]:
             [START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}],
             "outside of a block",
         ),
-            [START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}],
-            "outside of a block",
-        ),
         (
             [START, TEXT, {"type": "content_block_delta", "delta": {"type": "thinking_delta"}}],
             "a thinking_delta in a text block",
