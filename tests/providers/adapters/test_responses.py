@@ -94,7 +94,9 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
     for api in ("openai", "anthropic"):
         earlier = {"model": "m", "input": "Hi", "previous_response_id": "resp_1"}
         async with at(api) as (other, fake_):
-            with pytest.raises(NotTranslatable, match="the earlier response is stored on another server"):
+            with pytest.raises(
+                NotTranslatable, match="the earlier response is stored on another server"
+            ):
                 await other.complete(openai_responses.read_request(earlier))
             assert fake_.requests == []
 
