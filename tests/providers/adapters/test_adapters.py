@@ -276,7 +276,7 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
 async def test_several_answers_are_not_asked_for() -> None:
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
     async with at("openai") as (port, fake):
-        with pytest.raises(NotTranslatable, match="n: one answer is read"):
+        with pytest.raises(NotTranslatable, match="n: only one response is read"):
             await port.complete(openai_chat.read_request(body))
         assert fake.requests == []
 
