@@ -1,5 +1,7 @@
 """The documentation is true: its examples run, its links lead somewhere, its paths exist."""
 
+import ast
+import importlib
 import os
 import re
 import shlex
@@ -96,3 +98,17 @@ def test_paths_exist(name: str) -> None:
     paths = REPOSITORY_PATH.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "examples").glob("*.py")])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_scripts_import_names_that_exist(script: Path) -> None:
+    """Benchmarks and examples, which no type checker reads, follow renames in the source."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("modelpact"):
+            module = importlib.import_module(str(node.module))
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
