@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact import find_models, resolve
-from modelpact.catalog import ModelCapabilities, Resolution
+from modelpact.catalog import ModelCapabilities, Resolution, default_catalog
 from modelpact.vocabulary.capability import MODALITIES, PARAMETERS
 from tests.conftest import catalog
 
@@ -300,3 +300,15 @@ def test_the_query_by_provider_holds_in_the_bundled_catalog() -> None:
 def test_the_query_by_capability_holds_in_the_bundled_catalog() -> None:
     """S004-8-2: `computer-use` finds Claude Opus 4.5."""
     assert "anthropic/claude-opus-4-5" in find_models("computer-use")
+
+
+CANONICAL = ["mistral", "anthropic", "openai", "gemini", "deepseek", "xai", "groq", "openrouter"]
+CANONICAL += ["ollama", "lmstudio", "llamacpp", "localai", "vllm", "mock"]
+
+
+@pytest.mark.parametrize("provider", CANONICAL)
+def test_the_canonical_providers_are_in_the_bundled_catalog(provider: str) -> None:
+    """S004-1-5: eight providers in the cloud, five local ones and one for tests."""
+    known = default_catalog().providers.find(provider)
+    assert known is not None
+    assert known.id == provider
