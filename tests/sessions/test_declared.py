@@ -11,8 +11,7 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider
-from modelpact.sessions import ContextProvider, Session, SwitchRejected
-from modelpact.sessions import provider_claims as declared
+from modelpact.sessions import ContextProvider, Session, SwitchRejected, provider_claims
 from tests.conftest import catalog, fact, lineage
 from tests.sessions.support import NEED, last, opened, small_catalog, types
 
@@ -138,7 +137,7 @@ NONSENSE = [
 def test_a_provider_that_lies_or_crashes_while_describing_itself_is_silent(
     ledger: Ledger, said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(declared, "SECONDS", 0.1)
+    monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)
     session, _ = at(ledger, said)
     session.switch_model("openai/gpt-full")
     told = last(ledger, session, "capability.undescribed").payload
@@ -245,7 +244,7 @@ BLOCKED = threading.Event()
 def test_it_holds_up_no_other_session(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
-    monkeypatch.setattr(declared, "SECONDS", 0.1)
+    monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)
     BLOCKED.clear()
     try:
         session, _ = at(ledger, said)

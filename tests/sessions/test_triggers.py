@@ -24,7 +24,7 @@ from modelpact.sessions import (
     SwitchRejected,
     required_set,
 )
-from modelpact.sessions.store import load_state
+from modelpact.sessions.store import SessionStore
 from tests.sessions.support import models_of, seen, small_catalog, stored, trail
 
 KNOWN = small_catalog(
@@ -147,7 +147,7 @@ class Triggers(RuleBasedStateMachine):
 
     @rule(provider=st.sampled_from(["openai", "anthropic", "nobody"]))
     def provider(self, provider: str) -> None:
-        choice = load_state(self.ledger, self.session.id).state.choices.get(provider)
+        choice = SessionStore(self.ledger, self.session.id).load_state().state.choices.get(provider)
         if choice is None:
             return
         target = f"{provider}/{choice}"
@@ -215,7 +215,7 @@ class Triggers(RuleBasedStateMachine):
     @invariant()
     def what_is_in_force_is_what_is_stored(self) -> None:
         if hasattr(self, "session"):
-            kept = load_state(self.ledger, self.session.id)
+            kept = SessionStore(self.ledger, self.session.id).load_state()
             assert kept.state.target == self.session.target
             assert kept.needs == self.session.needs
             assert kept.state.layers == self.session.layers

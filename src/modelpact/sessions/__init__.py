@@ -30,7 +30,7 @@ from modelpact.sessions.required_set import required_set
 from modelpact.sessions.session import Session, Switched
 from modelpact.sessions.state_machines import find_machine, list_machines
 from modelpact.sessions.store import SessionSummary, TranscriptEntry, list_sessions
-from modelpact.sessions.turn import Turn
+from modelpact.sessions.turns import Turn
 from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What sessions raise. Each says on which axis it failed: when loading, or at run time."""
+"""The errors of sessions. Each has an axis: it failed when loading, or at run time."""
 
 from typing import Any, ClassVar, Final
 
@@ -8,8 +8,8 @@ from modelpact.providers.models.credentials import MissingKey
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.redaction import redact_text
 
-MISSING: Final = "ProviderCapability/MissingCapability"
-_POINT_OF_USE: Final = {
+MISSING_CAPABILITY: Final = "ProviderCapability/MissingCapability"
+_POINT_OF_USE_CODES: Final = {
     "streaming": "ProviderCapability/MissingStreaming",
     "tool-calling": "ProviderCapability/MissingToolCalling",
     "structured-output": "ProviderCapability/MissingStructuredOutput",
@@ -27,10 +27,10 @@ _POINT_OF_USE: Final = {
 
 
 class SessionError(ModelpactError):
-    """Something that a session cannot do; `code` says what, `context` holds the particulars."""
+    """Something that a session cannot do. `code` classifies it, `context` has the details."""
 
     axis: ClassVar[str] = "runtime"
-    """`runtime`: what a model can do; `load`: which contract an extension was written for."""
+    """`runtime`: what the model can do. `load`: the contract version of an extension."""
 
     def __init__(self, code: str, message: str, context: dict[str, Any]) -> None:
         self.code = code
@@ -39,91 +39,92 @@ class SessionError(ModelpactError):
 
 
 class SwitchRejected(SessionError):
-    """A model does not have what the session requires; the session is as it was before."""
+    """A model does not meet the required set. The session has not changed."""
 
-    code_of: ClassVar[str] = MISSING
+    default_code: ClassVar[str] = MISSING_CAPABILITY
 
     def __init__(self, verdict: Verdict, diagnostic: Diagnostic, trigger: str) -> None:
         self.verdict = verdict
         self.diagnostic = diagnostic
         self.trigger = trigger
-        missing = [
-            {
-                "capability": wire(one.capability),
-                "requiredBy": list(one.required_by),
-                "reason": one.reason,
-            }
-            for one in diagnostic.missing
-        ]
-        lacks = "; ".join(
-            f"{one.capability} {one.message}, required by {', '.join(one.required_by) or 'you'}"
-            for one in diagnostic.missing
-        )
         context = {
             "target": diagnostic.target,
             "previous": diagnostic.previous,
             "trigger": trigger,
-            "missing": missing,
+            "missing": [
+                {
+                    "capability": wire(missing.capability),
+                    "requiredBy": list(missing.required_by),
+                    "reason": missing.reason,
+                }
+                for missing in diagnostic.missing
+            ],
         }
-        message = f"runtime capability: {self._head(diagnostic, trigger)}: {lacks}"
-        message += f"; {self._after(diagnostic)}" if self._after(diagnostic) else ""
+        lacks = "; ".join(
+            f"{missing.capability} {missing.message}, "
+            f"required by {', '.join(missing.required_by) or 'you'}"
+            for missing in diagnostic.missing
+        )
+        message = f"runtime capability: {self._summary(diagnostic, trigger)}: {lacks}"
+        if consequence := self._consequence(diagnostic):
+            message += f"; {consequence}"
         if diagnostic.suggestion:
             message += f"; {diagnostic.suggestion} would do"
         if self.evidence_hint:
             message += f"; {self.evidence_hint}"
-        super().__init__(self.code_of, message, context)
+        super().__init__(self.default_code, message, context)
 
     @staticmethod
-    def _head(diagnostic: Diagnostic, trigger: str) -> str:
+    def _summary(diagnostic: Diagnostic, trigger: str) -> str:
         return f"{trigger} rejected, {diagnostic.target} does not fit"
 
     @staticmethod
-    def _after(diagnostic: Diagnostic) -> str:
+    def _consequence(diagnostic: Diagnostic) -> str:
         return _stays(diagnostic)
 
     @property
     def evidence_hint(self) -> str:
-        """How to drop what use or a probe showed, where the refusal rests on that."""
-        shown = [
-            one.capability
-            for one in self.verdict.missing
-            if one.claim.evidence is not None and one.claim.evidence.layer == "evidence"
+        """How to drop the evidence that the rejection rests on; empty if there is none."""
+        learned = [
+            finding.capability
+            for finding in self.verdict.missing
+            if finding.claim.evidence is not None and finding.claim.evidence.layer == "evidence"
         ]
-        if not shown:
+        if not learned:
             return ""
         return (
-            f"what is known of {', '.join(shown)} was seen in use: "
+            f"what is known of {', '.join(learned)} was seen in use: "
             f"`modelpact probe {self.verdict.target} --forget` drops it"
         )
 
 
 class SpawnRejected(SwitchRejected):
-    """The model chosen for a subagent lacks what its parent requires; nothing was sent."""
+    """The model of a subagent does not meet its required set. Nothing was sent."""
 
-    code_of = "Subagent/ModelCapabilityMismatch"
+    default_code = "Subagent/ModelCapabilityMismatch"
 
 
 class NoLongerFits(SwitchRejected):
-    """The model of a resumed session lacks what is required, as it is known now; nothing is sent.
+    """The model of a resumed session no longer meets the required set. Nothing is sent.
 
-    The session is there with all that was said: a model that fits lets it go on.
+    The session keeps its messages, and goes on once you switch to a model that fits.
     """
 
-    code_of = "Session/ModelNoLongerFits"
+    default_code = "Session/ModelNoLongerFits"
 
     @staticmethod
-    def _head(diagnostic: Diagnostic, trigger: str) -> str:  # noqa: ARG004
+    def _summary(diagnostic: Diagnostic, trigger: str) -> str:  # noqa: ARG004
         return f"the session was resumed, and {diagnostic.target} does not fit any more"
 
     @staticmethod
-    def _after(diagnostic: Diagnostic) -> str:  # noqa: ARG004
+    def _consequence(diagnostic: Diagnostic) -> str:  # noqa: ARG004
         return "nothing is sent until a model that fits is chosen, and nothing is lost"
 
 
 class TargetUnreachable(SessionError, InputError):
-    """A model fits, and there is no way to its provider; the session is as it was before."""
+    """A model fits, but its provider cannot be called. The session has not changed."""
 
-    code_of: ClassVar[str] = "Session/Unreachable"
+    default_code: ClassVar[str] = "Session/Unreachable"
 
     def __init__(self, diagnostic: Diagnostic, trigger: str, cause: ModelpactError) -> None:
         self.diagnostic = diagnostic
@@ -134,17 +135,16 @@ class TargetUnreachable(SessionError, InputError):
             "trigger": trigger,
             "problem": redact_text(str(cause)),
         }
-        message = (
-            f"{trigger} rejected, there is no way to {diagnostic.target}: {context['problem']}"
-        )
-        message += f"; {_stays(diagnostic)}" if _stays(diagnostic) else ""
-        super().__init__(self.code_of, message, context)
+        message = f"{trigger} rejected, {diagnostic.target} cannot be called: {context['problem']}"
+        if consequence := _stays(diagnostic):
+            message += f"; {consequence}"
+        super().__init__(self.default_code, message, context)
 
 
 class KeyMissing(TargetUnreachable, MissingKey):
-    """A model fits, and its provider's key is not where it should be; nothing has changed."""
+    """A model fits, but its provider's API key is missing. The session has not changed."""
 
-    code_of = "Session/MissingKey"
+    default_code = "Session/MissingKey"
 
 
 def _stays(diagnostic: Diagnostic) -> str:
@@ -152,14 +152,14 @@ def _stays(diagnostic: Diagnostic) -> str:
 
 
 class CapabilityMissing(SessionError):
-    """A capability was used that the model turned out not to have, or is known not to have."""
+    """A request used a capability that the model does not have."""
 
     def __init__(self, target: str, capability: str, detail: str, param: str = "") -> None:
         self.capability = capability
         self.param = param
-        """The parameter that asks for it, where one does."""
+        """The parameter that uses the capability, if one does."""
         context = {"target": target, "capability": wire(capability), "detail": detail}
-        code = _POINT_OF_USE.get(capability, MISSING)
+        code = _POINT_OF_USE_CODES.get(capability, MISSING_CAPABILITY)
         without = f"take {param} out of the parameters" if param else "ask without it"
         message = (
             f"runtime capability: {target} cannot be asked this: {capability}: {detail}; "
@@ -168,42 +168,42 @@ class CapabilityMissing(SessionError):
         super().__init__(code, message, context)
 
 
-def param_told(one: ParamAffected) -> str:
-    """Say what is set, where, and why it does not apply."""
-    path = ".".join(one.param_path)
-    return f"{path}={brief(one.current_value)} (from {one.source_layer}): {one.reason}"
+def describe_param(param: ParamAffected) -> str:
+    """Say which parameter is set, in which layer, and why it does not apply."""
+    path = ".".join(param.param_path)
+    return f"{path}={brief(param.current_value)} (from {param.source_layer}): {param.reason}"
 
 
 class ParamsRefused(SessionError):
-    """Parameters that do not apply on the model, where policy says to refuse; nothing was sent.
+    """Parameters do not apply on the model, and the policy refuses them. Nothing was sent.
 
-    `summary` says which, from which layer and why; the message also what to do in Python.
+    `summary` lists them with their layers and reasons. The message adds what to do in Python.
     """
 
     def __init__(self, target: str, affected: tuple[ParamAffected, ...]) -> None:
         self.affected = affected
-        self.names = tuple(dict.fromkeys(one.param_path[0] for one in affected))
+        self.names = tuple(dict.fromkeys(param.param_path[0] for param in affected))
         listed = [
             {
-                "paramPath": list(one.param_path),
-                "reason": one.reason,
-                "sourceLayer": one.source_layer,
+                "paramPath": list(param.param_path),
+                "reason": param.reason,
+                "sourceLayer": param.source_layer,
             }
-            for one in affected
+            for param in affected
         ]
-        told = "; ".join(map(param_told, affected))
-        self.summary = f"nothing was sent, {target} does not take what is set: {told}"
-        taken_out = ", ".join(f'"{name}": None' for name in self.names)
+        described = "; ".join(map(describe_param, affected))
+        self.summary = f"nothing was sent, {target} does not take what is set: {described}"
+        unset = ", ".join(f'"{name}": None' for name in self.names)
         message = (
-            f"runtime capability: {self.summary}; take out with set_params({{{taken_out}}}), "
-            'switch models, or have such parameters left out and told: unsupported_params = "drop" '
-            "in the policy"
+            f"runtime capability: {self.summary}; remove them with set_params({{{unset}}}), "
+            'switch models, or set unsupported_params = "drop" in the policy to send requests '
+            "without them"
         )
         super().__init__("Session/UnsupportedParams", message, {"target": target, "params": listed})
 
 
 class LoadError(SessionError, InputError):
-    """An extension was written for another version of the contract; it was not loaded."""
+    """An extension was written for another version of the contract. It was not loaded."""
 
     axis = "load"
 
@@ -218,7 +218,7 @@ class LoadError(SessionError, InputError):
 
 
 class SessionBusy(SessionError):
-    """A turn is under way: a session takes one at a time."""
+    """A turn is running. A session runs one at a time."""
 
     def __init__(self, session: str) -> None:
         super().__init__(
@@ -227,7 +227,7 @@ class SessionBusy(SessionError):
 
 
 class SessionClosed(SessionError):
-    """The session was closed here; it can be resumed."""
+    """The session was closed in this process. It can be resumed."""
 
     def __init__(self, session: str) -> None:
         message = f"session {session} is closed; Session.resume({session!r}, …) takes it up again"
@@ -235,7 +235,7 @@ class SessionClosed(SessionError):
 
 
 class SessionMoved(SessionError):
-    """Somebody else changed the session in the store meanwhile; nothing was written."""
+    """Another process changed the session in the store. Nothing was written."""
 
     def __init__(self, session: str) -> None:
         message = (
@@ -246,7 +246,7 @@ class SessionMoved(SessionError):
 
 
 class UnreadableSession(SessionError, InputError):
-    """A session's row in the store is not what was written there."""
+    """A session's row in the store cannot be read."""
 
     def __init__(self, session: str, problem: str) -> None:
         message = (
@@ -257,7 +257,7 @@ class UnreadableSession(SessionError, InputError):
 
 
 class UnknownSession(SessionError, InputError):
-    """No session of that name is in the store."""
+    """The store has no session with that id."""
 
     def __init__(self, session: object) -> None:
         super().__init__(

@@ -1,4 +1,8 @@
-"""Sessions: a model in use, what is required of it, and every change of either negotiated first."""
+"""Sessions: a model in use, what is required of it, and every change of either negotiated first.
+
+A session has three parts. `StateTransitions` holds the committed state and changes it, `Negotiator`
+decides whether a model fits, and `TurnRunner` sends messages.
+"""
 
 import re
 import secrets
@@ -8,15 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.conversation.message import Message
 from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
+from modelpact.negotiation.parameters import (
+    ParamFinding,
+    effective_params,
+    negotiate_parameters,
+    params_affected,
+)
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
-from modelpact.sessions import store as rows
-from modelpact.sessions.audit_events import told
-from modelpact.sessions.conversation_log import ConversationLog, Sent, read_messages
-from modelpact.sessions.core import Core
+from modelpact.sessions.errors import SessionError
 from modelpact.sessions.extensions import (
     ContextProvider,
     Hook,
@@ -27,17 +35,24 @@ from modelpact.sessions.extensions import (
     read,
 )
 from modelpact.sessions.loop import iterate, run_async, run_sync
+from modelpact.sessions.negotiator import Negotiator
 from modelpact.sessions.params import check_params
-from modelpact.sessions.store import CommittedState, History, SessionState
-from modelpact.sessions.turn import Turn
-from modelpact.sessions.view import View
+from modelpact.sessions.store import (
+    CommittedState,
+    History,
+    SessionState,
+    SessionStore,
+    TranscriptEntry,
+)
+from modelpact.sessions.transitions import StateTransitions, event_payload
+from modelpact.sessions.turns import MessageInput, Turn, TurnRunner, read_messages
 from modelpact.vocabulary.errors import InputError, brief
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Switched(msgspec.Struct, frozen=True):
-    """A change that was accepted; the diagnostic says what is to know of it, if anything is."""
+    """A change that was accepted. The diagnostic has its warnings, if there are any."""
 
     target: str
     previous: str
@@ -45,11 +60,18 @@ class Switched(msgspec.Struct, frozen=True):
     diagnostic: Diagnostic | None = None
 
 
-class Session(View):
-    """A session. Make one with `Session.open`, take one up again with `Session.resume`.
+class Session:
+    """A session. Create one with `Session.open`, or continue one with `Session.resume`.
 
-    Safe to use from many threads; one turn at a time.
+    You can use it from many threads; it runs one turn at a time.
     """
+
+    def __init__(
+        self, transitions: StateTransitions, models: ModelCaller, history: History
+    ) -> None:
+        self._transitions = transitions
+        self._models = models
+        self._turns = TurnRunner(transitions, models, history)
 
     @classmethod
     def open(
@@ -70,7 +92,7 @@ class Session(View):
     ) -> "Session":
         """Start a session on a model that meets its required set, or raise `SwitchRejected`.
 
-        `needs` are required whatever is attached, for as long as the session lives.
+        `needs` are required for as long as the session lives, whatever is attached.
         """
         if not isinstance(policy, Policy):
             raise InputError(f"policy is a Policy, not {brief(policy)}")
@@ -87,86 +109,197 @@ class Session(View):
             policy,
             tuple(needs if isinstance(needs, Needs) else Needs(needs)),
         )
-        return cls._begin(target, state, ledger, models, id)
+        return cls._start(target, state, ledger, models, id)
 
     @classmethod
-    def _begin(
+    def resume(cls, id: str, *, ledger: Ledger, models: ModelCaller) -> "Session":
+        """Continue a session from its last committed state, extensions included.
+
+        Its model is negotiated again, as it is known now. If it no longer fits or cannot be called,
+        `refusal` says why, and nothing is sent until you switch to a model that fits.
+        """
+        store = SessionStore(ledger, id)
+        committed = store.load_state()
+        state = committed.state
+        if state.machine is not None:
+            load(StateMachine, state.machine)
+        load_all(ContextProvider, state.context_providers)
+        load_all(Hook, state.hooks)
+        transitions = StateTransitions(store, Negotiator(ledger, models), committed)
+        history = store.load_history()
+        session = cls(transitions, models, history)
+        transitions.resume(len(history.unanswered))
+        return session
+
+    @classmethod
+    def _start(
         cls,
         target: str,
         state: SessionState,
         ledger: Ledger,
         models: ModelCaller,
         id: str | None,
-        parent: Core | None = None,
+        parent: StateTransitions | None = None,
     ) -> "Session":
         name = secrets.token_hex(8) if id is None else id
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise InputError(f"id: 1 to 64 letters, digits, . _ and -, not {brief(id)}")
-        core = Core(name, ledger, models, CommittedState(state, state.required(), "", 1))
-        core.start(target, parent)
-        return cls(core, ConversationLog(core, History()))
+        transitions = StateTransitions(
+            SessionStore(ledger, name),
+            Negotiator(ledger, models),
+            CommittedState(state, state.required(), "", 1),
+        )
+        transitions.start(target, parent)
+        return cls(transitions, models, History())
 
-    @classmethod
-    def resume(cls, id: str, *, ledger: Ledger, models: ModelCaller) -> "Session":
-        """Take a session up as it was last committed; extensions come from the store with it.
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._transitions.store.id
 
-        Its model is negotiated anew, as it is known now. Where it no longer fits, or cannot be
-        called, `refusal` says so, and nothing is sent until one that fits is chosen.
-        """
-        standing = rows.load_state(ledger, id)
-        state = standing.state
-        if state.machine is not None:
-            load(StateMachine, state.machine)
-        load_all(ContextProvider, state.context_providers)
-        load_all(Hook, state.hooks)
-        core = Core(id, ledger, models, standing)
-        session = cls(core, ConversationLog(core, rows.load_history(ledger, id)))
-        core.take_up(len(session.unanswered))
-        return session
+    @property
+    def envelope(self) -> str:
+        """The envelope of its events: `session/ID`."""
+        return self._transitions.store.envelope
+
+    @property
+    def target(self) -> str:
+        """The `provider/model` in use."""
+        return self._state.target
+
+    @property
+    def needs(self) -> Needs:
+        """The required set. Each need says which parts require it."""
+        return self._transitions.committed.needs
+
+    @property
+    def refusal(self) -> SessionError | None:
+        """Why nothing is sent to the model of a resumed session; None if it fits."""
+        return self._transitions.refusal
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The effective parameters: `/params` over `launch` over `defaultParams`."""
+        return effective_params(self._state.layers)
+
+    @property
+    def layers(self) -> dict[str, dict[str, Any]]:
+        """The parameters by layer."""
+        return {name: dict(params) for name, params in self._state.layers.items()}
+
+    @property
+    def params_affected(self) -> tuple[ParamAffected, ...]:
+        """The parameters that do not apply on the model in use."""
+        resolution = self._transitions.negotiator.resolution(self.target)
+        return params_affected(self._state.layers, resolution)
+
+    @property
+    def params_unknown(self) -> tuple[ParamFinding, ...]:
+        """The parameters that are sent although it is not known whether they apply."""
+        resolution = self._transitions.negotiator.resolution(self.target)
+        findings = negotiate_parameters(self.params, resolution)
+        return tuple(finding for finding in findings if finding.action == "unknown")
+
+    @property
+    def machine(self) -> StateMachine | None:
+        """The attached state machine."""
+        return self._state.machine
+
+    @property
+    def context_providers(self) -> tuple[ContextProvider, ...]:
+        """The active context providers."""
+        return self._state.context_providers
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """The active hooks."""
+        return self._state.hooks
+
+    @property
+    def security(self) -> SecurityMode:
+        """The security mode."""
+        return self._state.security
+
+    @property
+    def policy(self) -> Policy:
+        """The policy for unknown and missing capabilities."""
+        return self._state.policy
+
+    @property
+    def parent(self) -> str:
+        """The id of the session that spawned this one, or an empty string."""
+        return self._state.parent
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of all answered turns. The model gets them with every request."""
+        return self._turns.history.messages
+
+    @property
+    def unanswered(self) -> tuple[Message, ...]:
+        """Messages without an answer: the call failed, or the process ended. They are not sent again."""
+        return self._turns.history.unanswered
+
+    @property
+    def transcript(self) -> tuple[TranscriptEntry, ...]:
+        """All messages in order, unanswered ones included."""
+        return self._transitions.store.load_transcript()
+
+    @property
+    def _state(self) -> SessionState:
+        return self._transitions.committed.state
+
+    def fit(self, target: str, needs: Needs | None = None) -> Verdict:
+        """Return how a model would fit the required set, or other needs. Nothing is recorded."""
+        negotiator = self._transitions.negotiator
+        resolved = negotiator.resolve_target(target, self._state.provider)
+        return negotiator.verdict(self.needs if needs is None else needs, resolved, self.policy)
 
     def switch_model(self, target: str) -> Switched:
-        """Switch to `provider/model`, or to a model of the provider in use (`/model`)."""
-        with self._core.lock:
-            provider = self._core.current().target.partition("/")[0]
-            return self._switch("/model", self._core.knowledge.target(target, provider))
+        """Switch to `provider/model`, or to a model of the provider in use (`/model`).
+
+        Raise `SwitchRejected` if it does not fit. Then nothing has changed.
+        """
+        with self._transitions.lock:
+            state = self._transitions.current()
+            resolved = self._transitions.negotiator.resolve_target(target, state.provider)
+            return self._switch("/model", resolved)
 
     def switch_provider(self, name: str) -> Switched:
-        """Switch to a provider's current choice model (`/provider`).
+        """Switch to a provider's current choice of model (`/provider`).
 
-        That is the model this session last used there; else what the configuration names there
-        first; else the cheapest well-known model that meets the needs.
+        That is the model this session last used there; else the first that the configuration names
+        there; else the cheapest well-known model that meets the needs.
         """
-        with self._core.lock:
-            state, knowledge = self._core.current(), self._core.knowledge
-            provider = knowledge.provider(name)
-            used = state.choices.get(provider)
-            wanted = f"{provider}/{used}" if used else ""
-            return self._switch(
-                "/provider", wanted or knowledge.choice(provider, self.needs, state.policy)
+        with self._transitions.lock:
+            state, negotiator = self._transitions.current(), self._transitions.negotiator
+            provider = negotiator.resolve_provider(name)
+            model = state.choices.get(provider)
+            target = (
+                f"{provider}/{model}"
+                if model
+                else negotiator.choose_model(provider, self.needs, state.policy)
             )
-
-    def _switch(self, trigger: str, target: str) -> Switched:
-        payload = {"target": target, "previous": self.target, "trigger": trigger}
-        proposed = self._core.standing.state.on(target)
-        return self._change(trigger, proposed, self.needs, "session.switched", payload)
+            return self._switch("/provider", target)
 
     def attach(self, machine: StateMachine | Mapping[str, Any]) -> Switched:
-        """Attach a state machine, in place of one that is; the model in use must fit it."""
+        """Attach a state machine in place of the present one. The model in use must fit it."""
         loaded = load(StateMachine, machine)
         payload = {"machine": loaded.name, "contract": loaded.contract}
-        with self._core.lock:
-            proposed = msgspec.structs.replace(self._core.current(), machine=loaded)
+        with self._transitions.lock:
+            proposed = msgspec.structs.replace(self._transitions.current(), machine=loaded)
             needs = proposed.required()
             return self._change("/sm attach", proposed, needs, "session.attached", payload)
 
     def detach(self) -> None:
-        """Detach the state machine; what it required is required no longer."""
-        with self._core.lock:
-            state = self._core.current()
+        """Detach the state machine. What it required is no longer required."""
+        with self._transitions.lock:
+            state = self._transitions.current()
             if state.machine is None:
                 raise InputError("no state machine is attached")
             proposed = msgspec.structs.replace(state, machine=None)
-            self._core.put(proposed, "session.detached", {"machine": state.machine.name})
+            payload = {"machine": state.machine.name}
+            self._transitions.relax(proposed, "session.detached", payload)
 
     def reload(
         self,
@@ -174,63 +307,33 @@ class Session(View):
         context_providers: Iterable[ContextProvider] | None = None,
         hooks: Iterable[Hook] | None = None,
     ) -> Switched:
-        """Replace the context providers or the hooks; the model in use must fit them."""
+        """Replace the context providers or the hooks. The model in use must fit them."""
         changes: dict[str, Any] = {}
         if context_providers is not None:
             changes["context_providers"] = load_all(ContextProvider, context_providers)
         if hooks is not None:
             changes["hooks"] = load_all(Hook, hooks)
-        with self._core.lock:
-            proposed = msgspec.structs.replace(self._core.current(), **changes)
+        with self._transitions.lock:
+            proposed = msgspec.structs.replace(self._transitions.current(), **changes)
             payload = {
-                "contextProviders": [one.name for one in proposed.context_providers],
-                "hooks": [one.name for one in proposed.hooks],
+                "contextProviders": [provider.name for provider in proposed.context_providers],
+                "hooks": [hook.name for hook in proposed.hooks],
             }
             needs = proposed.required()
             return self._change("reload", proposed, needs, "session.reloaded", payload)
 
-    def _change(
-        self, trigger: str, proposed: SessionState, needs: Needs, kind: str, payload: dict[str, Any]
-    ) -> Switched:
-        done = self._core.change(trigger, proposed, needs, kind, payload)
-        return Switched(proposed.target, done.previous, done.verdict, done.diagnostic)
-
     def set_params(
         self, params: Mapping[str, Any], *, unset: Iterable[str] = ()
     ) -> tuple[ParamAffected, ...]:
-        """Set parameters in the layer `/params`; return those that do not apply on the model.
+        """Set parameters in the layer `/params`, and remove those in `unset`, in one change.
 
-        Others may be `unset` with the same change: all of it is done, or nothing.
+        Return the parameters that do not apply on the model.
         """
         return self._change_params(check_params(params, "/params"), unset)
 
     def unset_params(self, names: Iterable[str]) -> tuple[ParamAffected, ...]:
-        """Take parameters out of the layer `/params`; those of the layers beneath hold again."""
+        """Remove parameters from the layer `/params`. Those of the layers below apply again."""
         return self._change_params({}, names)
-
-    def _change_params(
-        self, given: dict[str, Any], names: Iterable[str]
-    ) -> tuple[ParamAffected, ...]:
-        wanted = (names,) if isinstance(names, str) else tuple(names)
-        payload = {"set": told(given)} if given or not wanted else {}
-        if wanted:
-            payload["unset"] = list(wanted)
-        with self._core.lock:
-            state = self._core.current()
-            held = state.layers.get("/params", {})
-            for name in wanted:
-                if name not in held:
-                    known = ", ".join(held) or "nothing"
-                    raise InputError(f"/params: {brief(name)} is not set; set is {known}")
-            left = {name: one for name, one in held.items() if name not in wanted}
-            return self._put_params(state, {**left, **given}, payload)
-
-    def _put_params(
-        self, state: SessionState, held: dict[str, Any], payload: dict[str, Any]
-    ) -> tuple[ParamAffected, ...]:
-        layers = {**state.layers, "/params": held}
-        self._core.put(msgspec.structs.replace(state, layers=layers), "session.params", payload)
-        return self.params_affected
 
     def spawn(
         self,
@@ -242,12 +345,12 @@ class Session(View):
         hooks: Iterable[Hook] = (),
         id: str | None = None,
     ) -> "Session":
-        """Start a subagent: it inherits the required set, the parameters, security and policy.
+        """Start a subagent. It inherits the required set, the parameters, security and policy.
 
-        What is handed in adds to that. A model that does not fit is `SpawnRejected`.
+        What you pass is added to that. Raise `SpawnRejected` if the model does not fit.
         """
-        with self._core.lock:
-            state = self._core.current()
+        with self._transitions.lock:
+            state = self._transitions.current()
             layers = dict(state.layers)
             if launch is not None:
                 layers["launch"] = check_params(launch, "launch")
@@ -263,31 +366,64 @@ class Session(View):
                 self.id,
             )
             wanted = state.target if target is None else target
-            return Session._begin(
-                wanted, child, self._core.ledger, self._core.models, id, self._core
-            )
+            ledger = self._transitions.store.ledger
+            return Session._start(wanted, child, ledger, self._models, id, self._transitions)
 
-    def send(self, said: Sent) -> Turn:
-        """Ask the model and wait for its answer, with or without a running loop in this thread."""
-        return run_sync(self._talk.whole(read_messages(said)))
+    def send(self, messages: MessageInput) -> Turn:
+        """Send messages and wait for the answer. A running event loop does not matter."""
+        return run_sync(self._turns.run(read_messages(messages)))
 
-    async def asend(self, said: Sent) -> Turn:
-        """Ask the model and await its answer."""
-        return await run_async(self._talk.whole(read_messages(said)))
+    async def asend(self, messages: MessageInput) -> Turn:
+        """Send messages and await the answer."""
+        return await run_async(self._turns.run(read_messages(messages)))
 
-    async def stream(self, said: Sent) -> AsyncGenerator[StreamEvent | Turn, None]:
-        """Ask the model and yield its answer as it comes; the last thing is the turn."""
-        asked = self._talk.pieces(read_messages(said), streaming=True)
-        async with aclosing(iterate(asked)) as pieces:
+    async def stream(self, messages: MessageInput) -> AsyncGenerator[StreamEvent | Turn, None]:
+        """Send messages and yield the events of the answer as they arrive, then the turn."""
+        running = self._turns.stream(read_messages(messages))
+        async with aclosing(iterate(running)) as pieces:
             async for piece in pieces:
                 yield piece
 
     def close(self) -> None:
-        """Close the session here; it stays in the store and can be resumed."""
-        with self._core.lock:
-            if not self._core.closed:
-                self._core.closed = True
-                self._core.note("session.closed", {"target": self.target})
+        """Close the session in this process. It stays in the store and can be resumed."""
+        with self._transitions.lock:
+            self._transitions.close()
+
+    def _switch(self, trigger: str, target: str) -> Switched:
+        payload = {"target": target, "previous": self.target, "trigger": trigger}
+        proposed = self._state.with_target(target)
+        return self._change(trigger, proposed, self.needs, "session.switched", payload)
+
+    def _change(
+        self,
+        trigger: str,
+        proposed: SessionState,
+        needs: Needs,
+        event_type: str,
+        payload: dict[str, Any],
+    ) -> Switched:
+        decision = self._transitions.change(trigger, proposed, needs, event_type, payload)
+        return Switched(proposed.target, decision.previous, decision.verdict, decision.diagnostic)
+
+    def _change_params(
+        self, added: dict[str, Any], removed: Iterable[str]
+    ) -> tuple[ParamAffected, ...]:
+        names = (removed,) if isinstance(removed, str) else tuple(removed)
+        payload = {"set": event_payload(added)} if added or not names else {}
+        if names:
+            payload["unset"] = list(names)
+        with self._transitions.lock:
+            state = self._transitions.current()
+            before = state.layers.get("/params", {})
+            for name in names:
+                if name not in before:
+                    known = ", ".join(before) or "nothing"
+                    raise InputError(f"/params: {brief(name)} is not set; set is {known}")
+            kept = {name: value for name, value in before.items() if name not in names}
+            layers = {**state.layers, "/params": {**kept, **added}}
+            proposed = msgspec.structs.replace(state, layers=layers)
+            self._transitions.relax(proposed, "session.params", payload)
+            return self.params_affected
 
     def __enter__(self) -> "Session":
         return self

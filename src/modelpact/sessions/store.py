@@ -1,12 +1,11 @@
-"""What a session is, and its rows in the store."""
+"""The state of a session, and its rows in the ledger's tables `sessions` and `session_messages`."""
 
-from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 
 from modelpact.conversation.message import Message
-from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
@@ -17,20 +16,26 @@ from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything of a session that a trigger may change; it is replaced whole or not at all."""
+    """Everything about a session that a trigger may change. It is replaced as a whole."""
 
     target: str
     layers: dict[str, dict[str, Any]] = {}
+    """The parameters by layer."""
     machine: StateMachine | None = None
     context_providers: tuple[ContextProvider, ...] = ()
     hooks: tuple[Hook, ...] = ()
     security: SecurityMode = SecurityMode()
     policy: Policy = Policy()
     inherited: tuple[Need, ...] = ()
-    """What was required from the start: by whoever opened the session, or by its parent."""
+    """The needs that `Session.open` was called with, or those of the parent session."""
     parent: str = ""
     choices: dict[str, str] = {}
-    """The model that was last used at each provider."""
+    """The model last used at each provider."""
+
+    @property
+    def provider(self) -> str:
+        """The provider of the model in use."""
+        return self.target.partition("/")[0]
 
     def required(self) -> Needs:
         """Compute the required set."""
@@ -38,7 +43,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
             self.machine, self.context_providers, self.hooks, self.security, self.inherited
         )
 
-    def on(self, target: str) -> "SessionState":
+    def with_target(self, target: str) -> "SessionState":
         """Return the state with another model in use."""
         provider, _, model = target.partition("/")
         return msgspec.structs.replace(
@@ -47,7 +52,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommittedState(msgspec.Struct, frozen=True):
-    """The state in force, its required set, and the event that put it in force."""
+    """The state in force, its required set, and the event that committed it."""
 
     state: SessionState
     needs: Needs
@@ -56,16 +61,34 @@ class CommittedState(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What was said: the turns that were answered, and the messages that were not."""
+    """The messages of a session: those of answered turns, and those without an answer."""
 
     messages: tuple[Message, ...] = ()
     unanswered: tuple[Message, ...] = ()
     rows: int = 0
     turns: int = 0
 
+    def asked(self, messages: tuple[Message, ...]) -> "History":
+        """Return the history after a turn has begun with these messages."""
+        return History(
+            self.messages,
+            (*self.unanswered, *messages),
+            self.rows + len(messages),
+            self.turns + 1,
+        )
+
+    def answered(self, messages: tuple[Message, ...], answer: Message) -> "History":
+        """Return the history after the turn that began with these messages was answered."""
+        return History(
+            (*self.messages, *messages, answer),
+            self.unanswered[: len(self.unanswered) - len(messages)],
+            self.rows + 1,
+            self.turns,
+        )
+
 
 class TranscriptEntry(msgspec.Struct, frozen=True):
-    """A message of a session: in which turn it was said, and whether that turn has its answer."""
+    """A message of a session, its turn, and whether that turn was answered."""
 
     turn: int
     answered: bool
@@ -73,7 +96,7 @@ class TranscriptEntry(msgspec.Struct, frozen=True):
 
 
 class SessionSummary(msgspec.Struct, frozen=True):
-    """A session in the store: times are in nanoseconds since 1970."""
+    """A session in the store. Times are in nanoseconds since 1970."""
 
     id: str
     target: str
@@ -89,139 +112,145 @@ _MESSAGE: Final = msgspec.json.Decoder(Message)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def insert(tx: Transaction, session: str, envelope: str, state: SessionState, event: str) -> None:
-    """Put a new session in; it must not be there yet."""
-    if tx.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)):
-        raise InputError(f"there is a session {session} already: resume it, or choose another id")
-    tx.execute(
-        "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (session, envelope, _encode(state).decode(), event, 1, tx.now, tx.now),
-    )
+class SessionStore:
+    """The rows of one session, and the envelope of its events.
 
-
-def replace(tx: Transaction, session: str, standing: CommittedState) -> None:
-    """Put another state in force, unless somebody else has done so meanwhile."""
-    changed = tx.execute_update(
-        "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? "
-        "WHERE id = ? AND revision = ?",
-        (
-            _encode(standing.state).decode(),
-            standing.event,
-            standing.revision,
-            tx.now,
-            session,
-            standing.revision - 1,
-        ),
-    )
-    if not changed:
-        raise SessionMoved(session)
-
-
-def load_state(reader: LedgerReader, session: str) -> CommittedState:
-    """Return the state of a session as it was last committed."""
-    rows = reader.read("SELECT state, event, revision FROM sessions WHERE id = ?", (session,))
-    if not rows:
-        raise UnknownSession(session)
-    state = _read(session, rows[0][0])
-    return CommittedState(state, state.required(), rows[0][1], rows[0][2])
-
-
-def load_history(reader: LedgerReader, session: str) -> History:
-    """Return what was said in a session."""
-    said = load_transcript(reader, session)
-    return History(
-        tuple(one.message for one in said if one.answered),
-        tuple(one.message for one in said if not one.answered),
-        len(said),
-        max((one.turn for one in said), default=0),
-    )
-
-
-def load_transcript(reader: LedgerReader, session: str) -> tuple[TranscriptEntry, ...]:
-    """Return everything that was said in a session, in order."""
-    rows = reader.read(
-        "SELECT turn, answered, message FROM session_messages WHERE session = ? ORDER BY number",
-        (session,),
-    )
-    return tuple(
-        TranscriptEntry(turn, bool(answered), _MESSAGE.decode(message))
-        for turn, answered, message in rows
-    )
-
-
-def ask(
-    tx: Transaction,
-    session: str,
-    history: History,
-    messages: tuple[Message, ...],
-    own: Collection[str],
-) -> None:
-    """Keep messages before they are sent; they stand as unanswered until they are answered.
-
-    `own` are the events by which the asker knows the state in force: another one is news to it.
+    Another process may change the same session. The store remembers the events that committed the
+    states it has written or read, and raises `SessionMoved` rather than write over another state.
     """
-    _check_unmoved(tx, session, history, own)
-    _add(tx, session, history.rows, history.turns + 1, 0, messages)
 
+    def __init__(self, ledger: Ledger, id: str) -> None:
+        self.ledger = ledger
+        self.id = id
+        self.envelope = f"session/{id}"
+        self._known_events: set[str] = set()
 
-def answer(
-    tx: Transaction, session: str, history: History, message: Message, own: Collection[str]
-) -> None:
-    """Keep an answer; its turn is answered. `history` is the one with the question."""
-    _check_unmoved(tx, session, history, own)
-    tx.execute(
-        "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
-        (session, history.turns),
-    )
-    _add(tx, session, history.rows, history.turns, 1, (message,))
+    def load_state(self) -> CommittedState:
+        """Return the state that was last committed."""
+        sql = "SELECT state, event, revision FROM sessions WHERE id = ?"
+        rows = self.ledger.read(sql, (self.id,))
+        if not rows:
+            raise UnknownSession(self.id)
+        text, event, revision = rows[0]
+        state = _read_state(self.id, text)
+        self._known_events.add(event)
+        return CommittedState(state, state.required(), event, revision)
 
-
-def _check_unmoved(tx: Transaction, session: str, history: History, own: Collection[str]) -> None:
-    """Raise where somebody else put another state in force, or said something."""
-    rows = tx.execute(
-        "SELECT event, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id) "
-        "FROM sessions s WHERE id = ?",
-        (session,),
-    )
-    if not rows or rows[0][0] not in own or rows[0][1] != history.rows:
-        raise SessionMoved(session)
-
-
-def _add(
-    tx: Transaction,
-    session: str,
-    after: int,
-    turn: int,
-    answered: int,
-    messages: tuple[Message, ...],
-) -> None:
-    for number, message in enumerate(messages, after + 1):
-        tx.execute(
-            "INSERT INTO session_messages VALUES (?, ?, ?, ?, ?)",
-            (session, number, turn, answered, _encode(message).decode()),
+    def load_history(self) -> History:
+        """Return the messages of the session, those without an answer apart."""
+        entries = self.load_transcript()
+        return History(
+            tuple(entry.message for entry in entries if entry.answered),
+            tuple(entry.message for entry in entries if not entry.answered),
+            len(entries),
+            max((entry.turn for entry in entries), default=0),
         )
-    tx.execute("UPDATE sessions SET updated = ? WHERE id = ?", (tx.now, session))
+
+    def load_transcript(self) -> tuple[TranscriptEntry, ...]:
+        """Return all messages of the session in order."""
+        rows = self.ledger.read(
+            "SELECT turn, answered, message FROM session_messages "
+            "WHERE session = ? ORDER BY number",
+            (self.id,),
+        )
+        return tuple(
+            TranscriptEntry(turn, bool(answered), _MESSAGE.decode(message))
+            for turn, answered, message in rows
+        )
+
+    def insert(self, tx: Transaction, committed: CommittedState) -> None:
+        """Insert the session. Raise if its id is taken."""
+        if tx.execute("SELECT 1 FROM sessions WHERE id = ?", (self.id,)):
+            raise InputError(
+                f"there is a session {self.id} already: resume it, or choose another id"
+            )
+        state = _encode(committed.state).decode()
+        tx.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (self.id, self.envelope, state, committed.event, committed.revision, tx.now, tx.now),
+        )
+        self._known_events.add(committed.event)
+
+    def replace(self, tx: Transaction, committed: CommittedState) -> None:
+        """Replace the state. Raise `SessionMoved` if another process has replaced it meanwhile."""
+        changed = tx.execute_update(
+            "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? "
+            "WHERE id = ? AND revision = ?",
+            (
+                _encode(committed.state).decode(),
+                committed.event,
+                committed.revision,
+                tx.now,
+                self.id,
+                committed.revision - 1,
+            ),
+        )
+        if not changed:
+            raise SessionMoved(self.id)
+        self._known_events.add(committed.event)
+
+    def add_question(
+        self, tx: Transaction, history: History, messages: tuple[Message, ...]
+    ) -> None:
+        """Add the messages of a new turn, as unanswered. `history` is the one before them."""
+        self._check_unmoved(tx, history)
+        self._add(tx, history.rows, history.turns + 1, 0, messages)
+
+    def add_answer(self, tx: Transaction, history: History, message: Message) -> None:
+        """Add the answer to the current turn. `history` is the one with the question."""
+        self._check_unmoved(tx, history)
+        tx.execute(
+            "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
+            (self.id, history.turns),
+        )
+        self._add(tx, history.rows, history.turns, 1, (message,))
+
+    def _check_unmoved(self, tx: Transaction, history: History) -> None:
+        """Raise if another process has changed the state or added messages."""
+        rows = tx.execute(
+            "SELECT event, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id) "
+            "FROM sessions s WHERE id = ?",
+            (self.id,),
+        )
+        if not rows or rows[0][0] not in self._known_events or rows[0][1] != history.rows:
+            raise SessionMoved(self.id)
+
+    def _add(
+        self,
+        tx: Transaction,
+        after: int,
+        turn: int,
+        answered: int,
+        messages: tuple[Message, ...],
+    ) -> None:
+        for number, message in enumerate(messages, after + 1):
+            tx.execute(
+                "INSERT INTO session_messages VALUES (?, ?, ?, ?, ?)",
+                (self.id, number, turn, answered, _encode(message).decode()),
+            )
+        tx.execute("UPDATE sessions SET updated = ? WHERE id = ?", (tx.now, self.id))
 
 
 def list_sessions(reader: LedgerReader, limit: int = 20) -> list[SessionSummary]:
-    """Return the sessions of a store, those that were used last first."""
+    """Return the sessions of a store, the last used first."""
     rows = reader.read(
         "SELECT id, state, (SELECT COUNT(*) FROM session_messages m WHERE m.session = s.id), "
         "created, updated FROM sessions s ORDER BY updated DESC, id LIMIT ?",
         (limit,),
     )
-    found = []
-    for name, text, messages, created, updated in rows:
+    summaries = []
+    for id, text, messages, created, updated in rows:
         try:
-            state = _read(name, text)
-        except UnreadableSession:  # named all the same, so that it can be looked after
-            found.append(SessionSummary(name, "", "", messages, created, updated, readable=False))
+            state = _read_state(id, text)
+        except UnreadableSession:  # listed all the same, so that you can find it
+            summaries.append(SessionSummary(id, "", "", messages, created, updated, readable=False))
             continue
-        found.append(SessionSummary(name, state.target, state.parent, messages, created, updated))
-    return found
+        summary = SessionSummary(id, state.target, state.parent, messages, created, updated)
+        summaries.append(summary)
+    return summaries
 
 
-def _read(session: str, text: str) -> SessionState:
+def _read_state(session: str, text: str) -> SessionState:
     try:
         return _STATE.decode(text)
     except (msgspec.DecodeError, ModelpactError) as error:

@@ -17,7 +17,7 @@ from modelpact.sessions import (
     list_sessions,
 )
 from modelpact.sessions.loop import run_sync
-from modelpact.sessions.store import load_state
+from modelpact.sessions.store import SessionStore
 from modelpact.vocabulary.errors import InputError
 
 
@@ -71,7 +71,7 @@ class Opener:
         """
         name = name or self._last()
         models = self._models(name)
-        load_state(self.ledger, name)  # one that there is not is not held
+        SessionStore(self.ledger, name).load_state()  # one that there is not is not held
         hold = SessionHold(self.ledger, name)
         try:
             session = Session.resume(name, ledger=self.ledger, models=models)
