@@ -234,7 +234,7 @@ def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger
     assert caught.value.code == "Session/UnsupportedParams"
     said = str(caught.value)
     assert "openai/gpt-cold does not take what is set: temperature=0.3 (from launch)" in said
-    assert 'take out with set_params({"temperature": None})' in said
+    assert 'remove them with set_params({"temperature": None})' in said
     assert port.requests == []
     assert session.unanswered == ()
     assert "session.turn" not in types(ledger, session)

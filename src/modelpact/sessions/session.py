@@ -237,7 +237,7 @@ class Session:
 
     @property
     def unanswered(self) -> tuple[Message, ...]:
-        """Messages without an answer: the call failed, or the process ended. They are not sent again."""
+        """Messages without an answer, because the call failed or the process ended. Never resent."""
         return self._turns.history.unanswered
 
     @property
