@@ -237,7 +237,7 @@ class Session:
 
     @property
     def unanswered(self) -> tuple[Message, ...]:
-        """Messages without an answer, because the call failed or the process ended. Never resent."""
+        """Messages without an answer, because the call failed or the process ended. Not resent."""
         return self._turns.history.unanswered
 
     @property
