@@ -1,6 +1,7 @@
 """Sessions: a model in use, its required set, and every change of either negotiated first.
 
-May import everything beneath it; `cli` is built on it.
+`Session` is the entry point. `session.py` is its interface, `transitions.py` how its state changes,
+`negotiator.py` how a model is judged, `turns.py` how messages are sent.
 """
 
 from modelpact.sessions.candidates import (

@@ -1,4 +1,4 @@
-"""Offers: models that a session could switch to, each with how it would fit."""
+"""Candidates: models that a session could switch to, each with its verdict."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -12,14 +12,14 @@ from modelpact.sessions.session import Session
 from modelpact.vocabulary.errors import ModelpactError
 
 DEMO: Final = "mock/demo"
-"""The model that is there without a key, a server or a configuration."""
+"""The model that works without a key, a server or a configuration."""
 
-_LOOKED_AT: Final = 300
+_MAX_JUDGED: Final = 300
 _RANKS: Final = {"yes": 0, "labelled": 1, "no": 2}
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A model, and the verdict on it."""
+    """A model, and how it would fit the session."""
 
     target: str
     verdict: Verdict
@@ -31,7 +31,7 @@ def reachable_providers(models: ModelCaller) -> tuple[str, ...]:
 
 
 def can_reach(models: ModelCaller, provider: str) -> bool:
-    """Tell whether there is a way to a provider; nothing is sent."""
+    """Tell whether a provider has an address and a key. Nothing is sent."""
     try:
         models.port(provider)
     except ModelpactError:
@@ -40,57 +40,64 @@ def can_reach(models: ModelCaller, provider: str) -> bool:
 
 
 def first_model(models: ModelCaller) -> str:
-    """Return the model to begin with: the first that is configured and can be called, or a mock."""
-    return next(_named(models), DEMO)
+    """Return the model to start with: the first configured one that can be called, or a mock."""
+    return next(_configured_targets(models), DEMO)
 
 
 def configured_candidates(
     session: Session, models: ModelCaller, needs: Needs | None = None
 ) -> list[Candidate]:
-    """Return the models that are named here and can be called, those that fit first.
+    """Return the configured models that can be called, those that fit first.
 
-    `needs` stand in for those of the session: what a trigger that was rejected would require.
+    `needs` replace those of the session, for instance with those of a rejected trigger.
     """
-    return _judged(session, dict.fromkeys((*_named(models), DEMO, session.target)), needs)
+    targets = dict.fromkeys((*_configured_targets(models), DEMO, session.target))
+    return _judge(session, targets, needs)
 
 
 def find_candidates(
     session: Session, models: ModelCaller, text: str, limit: int = 40
 ) -> list[Candidate]:
-    """Return models whose name begins with a text or has it inside, those that fit first.
+    """Return the models with a name that starts with a text or contains it, those that fit first.
 
-    With a provider before a slash they are that provider's, whether it can be called or not; else
-    they are those of the providers that can be called.
+    `PROVIDER/TEXT` searches the models of that provider. A text alone searches all providers that
+    can be called. An empty text gives the configured models.
     """
-    wanted = text.strip().lower()
-    provider, slash, start = wanted.partition("/")
+    query = text.strip().lower()
+    provider, slash, start = query.partition("/")
     if slash and models.knows(provider):
-        names: Iterable[str] = _models_of(models, provider)
-    elif wanted:
-        start = wanted
-        names = (one for name in reachable_providers(models) for one in _models_of(models, name))
+        targets: Iterable[str] = _provider_targets(models, provider)
+    elif query:
+        start = query
+        targets = (
+            target
+            for name in reachable_providers(models)
+            for target in _provider_targets(models, name)
+        )
     else:
         return configured_candidates(session, models)[:limit]
-    names = list(dict.fromkeys(names))
-    begun = [one for one in names if one.lower().partition("/")[2].startswith(start)]
-    inside = [one for one in names if start in one.lower() and one not in set(begun)]
-    return _judged(session, (begun + inside)[:_LOOKED_AT])[:limit]
+    listed = list(dict.fromkeys(targets))
+    prefixed = [target for target in listed if target.lower().partition("/")[2].startswith(start)]
+    others = set(listed) - set(prefixed)
+    containing = [target for target in listed if start in target.lower() and target in others]
+    return _judge(session, (prefixed + containing)[:_MAX_JUDGED])[:limit]
 
 
-def _named(models: ModelCaller) -> Iterator[str]:
-    """Yield the targets that the configuration names, of providers that can be called."""
+def _configured_targets(models: ModelCaller) -> Iterator[str]:
+    """Yield the models that the configuration names, of providers that can be called."""
     configuration = models.configuration
-    named = [one.model for one in configuration.workloads.values()]
-    named += [one.fallback for one in configuration.workloads.values() if one.fallback]
-    named += [f"{provider}/{model}" for provider, model in configuration.models]
-    for target in named:
+    workloads = configuration.workloads.values()
+    targets = [workload.model for workload in workloads]
+    targets += [workload.fallback for workload in workloads if workload.fallback]
+    targets += [f"{provider}/{model}" for provider, model in configuration.models]
+    for target in targets:
         if can_reach(models, target.partition("/")[0]):
             yield target
 
 
-def _models_of(models: ModelCaller, provider: str) -> Iterator[str]:
-    for whose, model in models.configuration.models:
-        if whose == provider:
+def _provider_targets(models: ModelCaller, provider: str) -> Iterator[str]:
+    for owner, model in models.configuration.models:
+        if owner == provider:
             yield f"{provider}/{model}"
     known = models.catalog.find_provider(provider)
     if known is not None:
@@ -100,8 +107,6 @@ def _models_of(models: ModelCaller, provider: str) -> Iterator[str]:
             yield f"{provider}/{name}"
 
 
-def _judged(
-    session: Session, targets: Iterable[str], needs: Needs | None = None
-) -> list[Candidate]:
-    found = [Candidate(one, session.fit(one, needs)) for one in targets]
-    return sorted(found, key=lambda one: _RANKS[one.verdict.answer])
+def _judge(session: Session, targets: Iterable[str], needs: Needs | None = None) -> list[Candidate]:
+    candidates = [Candidate(target, session.fit(target, needs)) for target in targets]
+    return sorted(candidates, key=lambda candidate: _RANKS[candidate.verdict.answer])

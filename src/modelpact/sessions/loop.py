@@ -1,7 +1,7 @@
-"""The loop on which models are called: one for the process, on a thread of its own.
+"""The event loop on which models are called: one for the process, in a thread of its own.
 
-Connections belong to the loop that opened them. As every call is made on this one, a session can
-be used from any thread and any loop, one after the other, and from code that has no loop at all.
+A connection belongs to the loop that opened it. Because every call is made on this loop, you can
+use a session from any thread and any loop, and from code without a loop.
 """
 
 import asyncio
@@ -14,36 +14,63 @@ from typing import Any, Final, Generic, TypeVar
 from modelpact.vocabulary.errors import ModelpactError
 
 T = TypeVar("T")
-_AHEAD: Final = 256
-"""How many events may wait for whoever reads a stream."""
-_TIDYING: Final = 10.0
-"""Seconds that cancelled work may take to put its things away."""
+_MAX_QUEUED: Final = 256
+"""How many items of a stream may wait for its reader."""
+_CANCEL_SECONDS: Final = 10.0
+"""How long cancelled work may take to clean up."""
 
 _lock: Final = threading.Lock()
 _running: asyncio.AbstractEventLoop | None = None
 
 
-def _loop() -> asyncio.AbstractEventLoop:
-    global _running
-    with _lock:
-        if _running is None or _running.is_closed():
-            made = asyncio.new_event_loop()
-            threading.Thread(target=_run, args=(made,), name="modelpact-calls", daemon=True).start()
-            _running = made
-        return _running
+def run_sync(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+    """Run a coroutine on the loop and wait for it. The thread may have a running loop."""
+    if _is_current(_loop()):
+        work.close()
+        raise ModelpactError("the loop that calls models cannot wait for itself: use asend")
+    task = _LoopTask(work)
+    try:
+        return task.ended.result(timeout)
+    except BaseException:
+        if not task.ended.done():  # an interrupt, or the timeout
+            task.cancel()
+        raise
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep the loop running: whatever a stranger's code raises in it, others wait for it too."""
-    while not loop.is_closed():
-        # A loop stops at these two; whoever waits for the work that raised one gets it anyway.
-        with suppress(SystemExit, KeyboardInterrupt):
-            loop.run_forever()
-            return
+async def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop and await it. If the caller is cancelled, so is the work."""
+    return await _LoopTask(work).result()
 
 
-class _Task(Generic[T]):
-    """Work on the loop; unlike a plain future it is over only when the work has really ended."""
+async def iterate(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """Run an async generator in one task on the loop, and yield its items."""
+    queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_MAX_QUEUED)
+
+    async def pump() -> None:
+        async with aclosing(source):
+            try:
+                async for item in source:
+                    await queue.put(("item", item))
+            except Exception as error:
+                await queue.put(("error", error))
+            else:
+                await queue.put(("end", None))
+
+    task = _LoopTask(pump())
+    try:
+        while True:
+            kind, value = await run_async(queue.get())
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+    finally:
+        await task.cancel_and_wait(asyncio.wrap_future(task.ended))
+
+
+class _LoopTask(Generic[T]):
+    """A task on the loop. Its future is done only when the work has really ended."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self.ended: Future[T] = Future()
@@ -66,69 +93,42 @@ class _Task(Generic[T]):
         self._loop.call_soon_threadsafe(lambda: self._task is not None and self._task.cancel())
 
     async def result(self) -> T:
-        """Await the end; whoever is cancelled cancels the work, and leaves when it is tidied up."""
-        waiting = asyncio.wrap_future(self.ended)
+        """Await the result. If the caller is cancelled, cancel the work and wait for its end."""
+        future = asyncio.wrap_future(self.ended)
         try:
-            return await asyncio.shield(waiting)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            await self.tidy(waiting)
+            await self.cancel_and_wait(future)
             raise
 
-    async def tidy(self, waiting: "asyncio.Future[T]") -> None:
-        """Cancel the work and wait until it has ended, within reason."""
+    async def cancel_and_wait(self, future: "asyncio.Future[T]") -> None:
+        """Cancel the work and wait until it has ended, for a limited time."""
         self.cancel()
-        await asyncio.wait([waiting], timeout=_TIDYING)
-        if waiting.done():
-            waiting.exception()
+        await asyncio.wait([future], timeout=_CANCEL_SECONDS)
+        if future.done():
+            future.exception()
 
 
-def run_sync(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-    """Do work on the loop and wait for it, in a thread that may have a loop of its own."""
-    if _is_here(_loop()):
-        work.close()
-        raise ModelpactError("the loop that calls models cannot wait for itself: use asend")
-    task = _Task(work)
-    try:
-        return task.ended.result(timeout)
-    except BaseException:
-        if not task.ended.done():  # an interrupt, or no time left
-            task.cancel()
-        raise
+def _loop() -> asyncio.AbstractEventLoop:
+    global _running
+    with _lock:
+        if _running is None or _running.is_closed():
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=_run, args=(loop,), name="modelpact-calls", daemon=True).start()
+            _running = loop
+        return _running
 
 
-async def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Do work on the loop and await it; whoever is cancelled cancels it."""
-    return await _Task(work).result()
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep the loop running, whatever a task raises: other tasks depend on it."""
+    while not loop.is_closed():
+        # These two stop a loop. The caller of the task that raised one gets it all the same.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+            return
 
 
-async def iterate(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Run a generator in one task on the loop, and yield what it yields."""
-    queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_AHEAD)
-
-    async def pump() -> None:
-        async with aclosing(source):
-            try:
-                async for one in source:
-                    await queue.put(("one", one))
-            except Exception as error:
-                await queue.put(("error", error))
-            else:
-                await queue.put(("end", None))
-
-    pumping = _Task(pump())
-    try:
-        while True:
-            kind, value = await run_async(queue.get())
-            if kind == "end":
-                return
-            if kind == "error":
-                raise value
-            yield value
-    finally:
-        await pumping.tidy(asyncio.wrap_future(pumping.ended))
-
-
-def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
+def _is_current(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""State machines by name: those of the configuration, those that come along, those in a file."""
+"""State machines by name: from the configuration, bundled with modelpact, or from a file."""
 
 import tomllib
 from pathlib import Path
@@ -11,38 +11,41 @@ from modelpact.sessions.extensions import StateMachine, load
 from modelpact.vocabulary.errors import InputError, UnknownName
 
 _BUNDLED: Final = Path(__file__).parent / "bundled"
-_LARGEST: Final = 256 * 1024
+_MAX_BYTES: Final = 256 * 1024
 
 
 def list_machines(configuration: Configuration) -> tuple[StateMachine, ...]:
-    """Return the state machines that have names, the configuration's first; none is loaded yet."""
-    found = {
-        name: msgspec.convert({"name": name, **msgspec.to_builtins(one)}, StateMachine)
-        for name, one in configuration.machines.items()
+    """Return the configured and the bundled state machines. Their contracts are not checked."""
+    machines = {
+        name: msgspec.convert({"name": name, **msgspec.to_builtins(settings)}, StateMachine)
+        for name, settings in configuration.machines.items()
     }
     for path in sorted(_BUNDLED.glob("*.toml")):
-        if path.stem not in found:
-            found[path.stem] = msgspec.convert(_fields(path), StateMachine)
-    return tuple(found.values())
+        if path.stem not in machines:
+            machines[path.stem] = msgspec.convert(_read_file(path), StateMachine)
+    return tuple(machines.values())
 
 
 def find_machine(name: str, configuration: Configuration) -> StateMachine:
-    """Return the state machine of a name, or of a TOML file; `LoadError` as `load` has it."""
-    known = {one.name: one for one in list_machines(configuration)}
+    """Load a state machine by its name, or by the path of a TOML file.
+
+    Raise `LoadError` if it was written for another contract version.
+    """
+    known = {machine.name: machine for machine in list_machines(configuration)}
     if name in known:
         return load(StateMachine, known[name])
     if name.endswith(".toml"):
-        return load(StateMachine, _fields(Path(name).expanduser()))
+        return load(StateMachine, _read_file(Path(name).expanduser()))
     raise UnknownName("state machine", name, known, "or name a TOML file")
 
 
-def _fields(path: Path) -> dict[str, Any]:
-    """Read a file with the keys of a [machines.NAME]; its name is the file's unless it says one."""
+def _read_file(path: Path) -> dict[str, Any]:
+    """Read a file with the keys of `[machines.NAME]`. The name defaults to that of the file."""
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise InputError(f"{path} is larger than {_LARGEST // 1024} KiB")
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise InputError(f"{path} is larger than {_MAX_BYTES // 1024} KiB")
         return {"name": path.stem, **tomllib.loads(data.decode("utf-8"))}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None

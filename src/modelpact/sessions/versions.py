@@ -1,4 +1,4 @@
-"""Contract versions: whether an extension was written for this contract. Checked when it is loaded.
+"""Contract versions and ranges: an extension declares for which versions it was written.
 
 ^1.0        1.0.0 or later, before 2
 ~1.2        1.2.0 or later, before 1.3
@@ -24,11 +24,11 @@ _VERSION: Final = re.compile(
 _PART: Final = rf"(?:{_NUMBER}|[xX*])"
 _PARTIAL: Final = re.compile(rf"(\^|~|>=|<=|>|<|=)?\s*({_PART}(?:\.{_PART}){{0,2}})")
 _FULL: Final = re.compile(r"(\^|~|>=|<=|>|<|=)?\s*(.+)")
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 
 
 class ContractVersion(msgspec.Struct, frozen=True):
-    """A semantic version; `pre` are the words of a pre-release."""
+    """A semantic version. `pre` has the identifiers of a pre-release."""
 
     major: int
     minor: int
@@ -37,24 +37,23 @@ class ContractVersion(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "ContractVersion":
-        """Read `MAJOR.MINOR.PATCH`, perhaps with a pre-release; what was built is left out."""
-        found = (
-            _VERSION.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
-        )
-        if found is None:
+        """Read `MAJOR.MINOR.PATCH`, with or without a pre-release. Build metadata is ignored."""
+        is_text = isinstance(text, str) and len(text) <= _MAX_LENGTH
+        match = _VERSION.fullmatch(text) if is_text else None
+        if match is None:
             raise InputError(f"{brief(text)} is not a version: write MAJOR.MINOR.PATCH")
-        pre = tuple(found[4].split(".")) if found[4] else ()
-        return cls(int(found[1]), int(found[2]), int(found[3]), pre)
+        pre = tuple(match[4].split(".")) if match[4] else ()
+        return cls(int(match[1]), int(match[2]), int(match[3]), pre)
 
     def __str__(self) -> str:
         text = f"{self.major}.{self.minor}.{self.patch}"
         return f"{text}-{'.'.join(self.pre)}" if self.pre else text
 
     @property
-    def order(self) -> tuple[Any, ...]:
-        """What versions are compared by: a pre-release comes before its release."""
-        words = [(0, int(one), "") if one.isdecimal() else (1, 0, one) for one in self.pre]
-        return self.numbers, not self.pre, words
+    def sort_key(self) -> tuple[Any, ...]:
+        """The key by which versions are ordered. A pre-release comes before its release."""
+        parts = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in self.pre]
+        return self.numbers, not self.pre, parts
 
     @property
     def numbers(self) -> tuple[int, int, int]:
@@ -63,19 +62,19 @@ class ContractVersion(msgspec.Struct, frozen=True):
 
 
 CONTRACT_VERSION: Final = ContractVersion(1, 0, 1)
-"""The version of the session contract that this modelpact keeps."""
+"""The version of the session contract that modelpact implements."""
 
 
 class VersionRange(msgspec.Struct, frozen=True):
-    """Versions that will do: every bound must hold."""
+    """A range of versions: every bound must hold."""
 
     text: str
     bounds: tuple[tuple[str, ContractVersion], ...]
 
     @classmethod
     def parse(cls, text: str) -> "VersionRange":
-        """Read a range; bounds are separated by commas."""
-        if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
+        """Read a range. Bounds are separated by commas."""
+        if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
             raise InputError(f"{brief(text)} is not a range of versions: write one such as ^1.0")
         bounds = [bound for part in text.split(",") for bound in _bounds(part.strip(), text)]
         return cls(text, tuple(bounds))
@@ -87,11 +86,13 @@ class VersionRange(msgspec.Struct, frozen=True):
         if version.pre and not any(
             bound.pre and bound.numbers == version.numbers for _, bound in self.bounds
         ):
-            return False  # a pre-release only where the range names one of the same release
-        return all(_HOLDS[sign](version.order, bound.order) for sign, bound in self.bounds)
+            return False  # the range must name a pre-release of the same version
+        return all(
+            _OPERATORS[sign](version.sort_key, bound.sort_key) for sign, bound in self.bounds
+        )
 
 
-_HOLDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
     ">": operator.gt,
     "<": operator.lt,
@@ -101,45 +102,48 @@ _HOLDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def _bounds(part: str, text: str) -> list[tuple[str, ContractVersion]]:
+    """Read one part of a range as bounds. `text` is the whole range, for errors."""
     partial = _PARTIAL.fullmatch(part)
     if partial is not None:
-        words = partial[2].split(".")
-        given = [int(one) for one in words if one.isdecimal()]
-        if any(not one.isdecimal() for one in words[: len(given)]):
-            raise InputError(f"{brief(text)}: after an x there is nothing but x")
-        return _ranged(partial[1] or "", given)
-    signed = _FULL.fullmatch(part)
-    if signed is None:
+        parts = partial[2].split(".")
+        numbers = [int(number) for number in parts if number.isdecimal()]
+        if any(not number.isdecimal() for number in parts[: len(numbers)]):
+            raise InputError(f"{brief(text)}: only x may follow an x")
+        return _expand(partial[1] or "", numbers)
+    full = _FULL.fullmatch(part)
+    if full is None:
         raise InputError(f"{brief(text)} is not a range of versions: a bound is empty")
+    sign = full[1] or "="
     try:
-        version = ContractVersion.parse(signed[2])
+        version = ContractVersion.parse(full[2])
     except InputError:
         raise InputError(
             f"{brief(text)} is not a range of versions: write one such as ^1.0 or >=1.0,<2"
         ) from None
-    if signed[1] in ("^", "~"):
-        (_, _), end = _ranged(signed[1], list(version.numbers))
+    if sign in ("^", "~"):
+        (_, _), end = _expand(sign, list(version.numbers))
         return [(">=", version), end]
-    return [(signed[1] or "=", version)]
+    return [(sign, version)]
 
 
-def _ranged(sign: str, given: list[int]) -> list[tuple[str, ContractVersion]]:
-    """Turn `sign` and one to three numbers (none: any version) into bounds."""
-    start = _version(given)
-    if not given:
+def _expand(sign: str, numbers: list[int]) -> list[tuple[str, ContractVersion]]:
+    """Turn a sign and up to three numbers into bounds. No numbers mean any version."""
+    start = _version(numbers)
+    if not numbers:
         return [("<", start)] if sign in ("<", ">") else [(">=", start)]
     if sign in (">=", "<"):
         return [(sign, start)]
-    whole = len(given) == 3
-    if whole and sign in ("", "=", ">", "<="):
+    is_complete = len(numbers) == 3
+    if is_complete and sign in ("", "=", ">", "<="):
         return [(sign or "=", start)]
+    last = len(numbers) - 1
     if sign == "^":
-        steady = next((place for place, one in enumerate(given) if one), len(given) - 1)
+        fixed = next((index for index, number in enumerate(numbers) if number), last)
     elif sign == "~":
-        steady = min(1, len(given) - 1)
+        fixed = min(1, last)
     else:
-        steady = len(given) - 1
-    end = _version([*given[:steady], given[steady] + 1])
+        fixed = last
+    end = _version([*numbers[:fixed], numbers[fixed] + 1])
     if sign == ">":
         return [(">=", end)]
     if sign == "<=":
