@@ -19,7 +19,7 @@ from modelpact.conversation import (
 )
 from modelpact.emulation import EmulationEngine, Emulator, emulator_strategies
 from modelpact.emulation.json_text import find_json
-from modelpact.emulation.stops import StopScanner
+from modelpact.emulation.streaming import StopScanner
 from modelpact.emulation.validation import Schema
 from rows import Row, emit
 from timing import per_call, per_round, settle

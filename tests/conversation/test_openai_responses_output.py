@@ -34,7 +34,7 @@ from modelpact.conversation.openai_responses import (
     OpenAIResponsesStreamReader,
     OpenAIResponsesStreamWriter,
 )
-from modelpact.conversation.response import REFUSED, collect, spell_out
+from modelpact.conversation.response import REFUSED, collect, response_events
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import EventParser, write_event
 from tests.conversation.openai_responses_response_bodies import responses_bodies, responses_events
@@ -52,7 +52,7 @@ def written(
     answer: Response,
 ) -> tuple[list[dict[str, Any]], OpenAIResponsesStreamWriter]:
     writer = OpenAIResponsesStreamWriter(answer.id, answer.model)
-    return [one for event in spell_out(answer) for one in writer.feed(event)], writer
+    return [one for event in response_events(answer) for one in writer.feed(event)], writer
 
 
 def plain(response: Response | None) -> list[Any]:
@@ -271,7 +271,7 @@ def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) ->
     )
     events = [
         one
-        for event in spell_out(answer)
+        for event in response_events(answer)
         for sent in source.feed(event)
         for mine in stream.feed(json.dumps(sent))
         for one in writer.feed(mine)
@@ -284,7 +284,7 @@ def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) ->
 def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, Any]) -> None:
     answer = openai_responses.read_response(body)
     writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
-    chunks = [one for event in spell_out(answer) for one in writer.feed(event)]
+    chunks = [one for event in response_events(answer) for one in writer.feed(event)]
     said = "".join(
         one["choices"][0]["delta"].get("content") or "" for one in chunks if one["choices"]
     )

@@ -28,7 +28,7 @@ from modelpact.conversation import (
 )
 from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
 from modelpact.conversation.openai_chat import OpenAIChatStreamReader, OpenAIChatStreamWriter
-from modelpact.conversation.response import REFUSED, collect, spell_out
+from modelpact.conversation.response import REFUSED, collect, response_events
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import EventParser, write_event
 from tests.conversation.response_bodies import (
@@ -137,7 +137,7 @@ def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) ->
 def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
     answer = openai_chat.read_response(body)
     writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
-    chunks = [chunk for event in spell_out(answer) for chunk in writer.feed(event)]
+    chunks = [chunk for event in response_events(answer) for chunk in writer.feed(event)]
     assert plain(collect(read_openai(chunks))) == plain(answer)
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
 
@@ -146,7 +146,7 @@ def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
     writer = AnthropicStreamWriter(answer.id, answer.model)
-    events = [one for event in spell_out(answer) for one in writer.feed(event)]
+    events = [one for event in response_events(answer) for one in writer.feed(event)]
     assert collect(read_anthropic(events)) == answer
     assert writer.losses == ()
 
@@ -154,14 +154,16 @@ def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 @given(anthropic_bodies())
 def test_spelling_out_and_collecting_changes_nothing(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
-    assert collect(spell_out(answer)) == answer
+    assert collect(response_events(answer)) == answer
 
 
 @given(anthropic_bodies())
 def test_a_stream_that_was_cut_off_has_no_end(body: dict[str, Any]) -> None:
     writer = AnthropicStreamWriter("msg", "m")
     events = [
-        one for event in spell_out(anthropic.read_response(body)) for one in writer.feed(event)
+        one
+        for event in response_events(anthropic.read_response(body))
+        for one in writer.feed(event)
     ]
     assert collect(read_anthropic(events[:-1])) is None
 
@@ -304,7 +306,7 @@ def test_what_an_answer_cannot_say_elsewhere_is_told() -> None:
     losses = {loss.path for loss in openai_chat.write_response(answer).losses}
     assert losses == {"thinking.signature", "content[0]", "stop_sequence"}
     writer = OpenAIChatStreamWriter("1", "m")
-    for event in spell_out(answer):
+    for event in response_events(answer):
         writer.feed(event)
     assert {loss.path for loss in writer.losses} == {
         "thinking.signature",
@@ -315,7 +317,7 @@ def test_what_an_answer_cannot_say_elsewhere_is_told() -> None:
 
 def test_text_blocks_that_touch_stay_apart() -> None:
     blocks = (TextBlock("a"), TextBlock("b"), ThinkingBlock(""), TextBlock(""))
-    assert collect(spell_out(Response(blocks))) == Response(blocks)
+    assert collect(response_events(Response(blocks))) == Response(blocks)
     assert collect([TextDelta("a"), TextDelta("b"), Finish()]) == Response((TextBlock("ab"),))
     assert collect([BlockEnd(), ThinkingDelta("a"), BlockEnd("s"), Finish()]) == Response(
         (ThinkingBlock("a", "s"),)

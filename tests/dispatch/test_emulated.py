@@ -275,7 +275,7 @@ def test_a_failure_carries_the_findings_and_no_answer(can_stream: bool) -> None:
     )
     for call in (run, streamed):
         mock = MockProvider(['{"city": 5}'] * 9)
-        with pytest.raises(EmulationFailed, match="after 3 answers") as raised:
+        with pytest.raises(EmulationFailed, match="after 3 responses") as raised:
             call(mock, work)
         assert any("/city" in one for one in raised.value.findings)
         assert len(mock.requests) == 3

@@ -240,7 +240,7 @@ def test_an_unknown_capability_has_no_strategy() -> None:
             call("extended_thinkin")
     with pytest.raises(UnknownName):
         EmulationConfig().set("telepathy", Disabled("no"))
-    with pytest.raises(InputError, match="is not a str"):
+    with pytest.raises(InputError, match="expected a strategy, not str"):
         EmulationConfig().set("streaming", "no")  # type: ignore[arg-type]
 
 

@@ -20,11 +20,11 @@ from modelpact.conversation import (
     openai_chat,
 )
 from modelpact.emulation import (
-    AskAgain,
     EmulatedRequest,
     EmulationFailed,
     Emulator,
     PostProcessing,
+    RepairRequest,
     SystemPromptInjection,
     emulator_strategies,
 )
@@ -55,7 +55,7 @@ def answered(text: str, **fields: Any) -> Response:
 
 
 def received(work: EmulatedRequest, text: str) -> Response:
-    found = work.receive(answered(text))
+    found = work.process(answered(text))
     assert isinstance(found, Response)
     return found
 
@@ -98,11 +98,11 @@ def test_structured_output() -> None:
 def test_never_unvalidated_json(text: str, finding: str) -> None:
     """Issue: "an error that carries the findings when it still fails"."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)), repairs=1)
-    again = work.receive(answered(text))
-    assert isinstance(again, AskAgain)
+    again = work.process(answered(text))
+    assert isinstance(again, RepairRequest)
     assert finding in again.findings[0]
     with pytest.raises(EmulationFailed, match="structured-output could not be emulated") as raised:
-        work.receive(answered(text), again.attempt)
+        work.process(answered(text), again.attempt)
     assert raised.value.findings == again.findings
     assert raised.value.capability == "structured-output"
 
@@ -110,8 +110,8 @@ def test_never_unvalidated_json(text: str, finding: str) -> None:
 def test_asking_again_tells_what_was_wrong() -> None:
     """Issue: "bounded repair by asking again with the validator's findings"."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)))
-    again = work.receive(answered('{"city": 5}'))
-    assert isinstance(again, AskAgain)
+    again = work.process(answered('{"city": 5}'))
+    assert isinstance(again, RepairRequest)
     assert again.attempt == 2
     *before, bad, told = again.request.messages
     assert tuple(before) == work.request.messages
@@ -125,11 +125,11 @@ def test_repair_is_bounded(repairs: int) -> None:
     work = prepare("json-object", ask(output=JsonObject()), repairs=repairs)
     attempt = 1
     for _ in range(repairs):
-        again = work.receive(answered("no"), attempt)
-        assert isinstance(again, AskAgain)
+        again = work.process(answered("no"), attempt)
+        assert isinstance(again, RepairRequest)
         attempt = again.attempt
-    with pytest.raises(EmulationFailed, match=f"after {repairs + 1} answer"):
-        work.receive(answered("no"), attempt)
+    with pytest.raises(EmulationFailed, match=f"after {repairs + 1} response"):
+        work.process(answered("no"), attempt)
 
 
 @pytest.mark.parametrize("repairs", [-1, 11, True, "2", 1.5, None])
@@ -142,8 +142,8 @@ def test_json_object() -> None:
     work = prepare("json-object", ask(output=JsonObject()))
     assert work.request.output is None
     assert received(work, 'So: [1], {"a": 1}').text == '{"a": 1}'
-    again = work.receive(answered("[1]"))
-    assert isinstance(again, AskAgain)
+    again = work.process(answered("[1]"))
+    assert isinstance(again, RepairRequest)
     assert again.findings == ("the answer is JSON, but not an object",)
 
 
@@ -195,7 +195,7 @@ def test_a_schema_is_not_asked_of_an_answer_that_calls() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "run by its provider"),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "runs at its provider"),
         (
             {
                 "tools": [{"type": "function", "function": {"name": "x"}}],
@@ -228,18 +228,18 @@ def test_stop_sequences() -> None:
     found = received(work, "One. Two END")
     assert (found.text, found.stop_reason, found.stop_sequence) == ("One", "stop_sequence", ".")
     plain = answered("One", stop_reason="length")
-    assert work.receive(plain) == plain
+    assert work.process(plain) == plain
 
 
 def test_nothing_comes_after_a_stop() -> None:
     """Natively the model would not have gone on to call a tool."""
     call = ToolUseBlock("1", "now", {})
     work = prepare("stop-sequences", ask(stop=(".",)))
-    cut = work.receive(Response((TextBlock("A. B"), call), "tool_use"))
+    cut = work.process(Response((TextBlock("A. B"), call), "tool_use"))
     assert isinstance(cut, Response)
     assert (cut.content, cut.stop_reason) == ((TextBlock("A"),), "stop_sequence")
     kept = Response((TextBlock("A"), call), "tool_use")
-    assert work.receive(kept) == kept
+    assert work.process(kept) == kept
     both = Emulator().prepare(ask(stop=(".",), tools=(NOW,)), ["tool-calling", "stop-sequences"])
     written = received(both, 'A. B <tool_call>{"name": "now"}</tool_call>')
     assert (written.content, written.stop_reason) == ((TextBlock("A"),), "stop_sequence")
@@ -314,10 +314,10 @@ def test_an_answer_that_is_too_long_is_refused() -> None:
     """Issue: "a 10 MB answer"."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)))
     with pytest.raises(EmulationFailed, match="10,000,000 characters"):
-        work.receive(answered("x" * 10_000_000))
+        work.process(answered("x" * 10_000_000))
 
 
 def test_native_blocks_keep_their_order() -> None:
     call = ToolUseBlock("1", "now", {})
     response = Response((ThinkingBlock("own", "sig"), TextBlock("Hi"), call), "tool_use")
-    assert prepare("reasoning", ask()).receive(response) == response
+    assert prepare("reasoning", ask()).process(response) == response

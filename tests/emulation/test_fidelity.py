@@ -12,7 +12,7 @@ from modelpact.conversation import (
 )
 from modelpact.conversation.request import JsonSchema
 from modelpact.conversation.response import collect
-from modelpact.emulation import AskAgain, EmulationFailed, Emulator
+from modelpact.emulation import EmulationFailed, Emulator, RepairRequest
 
 USER = Message("user", (TextBlock("Go."),))
 WHOLE = Response(
@@ -31,15 +31,15 @@ WHOLE = Response(
 
 def test_an_emulated_stream_is_the_whole_answer_in_pieces() -> None:
     work = Emulator().prepare(Request("m", (USER,), stream=True), ["streaming"])
-    received = work.receive(WHOLE)
+    received = work.process(WHOLE)
     assert isinstance(received, Response)
-    assert collect(list(work.events(received))) == WHOLE
+    assert collect(list(work.stream_events(received))) == WHOLE
 
 
 def test_stop_sequences_leave_what_comes_before_them_as_it_is() -> None:
     work = Emulator().prepare(Request("m", (USER,), stop=("END",)), ["stop-sequences"])
-    assert work.receive(WHOLE) == WHOLE
-    cut = work.receive(
+    assert work.process(WHOLE) == WHOLE
+    cut = work.process(
         Response((ThinkingBlock("hm", "s"), TextBlock("A", {"x": {}}), TextBlock("BENDC")))
     )
     assert isinstance(cut, Response)
@@ -51,21 +51,21 @@ def test_a_refusal_is_passed_on_and_not_argued_with() -> None:
     output = JsonSchema({"type": "object"})
     work = Emulator().prepare(Request("m", (USER,), output=output), ["structured-output"])
     refused = Response((TextBlock("No."),), "refusal")
-    assert work.receive(refused) == refused
+    assert work.process(refused) == refused
 
 
 def test_a_number_that_may_have_been_cut_off_is_not_an_answer() -> None:
     output = JsonSchema({"type": "integer"})
     work = Emulator().prepare(Request("m", (USER,), output=output), ["structured-output"])
-    assert isinstance(work.receive(Response((TextBlock("12"),), "length")), AskAgain)
-    assert isinstance(work.receive(Response((TextBlock("12"),))), Response)
+    assert isinstance(work.process(Response((TextBlock("12"),), "length")), RepairRequest)
+    assert isinstance(work.process(Response((TextBlock("12"),))), Response)
 
 
 def test_new_calls_never_take_an_id_of_the_history() -> None:
     history = Message("assistant", (ToolUseBlock("call_2", "now", {}),))
     request = Request("m", (USER, history, USER), tools=(Tool("now"),))
     work = Emulator().prepare(request, ["tool-calling"])
-    answer = work.receive(Response((TextBlock('<tool_call>{"name": "now"}</tool_call>'),)))
+    answer = work.process(Response((TextBlock('<tool_call>{"name": "now"}</tool_call>'),)))
     assert isinstance(answer, Response)
     assert [call.id for call in answer.tool_calls] == ["call_3"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 
 from modelpact.emulation import json_text
-from modelpact.emulation.json_text import LARGEST_ANSWER, NoJson, find_json, parse_strict
+from modelpact.emulation.json_text import LARGEST_TEXT, NoJson, find_json, parse_strict
 
 FOUND: dict[str, tuple[str, Any]] = {
     "alone": ('{"a": 1}', {"a": 1}),
@@ -81,7 +81,7 @@ def test_a_10_mb_answer_is_refused() -> None:
     """Issue: "a 10 MB answer"."""
     with pytest.raises(NoJson, match="10,000,000 characters"):
         find_json("x" * 10_000_000)
-    assert LARGEST_ANSWER < 10_000_000
+    assert LARGEST_TEXT < 10_000_000
 
 
 def test_of_several_the_wanted_one() -> None:

@@ -43,7 +43,7 @@ def answered(text: str, **fields: Any) -> Response:
 
 
 def received(work: EmulatedRequest, text: str) -> Response:
-    found = work.receive(answered(text))
+    found = work.process(answered(text))
     assert isinstance(found, Response)
     return found
 

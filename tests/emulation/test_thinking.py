@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.thinking import PROMPT, ThinkingSplitter, split
+from modelpact.emulation.thinking import PROMPT, ThinkingSplitter, split_thinking
 from tests.emulation.chunkings import chunked, every_chunking
 
 Split = tuple[str, str]
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[str, Split]] = {
 
 @pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
 def test_split(text: str, expected: Split) -> None:
-    assert split(text) == expected
+    assert split_thinking(text) == expected
     assert streamed(list(text)) == expected
     for start in range(len(text)):
         assert streamed([text[:start], text[start:]]) == expected
@@ -55,7 +55,7 @@ def test_split(text: str, expected: Split) -> None:
 @pytest.mark.parametrize("text", ["<thinking>", "\n<thinkin", "a\n<thinking>"])
 def test_every_chunking_of_a_beginning(text: str) -> None:
     for chunks in every_chunking(text):
-        assert streamed(chunks) == split(text)
+        assert streamed(chunks) == split_thinking(text)
 
 
 tagged = st.lists(
@@ -67,12 +67,12 @@ tagged = st.lists(
 @given(chunked(st.one_of(tagged, tagged.map("<thinking>".__add__))))
 def test_every_chunking_equals_one_shot(case: tuple[str, list[str]]) -> None:
     text, chunks = case
-    assert streamed(chunks) == split(text)
+    assert streamed(chunks) == split_thinking(text)
 
 
 @given(tagged)
 def test_nothing_but_tags_and_space_is_lost(text: str) -> None:
-    thinking, answer = split(text)
+    thinking, answer = split_thinking(text)
     left = text.replace("<thinking>", "", 1) if thinking or not answer else text
     for part in (thinking, answer):
         assert part in text

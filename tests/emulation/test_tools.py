@@ -19,10 +19,10 @@ from modelpact.conversation import (
 from modelpact.emulation.tools import (
     ParsedToolCalls,
     ToolSpec,
-    read_calls,
+    parse_tool_calls,
     tool_schemas,
     tools_prompt,
-    written_out,
+    write_calls_as_text,
 )
 from modelpact.vocabulary.errors import InputError
 
@@ -36,7 +36,7 @@ SPEC = ToolSpec((WEATHER, NOW))
 
 
 def read(text: str, spec: ToolSpec = SPEC) -> ParsedToolCalls:
-    return read_calls(text, spec, tool_schemas(spec))
+    return parse_tool_calls(text, spec, tool_schemas(spec))
 
 
 def call(name: str = "weather", **arguments: Any) -> str:
@@ -173,7 +173,7 @@ def test_no_tag_of_ours_can_be_closed_from_within() -> None:
     prompt = tools_prompt(ToolSpec((Tool("now", {}, evil),)))
     assert prompt.count("</tools>") == 2  # where it is explained, and where it is
     message = Message("tool", (ToolResultBlock("call_1", (TextBlock(evil),)),))
-    (written,) = written_out((message,))
+    (written,) = write_calls_as_text((message,))
     assert written.text.count("</tool_result>") == 1
     inner = written.text.removeprefix("<tool_result>").removesuffix("</tool_result>")
     assert json.loads(inner)["content"] == evil
@@ -186,7 +186,7 @@ def test_earlier_calls_and_results_are_written_as_text() -> None:
         Message("assistant", (TextBlock("Hm."), PARIS), {"turn": 2}),
         Message("tool", (ToolResultBlock("call_1", (TextBlock("rain"), image), True),)),
     )
-    first, second, third = written_out(messages)
+    first, second, third = write_calls_as_text(messages)
     assert first is messages[0]
     assert (second.role, second.metadata) == ("assistant", {"turn": 2})
     assert read(second.text).calls == (PARIS,)
@@ -195,19 +195,19 @@ def test_earlier_calls_and_results_are_written_as_text() -> None:
         '<tool_result>{"name": "weather", "content": "rain", "is_error": true}</tool_result>'
     )
     assert third.content[1] == image
-    assert written_out((first, second, third)) == (first, second, third)
+    assert write_calls_as_text((first, second, third)) == (first, second, third)
 
 
 def test_arguments_that_were_never_json_are_kept() -> None:
     block = ToolUseBlock("1", "now", None, '{"a": ')
-    (message,) = written_out((Message("assistant", (block,)),))
+    (message,) = write_calls_as_text((Message("assistant", (block,)),))
     assert '"{\\"a\\": "' in message.text
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (ToolSpec((NOW, NOW)), "stands there twice"),
+        (ToolSpec((NOW, NOW)), "two tools named"),
         (ToolSpec((NOW,), ToolChoice("tool", "later")), "no tool 'later'"),
         (ToolSpec((), ToolChoice("required")), "there are none"),
         (ToolSpec((Tool("f", {"type": "nothing"}),)), r"tools\.f\.parameters: not a JSON Schema"),

@@ -1,4 +1,4 @@
-"""Messages: who said what, in blocks."""
+"""Messages: a role and blocks of content, independent of any API."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -12,7 +12,7 @@ ROLES: Final[tuple[Role, ...]] = ("system", "user", "assistant", "tool")
 
 
 class TextBlock(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
-    """Text. `extra` holds what an API says of the block beside it."""
+    """Text. `extra` holds fields that only one API has, by the name of the API."""
 
     text: str
     extra: dict[str, Any] = {}
@@ -28,7 +28,7 @@ class ImageBlock(msgspec.Struct, frozen=True, tag="image", omit_defaults=True):
 
 
 class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", omit_defaults=True):
-    """A call of a tool. `raw` is the arguments' text where an API sent one that differs."""
+    """A tool call. `raw` is the text of the arguments, if an API sent them as text."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", omit_defaults=Tr
 
 
 class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=True):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: tuple["TextBlock | ImageBlock | OtherBlock", ...] = ()
@@ -47,7 +47,7 @@ class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", omit_defau
 
 
 class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=True):
-    """What the model thought before it answered."""
+    """The thinking of the model before it responded."""
 
     thinking: str
     signature: str = ""
@@ -55,7 +55,7 @@ class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=T
 
 
 class OtherBlock(msgspec.Struct, frozen=True, tag="other"):
-    """A block that only one API has a word for, kept as it stands."""
+    """A block of a kind that only one API has, kept as it stands."""
 
     api: str
     content: dict[str, Any]
@@ -65,7 +65,7 @@ Block = TextBlock | ImageBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock 
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. `metadata` is for the caller and for how an API spelled the message."""
+    """One message. `metadata` is for the caller; readers keep the spelling of an API there too."""
 
     role: Role
     content: tuple[Block, ...] = ()
@@ -73,18 +73,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The text of all text blocks together."""
+        """The joined text of all text blocks."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
 class Conversation(msgspec.Struct, omit_defaults=True):
-    """Messages in order. The messages are values; the list may grow."""
+    """Messages in order. The messages are immutable; the list may grow."""
 
     messages: list[Message] = []
     metadata: dict[str, Any] = {}
 
     def copy(self) -> "Conversation":
-        """Return a conversation of its own with the same messages."""
+        """Return a new conversation with the same messages."""
         return Conversation(list(self.messages), dict(self.metadata))
 
 
@@ -104,7 +104,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "thinking": ("thinking",),
     "other": ("api", "content"),
 }
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 
 def read_conversation(data: Any) -> Conversation:
@@ -115,44 +115,44 @@ def read_conversation(data: Any) -> Conversation:
     for field in data:
         if field not in ("messages", "metadata"):
             raise InputError(f"conversation: no field {field!r:.60}; there are messages, metadata")
-    listed = data.get("messages")
-    if not isinstance(listed, list):
+    items = data.get("messages")
+    if not isinstance(items, list):
         raise InputError("conversation.messages: expected a list")
-    metadata = _metadata(data, "conversation")
-    messages = [_message(one, f"messages[{number}]") for number, one in enumerate(listed)]
+    metadata = _read_metadata(data, "conversation")
+    messages = [_read_message(item, f"messages[{index}]") for index, item in enumerate(items)]
     return Conversation(messages, metadata)
 
 
 def check_values(data: Any, where: str) -> None:
-    """Refuse what cannot be written again: endless nesting, and halves of characters."""
+    """Refuse values that cannot be written as JSON: deep nesting, and strings with surrogates."""
     level, depth = [data], 0
     while level:
-        if depth > _DEEPEST:
-            raise InputError(f"{where}: nested more than {_DEEPEST} deep")
+        if depth > _MAX_DEPTH:
+            raise InputError(f"{where}: nested more than {_MAX_DEPTH} deep")
         depth += 1
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, str):
+        for value in level:
+            if isinstance(value, str):
                 try:
-                    one.encode()
+                    value.encode()
                 except UnicodeEncodeError:
-                    raise InputError(f"{where}: a text is not valid Unicode: {one!r:.60}") from None
-            elif isinstance(one, Mapping):
-                inner += one.keys()
-                inner += one.values()
-            elif isinstance(one, (list, tuple)):
-                inner += one
+                    raise InputError(f"{where}: not valid Unicode: {value!r:.60}") from None
+            elif isinstance(value, Mapping):
+                inner += value.keys()
+                inner += value.values()
+            elif isinstance(value, (list, tuple)):
+                inner += value
         level = inner
 
 
-def _metadata(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _read_metadata(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     metadata = data.get("metadata", {})
     if not isinstance(metadata, dict):
         raise InputError(f"{where}.metadata: expected an object")
     return metadata
 
 
-def _message(data: Any, where: str) -> Message:
+def _read_message(data: Any, where: str) -> Message:
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: expected an object, not {type(data).__name__}")
     for field in data:
@@ -166,15 +166,15 @@ def _message(data: Any, where: str) -> Message:
         blocks: tuple[Block, ...] = (TextBlock(content),)
     elif isinstance(content, list):
         blocks = tuple(
-            read_block(one, f"{where}.content[{number}]") for number, one in enumerate(content)
+            read_block(block, f"{where}.content[{index}]") for index, block in enumerate(content)
         )
     else:
         raise InputError(f"{where}.content: expected a list of blocks")
-    return Message(role, blocks, _metadata(data, where))
+    return Message(role, blocks, _read_metadata(data, where))
 
 
 def read_block(data: Any, where: str) -> Block:
-    """Read one block of our own form."""
+    """Read one block in the form of `write_conversation`."""
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: expected a block, not {type(data).__name__}")
     kind = data.get("type")
@@ -188,20 +188,20 @@ def read_block(data: Any, where: str) -> Block:
         if field not in fields:
             raise InputError(f"{where}: a {kind} block has no {field!r:.60}")
         if not isinstance(value, fields[field]):
-            raise InputError(f"{where}.{field}: a {type(value).__name__} does not belong there")
+            raise InputError(f"{where}.{field}: unexpected {type(value).__name__}")
         values[field] = value
     for field in _REQUIRED[kind]:
         if field not in values:
             raise InputError(f"{where}: a {kind} block needs {field}")
-    return _block(kind, values, where)
+    return _make_block(kind, values, where)
 
 
-def _block(kind: str, values: dict[str, Any], where: str) -> Block:
+def _make_block(kind: str, values: dict[str, Any], where: str) -> Block:
     if kind == "text":
         return TextBlock(**values)
     if kind == "image":
         if bool(values.get("url")) == bool(values.get("data")):
-            raise InputError(f"{where}: an image has either url or data")
+            raise InputError(f"{where}: an image needs either url or data")
         return ImageBlock(**values)
     if kind == "tool_use":
         return ToolUseBlock(**values)
@@ -213,10 +213,10 @@ def _block(kind: str, values: dict[str, Any], where: str) -> Block:
     if isinstance(content, str):
         inner: list[Block] = [TextBlock(content)]
     else:
-        inner = [read_block(one, f"{where}.content[{n}]") for n, one in enumerate(content)]
-    for one in inner:
-        if not isinstance(one, (TextBlock, ImageBlock, OtherBlock)):
-            raise InputError(f"{where}.content: a tool's result is made of text and images")
+        inner = [read_block(part, f"{where}.content[{n}]") for n, part in enumerate(content)]
+    for part in inner:
+        if not isinstance(part, (TextBlock, ImageBlock, OtherBlock)):
+            raise InputError(f"{where}.content: a tool result is made of text and images")
     return ToolResultBlock(**{**values, "content": tuple(inner)})
 
 
@@ -227,23 +227,23 @@ def write_conversation(conversation: Conversation) -> dict[str, Any]:
             {
                 "role": message.role,
                 "content": [_write_block(block) for block in message.content],
-                **({"metadata": _plain(message.metadata)} if message.metadata else {}),
+                **({"metadata": _to_builtins(message.metadata)} if message.metadata else {}),
             }
             for message in conversation.messages
         ]
     }
     if conversation.metadata:
-        data["metadata"] = _plain(conversation.metadata)
+        data["metadata"] = _to_builtins(conversation.metadata)
     return data
 
 
-def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(metadata)
-    return found
+def _to_builtins(metadata: dict[str, Any]) -> dict[str, Any]:
+    builtins: dict[str, Any] = msgspec.to_builtins(metadata)
+    return builtins
 
 
 def _write_block(block: Block) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(block)
     if isinstance(block, ToolResultBlock):
-        data["content"] = [_write_block(one) for one in block.content]
+        data["content"] = [_write_block(part) for part in block.content]
     return data

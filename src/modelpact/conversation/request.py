@@ -1,4 +1,4 @@
-"""Requests: a conversation, and what is asked of the model beside it, in no API's spelling."""
+"""Requests: a conversation and the settings of one call, independent of any API."""
 
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def builtin(self) -> str:
-        """The API's kind of a tool that is not a function of the caller's, or nothing."""
+        """The kind of a tool that the provider runs, or an empty string for a function."""
         return next((kind for key, kind in self.extra.items() if key.endswith(" kind")), "")
 
 
@@ -32,11 +32,11 @@ class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JsonObject(msgspec.Struct, frozen=True):
-    """The answer must be a JSON object."""
+    """The response must be a JSON object."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer must be JSON that a schema validates."""
+    """The response must be JSON that is valid against a schema."""
 
     schema: dict[str, Any]
     name: str = "answer"
@@ -45,7 +45,7 @@ class JsonSchema(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How much the model should reason: by effort, or by a budget of tokens."""
+    """How much the model should reason: an effort, or a budget of tokens."""
 
     effort: str = ""
     budget_tokens: int | None = None
@@ -53,9 +53,9 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything that is asked of a model at once.
+    """One request to a model.
 
-    `extras` are the fields that only the API named in `api` has, as they stand there.
+    `extras` are the fields of the body that only the API named in `api` has.
     """
 
     model: str
@@ -75,4 +75,4 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     api: str = ""
     extras: dict[str, Any] = {}
     spelling: dict[str, Any] = {}
-    """How the API's body said what can be said in two ways, so that it is said so again."""
+    """How the body expressed what it could express in several ways; see `fields`."""

@@ -1,4 +1,4 @@
-"""Responses: what a model answers, whole or as a stream of events."""
+"""Responses of a model, whole or as a stream of events, independent of any API."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
@@ -9,13 +9,12 @@ from modelpact.conversation.message import Block, OtherBlock, TextBlock, Thinkin
 
 StopReason = Literal["end", "length", "stop_sequence", "tool_use", "refusal", "unknown"]
 
-
 REFUSED: Final[dict[str, Any]] = {"openai-chat spelling": {"part": "refusal"}}
-"""The `extra` of a text by which a model says that it will not answer."""
+"""The `extra` of a text in which the model refuses to respond."""
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens that were used. `input` holds cached tokens too, `output` those of reasoning."""
+    """Token counts. `input` includes cached tokens, and `output` includes reasoning tokens."""
 
     input: int = 0
     output: int = 0
@@ -34,7 +33,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One whole answer. `extra` holds what only its API says, by the API's name."""
+    """One whole response. `extra` holds what only one API has, by the name of the API."""
 
     content: tuple[Block, ...] = ()
     stop_reason: StopReason = "end"
@@ -46,35 +45,35 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The text of all text blocks together."""
+        """The joined text of all text blocks."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     @property
     def thinking(self) -> str:
-        """The thinking of all thinking blocks together."""
-        return "".join(one.thinking for one in self.content if isinstance(one, ThinkingBlock))
+        """The joined text of all thinking blocks."""
+        return "".join(block.thinking for block in self.content if isinstance(block, ThinkingBlock))
 
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The tools that the model wants called."""
+        """The tool calls of the model."""
         return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
-    """A piece of the answer's text, or of the text of a refusal."""
+    """A piece of the text of a response, or of the text of a refusal."""
 
     text: str
     refusal: bool = False
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking"):
-    """A piece of what the model thinks."""
+    """A piece of the thinking."""
 
     thinking: str
 
 
 class BlockEnd(msgspec.Struct, frozen=True, tag="block_end", omit_defaults=True):
-    """The end of a text or of a thinking, where more is said of it or another follows."""
+    """The end of a text or thinking block that has extra fields, or that another one follows."""
 
     signature: str = ""
     extra: dict[str, Any] = {}
@@ -87,13 +86,13 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
 
 
 class OpaqueBlock(msgspec.Struct, frozen=True, tag="block"):
-    """A whole block that only one API has a word for."""
+    """A whole block of a kind that only one API has."""
 
     block: OtherBlock
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
-    """The end of a stream; a stream without one was cut off."""
+    """The end of a stream. A stream without it was cut off."""
 
     stop_reason: StopReason = "end"
     stop_sequence: str = ""
@@ -105,9 +104,11 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 
 StreamEvent = TextDelta | ThinkingDelta | BlockEnd | ToolCall | OpaqueBlock | Finish
 
+_PLAIN_END: Final = BlockEnd()
+
 
 def collect(events: Iterable[StreamEvent]) -> Response | None:
-    """Put a whole stream together, or return None where its end is missing."""
+    """Join a stream into a response, or return None if the stream was cut off."""
     content: list[Block] = []
     finish: Finish | None = None
     kind: tuple[type, bool] | None = None
@@ -117,19 +118,19 @@ def collect(events: Iterable[StreamEvent]) -> Response | None:
         nonlocal kind, pieces
         if kind is None:
             return
-        said, (what, refused) = "".join(pieces), kind
-        if what is ThinkingDelta:
-            content.append(ThinkingBlock(said, end.signature, end.extra))
+        text, (delta_type, refused) = "".join(pieces), kind
+        if delta_type is ThinkingDelta:
+            content.append(ThinkingBlock(text, end.signature, end.extra))
         else:
-            content.append(TextBlock(said, end.extra or (REFUSED if refused else {})))
+            content.append(TextBlock(text, end.extra or (REFUSED if refused else {})))
         kind, pieces = None, []
 
     for event in events:
         if isinstance(event, (TextDelta, ThinkingDelta)):
-            this = (type(event), isinstance(event, TextDelta) and event.refusal)
-            if this != kind:
+            event_kind = (type(event), isinstance(event, TextDelta) and event.refusal)
+            if event_kind != kind:
                 close(_PLAIN_END)
-                kind = this
+                kind = event_kind
             pieces.append(event.text if isinstance(event, TextDelta) else event.thinking)
             continue
         close(event if isinstance(event, BlockEnd) else _PLAIN_END)
@@ -153,11 +154,8 @@ def collect(events: Iterable[StreamEvent]) -> Response | None:
     )
 
 
-_PLAIN_END: Final = BlockEnd()
-
-
-def spell_out(response: Response) -> Iterator[StreamEvent]:
-    """Yield a whole answer as a stream, each block at once; `collect` gives it back."""
+def response_events(response: Response) -> Iterator[StreamEvent]:
+    """Yield a whole response as a stream with one delta for each block."""
     for block in response.content:
         if isinstance(block, TextBlock):
             yield TextDelta(block.text, block.extra == REFUSED)

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
-from modelpact.emulation.report import AskAgain, EmulatedRequestReport, EmulationFailed
-from modelpact.emulation.work import EmulatedRequest
+from modelpact.emulation.emulated_request import EmulatedRequest
+from modelpact.emulation.report import EmulationFailed, EmulatorReport, RepairRequest
 from modelpact.providers.port import ModelPort
 
 
@@ -15,7 +15,7 @@ class EmulatedResult(msgspec.Struct, frozen=True):
     """A response and the report of its emulation. Its usage counts every call."""
 
     response: Response
-    report: EmulatedRequestReport
+    report: EmulatorReport
 
 
 async def complete(port: ModelPort, work: EmulatedRequest) -> EmulatedResult:
@@ -28,11 +28,11 @@ async def complete(port: ModelPort, work: EmulatedRequest) -> EmulatedResult:
         response = await port.complete(request)
         usage = usage + response.usage
         try:
-            received = work.receive(response, attempt)
+            received = work.process(response, attempt)
         except EmulationFailed as error:
             error.usage = usage
             raise
-        if isinstance(received, AskAgain):
+        if isinstance(received, RepairRequest):
             request, attempt = received.request, received.attempt
             continue
         report = msgspec.structs.replace(work.report, calls_made_again=attempt - 1)
@@ -43,7 +43,7 @@ async def stream(
     port: ModelPort,
     work: EmulatedRequest,
     *,
-    on_report: Callable[[EmulatedRequestReport], None] | None = None,
+    on_report: Callable[[EmulatorReport], None] | None = None,
 ) -> AsyncIterator[StreamEvent]:
     """Stream a model's response to an emulated request. The last event has the usage of all calls.
 
@@ -57,12 +57,12 @@ async def stream(
     if work.emulate_stream:
         result = await complete(port, work)
         report(result.report.calls_made_again)
-        for event in work.events(result.response):
+        for event in work.stream_events(result.response):
             yield event
         return
     request, attempt, usage = work.request, 1, Usage()
     while True:
-        processor = work.stream(attempt)
+        processor = work.stream_processor(attempt)
         async with closing_stream(port.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finish):
@@ -74,7 +74,7 @@ async def stream(
         except EmulationFailed as error:
             error.usage = usage
             raise
-        if isinstance(ending, AskAgain):
+        if isinstance(ending, RepairRequest):
             request, attempt = ending.request, ending.attempt
             continue
         report(attempt - 1)

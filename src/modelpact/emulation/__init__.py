@@ -1,14 +1,17 @@
-"""Emulation: labelled strategies on conversations and responses. Pure: it asks, it never calls.
+"""Emulation: capabilities that a model lacks, made up for by changes to request and response.
 
-May import `negotiation`, `conversation`, `vocabulary` and what lies between.
+`strategies` has the engine of the abp specification; `emulator` has the stronger emulations. Both
+are pure: they never call a model. A response that fails its check becomes a `RepairRequest`, and
+the caller sends it.
 """
 
+from modelpact.emulation.emulated_request import EmulatedRequest, StreamProcessor
 from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.report import (
     AppliedEmulation,
-    AskAgain,
-    EmulatedRequestReport,
     EmulationFailed,
+    EmulatorReport,
+    RepairRequest,
     StreamCutOff,
 )
 from modelpact.emulation.strategies import (
@@ -25,14 +28,11 @@ from modelpact.emulation.strategies import (
     default_strategies,
     default_strategy,
 )
-from modelpact.emulation.work import EmulatedRequest, StreamProcessor
 
 __all__ = [
     "AppliedEmulation",
-    "AskAgain",
     "Disabled",
     "EmulatedRequest",
-    "EmulatedRequestReport",
     "EmulationConfig",
     "EmulationEngine",
     "EmulationEntry",
@@ -40,7 +40,9 @@ __all__ = [
     "EmulationReport",
     "EmulationStrategy",
     "Emulator",
+    "EmulatorReport",
     "PostProcessing",
+    "RepairRequest",
     "StreamCutOff",
     "StreamProcessor",
     "SystemPromptInjection",

@@ -1,4 +1,4 @@
-"""JSON in prose: found in text and fences, and parsed strictly."""
+"""Find JSON in the text of a response, in prose or in code fences, and parse it strictly."""
 
 import json
 import math
@@ -8,55 +8,82 @@ from typing import Any, Final
 
 import msgspec
 
-LARGEST_ANSWER: Final = 4 * 1024 * 1024
+LARGEST_TEXT: Final = 4 * 1024 * 1024
+"""The most characters of a response in which JSON is looked for."""
 _FENCE: Final = "```"
-_FENCED: Final = frozenset(["", "json", "json5", "jsonc"])
+_FENCE_LANGUAGES: Final = frozenset(["", "json", "json5", "jsonc"])
 _OPENING: Final = re.compile(r"[{\[]")
-_BEGUN: Final = re.compile(
+_JSON_START: Final = re.compile(
     r"""\{\s*(?:["'}‘“]|[\w$]+\s*:)|\[\s*(?:["{\[\]]|-?[0-9]|(?:true|false|null)\b)"""
 )
-"""What begins like JSON, or like what people write for it; other brackets belong to the prose."""
-_INSIDE: Final = re.compile(r'["{}\[\]]')
+"""The beginning of JSON, or of what models write for it; other brackets belong to the prose."""
+_TOKEN: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_MOST_TRIED: Final = 256
+_MOST_CANDIDATES: Final = 256
 _DEEPEST: Final = 200
 
 
 class FoundJson(msgspec.Struct, frozen=True):
-    """JSON that was found: its value, and its text as the model wrote it."""
+    """JSON in a text: its value, and its text as the model wrote it."""
 
     value: Any
     text: str
 
 
 class NoJson(Exception):
-    """No JSON, or none that can be read; the message says what was wrong."""
+    """The text has no JSON that can be read; the message says why."""
 
 
-def find_json(text: str, wanted: Callable[[Any], bool] | None = None) -> FoundJson:
-    """Return the JSON of an answer: the whole of it, a fenced block, or the first in the prose.
+def find_json(text: str, accepts: Callable[[Any], bool] | None = None) -> FoundJson:
+    """Return the JSON of a response: the whole text, a fenced block, or the first in the prose.
 
-    With `wanted`, the first that is wanted; where none is, the first. A part of broken JSON is
-    never taken for an answer.
+    Candidates that `accepts` refuses are returned only if it refuses all of them. A part of broken
+    JSON is never a candidate.
     """
-    if len(text) > LARGEST_ANSWER:
-        raise NoJson(f"the answer has {len(text):,} characters; more than {LARGEST_ANSWER:,}")
+    if len(text) > LARGEST_TEXT:
+        raise NoJson(f"the answer has {len(text):,} characters; more than {LARGEST_TEXT:,}")
     if not text.strip():
         raise NoJson("the answer is empty")
     first: FoundJson | None = None
     problem = "the answer has no JSON in it"
-    for tried, one in enumerate(_candidates(text)):
-        if isinstance(one, NoJson):
-            problem = str(one)
-        elif wanted is None or wanted(one.value):
-            return one
+    for count, candidate in enumerate(_candidates(text)):
+        if isinstance(candidate, NoJson):
+            problem = str(candidate)
+        elif accepts is None or accepts(candidate.value):
+            return candidate
         else:
-            first = first or one
-        if tried == _MOST_TRIED:
+            first = first or candidate
+        if count == _MOST_CANDIDATES:
             break
     if first is None:
         raise NoJson(problem)
     return first
+
+
+def json_at(text: str, start: int) -> tuple[Any, int]:
+    """Parse the JSON that begins at `start`; return its value and where it ends."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        raise NoJson(
+            f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos}"
+        ) from None
+    except RecursionError:
+        raise NoJson("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise NoJson(f"not JSON that can be read: {error}") from None
+    if text.count("[", start, end) + text.count("{", start, end) > _DEEPEST and _too_deep(value):
+        raise NoJson("the JSON is nested too deeply")
+    return value, end
+
+
+def parse_strict(text: str) -> Any:
+    """Parse JSON without duplicate keys, NaN or deep nesting; otherwise raise `NoJson`."""
+    text = text.strip()
+    value, end = json_at(text, 0)
+    if end != len(text):
+        raise NoJson(f"not JSON: more than one value, from character {end}")
+    return value
 
 
 def _candidates(text: str) -> Iterator[FoundJson | NoJson]:
@@ -76,53 +103,36 @@ def _candidates(text: str) -> Iterator[FoundJson | NoJson]:
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """Yield what stands between fences, in one pass."""
-    place = text.find(_FENCE)
-    while place >= 0:
-        line_end = text.find("\n", place)
+    """Yield the contents of code fences."""
+    start = text.find(_FENCE)
+    while start >= 0:
+        line_end = text.find("\n", start)
         close = text.find(_FENCE, line_end)
         if line_end < 0 or close < 0:
             return
-        word = text[place + len(_FENCE) : line_end].strip()
+        language = text[start + len(_FENCE) : line_end].strip()
         inner = text[line_end:close].strip()
-        if inner and word.lower() in _FENCED:
+        if inner and language.lower() in _FENCE_LANGUAGES:
             yield inner
-        place = text.find(_FENCE, close + len(_FENCE))
+        start = text.find(_FENCE, close + len(_FENCE))
 
 
 def _in_prose(text: str) -> Iterator[FoundJson | NoJson]:
-    """Yield every JSON object and array, in one pass: what is nearly JSON is not searched."""
+    """Yield every JSON object and array, in one pass; the inside of broken JSON is skipped."""
     opening = _OPENING.search(text)
     while opening is not None:
         start = opening.start()
-        place: int | None = start + 1
-        if _BEGUN.match(text, start):
+        position: int | None = start + 1
+        if _JSON_START.match(text, start):
             try:
-                value, place = json_at(text, start)
-                yield FoundJson(value, text[start:place])
+                value, position = json_at(text, start)
+                yield FoundJson(value, text[start:position])
             except NoJson as error:
                 yield error
-                place = _end_of(text, start)
-        if place is None:
+                position = _end_of(text, start)
+        if position is None:
             return
-        opening = _OPENING.search(text, place)
-
-
-def json_at(text: str, start: int) -> tuple[Any, int]:
-    """Parse strictly the JSON that begins at `start`; return its value and where it ends."""
-    try:
-        value, end = _DECODER.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        raise NoJson(
-            f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos}"
-        ) from None
-    except RecursionError:
-        raise NoJson("the JSON is nested too deeply") from None
-    except ValueError as error:
-        raise NoJson(f"not JSON that can be read: {error}") from None
-    if text.count("[", start, end) + text.count("{", start, end) > _DEEPEST and _too_deep(value):
-        raise NoJson("the JSON is nested too deeply")
-    return value, end
+        opening = _OPENING.search(text, position)
 
 
 def _too_deep(value: Any) -> bool:
@@ -133,50 +143,41 @@ def _too_deep(value: Any) -> bool:
         depth += 1
         level = [
             inner
-            for one in level
-            for inner in (one.values() if type(one) is dict else one)
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
             if type(inner) is dict or type(inner) is list
         ]
     return False
 
 
 def _end_of(text: str, start: int) -> int | None:
-    """Return where the bracket at `start` is closed, strings left aside."""
+    """Return where the bracket at `start` is closed, ignoring brackets in strings."""
     depth = 0
-    place = start
+    position = start
     while True:
-        token = _INSIDE.search(text, place)
+        token = _TOKEN.search(text, position)
         if token is None:
             return None
-        sign = token[0]
-        if sign == '"':
+        character = token[0]
+        if character == '"':
             string = _STRING.match(text, token.start())
             if string is None:
                 return None
-            place = string.end()
+            position = string.end()
             continue
-        depth += 1 if sign in "{[" else -1
-        place = token.end()
+        depth += 1 if character in "{[" else -1
+        position = token.end()
         if depth <= 0:
-            return place
+            return position
 
 
-def parse_strict(text: str) -> Any:
-    """Parse JSON: no duplicate keys, no NaN, no endless nesting; else raise `NoJson`."""
-    text = text.strip()
-    value, end = json_at(text, 0)
-    if end != len(text):
-        raise NoJson(f"not JSON: more than one value, from character {end}")
-    return value
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise NoJson(f"the key {twice!r:.80} stands twice in one object")
-    return found
+        duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise NoJson(f"the key {duplicate!r:.80} stands twice in one object")
+    return value
 
 
 def _constant(text: str) -> Any:
@@ -191,5 +192,5 @@ def _finite(text: str) -> float:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_finite
+    object_pairs_hook=_unique_pairs, parse_constant=_constant, parse_float=_finite
 )

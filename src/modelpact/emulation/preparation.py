@@ -1,4 +1,8 @@
-"""The preparation of one request: each emulation of the set changes it and reports what it did."""
+"""Prepare one request: each emulation of the emulator changes it and reports what it did.
+
+A prepared message carries marks in its metadata: what the request asked for before the change. With
+them, preparing a prepared request changes nothing more and reports the same.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,23 +18,24 @@ from modelpact.conversation.message import (
 )
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, TokenLimitParam, Tool
 from modelpact.emulation import thinking
-from modelpact.emulation.report import AppliedEmulation, EmulatedRequestReport, token_estimate
-from modelpact.emulation.stops import StopScanner
+from modelpact.emulation.emulated_request import EmulatedRequest
+from modelpact.emulation.report import AppliedEmulation, EmulationFidelity, EmulatorReport
 from modelpact.emulation.strategies import (
     EmulationStrategy,
     PostProcessing,
     SystemPromptInjection,
-    inject,
+    inject_system_prompt,
 )
-from modelpact.emulation.tools import ToolSpec, tool_schemas, tools_prompt, written_out
+from modelpact.emulation.streaming import StopScanner
+from modelpact.emulation.tools import ToolSpec, tool_schemas, tools_prompt, write_calls_as_text
 from modelpact.emulation.validation import Schema
-from modelpact.emulation.work import EmulatedRequest
+from modelpact.needs.token_estimate import tokens_for
 from modelpact.vocabulary.errors import InputError
 
-MARK: Final = "modelpact"
-"""The metadata key under which a prepared message says what was done to it."""
+MARKS: Final = "modelpact"
+"""The metadata key of a message's marks."""
 HISTORY: Final = "tool-history"
-"""The mark that says how many earlier calls and results were written as text."""
+"""The mark that counts the earlier calls and results that were written as text."""
 
 LABELS: Final[Mapping[str, str]] = {
     "tool-calling": "tools in the prompt, calls read from the text and checked",
@@ -42,252 +47,277 @@ LABELS: Final[Mapping[str, str]] = {
     "system-messages": "instructions put before the first user message",
     "token-limit-param": "parameter passed under the name that the model takes",
 }
-"""The set, by capability, with the label that verdicts and reports show."""
+"""The capabilities that the emulator provides, and their labels in verdicts and reports."""
 
 
 class Preparation:
-    """One request on its way to becoming work."""
+    """The preparation of one request for a model that lacks the `missing` capabilities."""
 
-    def __init__(self, request: Request, wanted: list[str], repairs: int) -> None:
-        self.request = request
-        self.wanted = wanted
-        self.repairs = repairs
-        self.conversation = Conversation(list(request.messages))
-        self.applied: list[AppliedEmulation] = []
-        self.changes: dict[str, Any] = {}
-        self.work: dict[str, Any] = {}
-        self.marks: dict[str, Any] = {}
+    def __init__(self, request: Request, missing: list[str], repairs: int) -> None:
+        self._request = request
+        self._missing = missing
+        self._repairs = repairs
+        self._conversation = Conversation(list(request.messages))
+        self._applied: list[AppliedEmulation] = []
+        self._changes: dict[str, Any] = {}
+        """Fields of the request that change."""
+        self._processing: dict[str, Any] = {}
+        """Fields of the `EmulatedRequest` that say how to process the response."""
+        self._marks: dict[str, Any] = {}
         for message in request.messages:
-            self.marks |= _marked(message)
+            self._marks |= _marks_of(message)
 
     def run(self, token_limit_param: TokenLimitParam | None) -> EmulatedRequest:
-        """Apply the wanted emulations, in the order of the set, and return the work."""
+        """Apply the emulations in a fixed order and return the prepared request."""
         warnings = [
             f"Capability {name} not emulated: no emulation of the set provides it"
-            for name in self.wanted
+            for name in self._missing
             if name not in LABELS
         ]
         for name, step in (
-            ("tool-calling", self.tool_calling),
-            ("structured-output", self.structured_output),
-            ("json-object", self.json_object),
-            ("reasoning", self.reasoning),
-            ("stop-sequences", self.stop_sequences),
-            ("streaming", self.streaming),
-            ("system-messages", self.system_messages),
+            ("tool-calling", self._tool_calling),
+            ("structured-output", self._structured_output),
+            ("json-object", self._json_object),
+            ("reasoning", self._reasoning),
+            ("stop-sequences", self._stop_sequences),
+            ("streaming", self._streaming),
+            ("system-messages", self._system_messages),
         ):
-            if name in self.wanted:
+            if name in self._missing:
                 step()
-        if "token-limit-param" in self.wanted and token_limit_param is not None:
-            self.rename_limit(token_limit_param)
+        if "token-limit-param" in self._missing and token_limit_param is not None:
+            self._rename_limit(token_limit_param)
         prepared = msgspec.structs.replace(
-            self.request, messages=tuple(self.conversation.messages), **self.changes
+            self._request, messages=tuple(self._conversation.messages), **self._changes
         )
-        report = EmulatedRequestReport(tuple(self.applied), tuple(warnings))
-        return EmulatedRequest(prepared, report, repairs=self.repairs, **self.work)
+        report = EmulatorReport(tuple(self._applied), tuple(warnings))
+        return EmulatedRequest(prepared, report, repairs=self._repairs, **self._processing)
 
-    def entry(
-        self, name: str, strategy: EmulationStrategy, fidelity: Any, *, calls: int = 0
-    ) -> None:
-        """Report one change."""
-        tokens = 0
-        if isinstance(strategy, SystemPromptInjection):
-            tokens = token_estimate(strategy.prompt)
-        self.applied.append(AppliedEmulation(name, strategy, LABELS[name], fidelity, tokens, calls))
+    # The emulations.
 
-    def mark(self, name: str, kind: type) -> Any:
-        """Return what an earlier preparation remembered, or None."""
-        found = self.marks.get(name)
-        return found if isinstance(found, kind) else None
-
-    def ask(self, name: str, prompt: str, fidelity: Any, spec: Any, *, calls: int = 0) -> None:
-        """Put a prompt into the system message, and mark there what was asked for."""
-        if not self.is_told(name, prompt):
-            inject(self.conversation, prompt)
-        self.remember(name, spec)
-        self.entry(name, SystemPromptInjection(prompt), fidelity, calls=calls)
-
-    def is_told(self, name: str, prompt: str) -> bool:
-        """Tell whether an earlier preparation wrote the prompt into a message."""
-        return any(
-            name in _marked(one) and prompt in one.text for one in self.conversation.messages
-        )
-
-    def remember(self, name: str, spec: Any) -> None:
-        """Mark on the instructions, or on the first message, what the request no longer says."""
-        messages = self.conversation.messages
-        if not messages:
-            return
-        marked = (n for n, one in enumerate(messages) if name in _marked(one))
-        system = (n for n, one in enumerate(messages) if one.role == "system")
-        place = next(marked, next(system, 0))
-        one = messages[place]
-        marks = {**_marked(one), name: spec}
-        messages[place] = Message(one.role, one.content, {**one.metadata, MARK: marks})
-
-    def drop_extra(self, *names: str) -> None:
-        """Take fields out of those that are sent as they stand."""
-        extras = self.changes.get("extras", self.request.extras)
-        self.changes["extras"] = {key: one for key, one in extras.items() if key not in names}
-
-    def tool_calling(self) -> None:
+    def _tool_calling(self) -> None:
         """Describe the tools in the prompt, and write earlier calls and results as text."""
-        request = self.request
-        earlier: ToolSpec | None = self.mark("tool-calling", ToolSpec)
-        blocks = [block for one in request.messages for block in one.content]
+        request = self._request
+        earlier: ToolSpec | None = self._mark("tool-calling", ToolSpec)
+        blocks = [block for message in request.messages for block in message.content]
         calls = sum(isinstance(block, ToolUseBlock) for block in blocks)
         history = calls + sum(isinstance(block, ToolResultBlock) for block in blocks)
         if not request.tools and earlier is None and not history:
             return
-        numbers = [_number(one.id) for one in blocks if isinstance(one, ToolUseBlock)]
+        numbers = [_call_number(block.id) for block in blocks if isinstance(block, ToolUseBlock)]
         before = max(calls + (earlier.before if earlier else 0), *numbers, 0)
         if earlier is not None and not request.tools:
             spec = msgspec.structs.replace(earlier, before=before)
         else:
             choice = request.tool_choice
             spec = ToolSpec(
-                _offered(request), choice, request.parallel_tool_calls is not False, before
+                _callable_tools(request), choice, request.parallel_tool_calls is not False, before
             )
-        self.work["tool_schemas"] = tool_schemas(spec)
-        self.conversation.messages[:] = written_out(tuple(self.conversation.messages))
+        self._processing["tool_schemas"] = tool_schemas(spec)
+        self._conversation.messages[:] = write_calls_as_text(tuple(self._conversation.messages))
         if spec.tools:
-            self.work["tools"] = spec
-            self.ask("tool-calling", tools_prompt(spec), "validated", spec, calls=self.repairs)
+            self._processing["tools"] = spec
+            prompt = tools_prompt(spec)
+            self._inject("tool-calling", prompt, "validated", spec, calls=self._repairs)
         else:
-            self.remember("tool-calling", spec)
-        written = history + (self.mark(HISTORY, int) or 0)
+            self._set_mark("tool-calling", spec)
+        written = history + (self._mark(HISTORY, int) or 0)
         if written:
-            self.remember(HISTORY, written)
+            self._set_mark(HISTORY, written)
             detail = f"{written} earlier calls and results are written as text"
-            self.entry("tool-calling", PostProcessing(detail), "best-effort")
-        self.changes |= {"tools": (), "tool_choice": None, "parallel_tool_calls": None}
+            self._report("tool-calling", PostProcessing(detail), "best-effort")
+        self._changes |= {"tools": (), "tool_choice": None, "parallel_tool_calls": None}
 
-    def structured_output(self) -> None:
+    def _structured_output(self) -> None:
         """Put the schema into the prompt."""
-        output = self.request.output or self.mark("structured-output", JsonSchema)
+        output = self._request.output or self._mark("structured-output", JsonSchema)
         if not isinstance(output, JsonSchema):
             return
-        self.work["output_schema"] = Schema(output.schema, "response_format.schema")
-        self.wants("structured-output", output)
+        self._processing["output_schema"] = Schema(output.schema, "response_format.schema")
+        self._check_output("structured-output", output)
         schema = msgspec.json.encode(output.schema).decode()
         prompt = (
-            f"{self.answer_with('one JSON value')} "
+            f"{self._json_prompt('one JSON value')} "
             f"It must be valid against this JSON Schema:\n{schema}"
         )
-        self.ask("structured-output", prompt, "validated", output, calls=self.repairs)
+        self._inject("structured-output", prompt, "validated", output, calls=self._repairs)
 
-    def json_object(self) -> None:
+    def _json_object(self) -> None:
         """Ask for a JSON object in the prompt."""
-        output = self.request.output or self.mark("json-object", JsonObject)
+        output = self._request.output or self._mark("json-object", JsonObject)
         if not isinstance(output, JsonObject):
             return
-        self.wants("json-object", output)
-        prompt = self.answer_with("one JSON object")
-        self.ask("json-object", prompt, "validated", output, calls=self.repairs)
+        self._check_output("json-object", output)
+        prompt = self._json_prompt("one JSON object")
+        self._inject("json-object", prompt, "validated", output, calls=self._repairs)
 
-    def answer_with(self, what: str) -> str:
-        """Ask for JSON alone, but for what else was asked for."""
-        after = "After your thinking, answer" if "reasoning" in self.wanted else "Answer"
-        unless = ", unless you call a tool" if self.work.get("tools") else ""
+    def _json_prompt(self, what: str) -> str:
+        """Ask for nothing but JSON, except for thinking and tool calls if they are emulated too."""
+        after = "After your thinking, answer" if "reasoning" in self._missing else "Answer"
+        unless = ", unless you call a tool" if self._processing.get("tools") else ""
         return f"{after} with {what} and nothing else{unless}: no prose, no code fence."
 
-    def wants(self, name: str, output: JsonObject | JsonSchema) -> None:
-        """Have the answer checked instead of asking the model for a format."""
-        if self.work.get("output", output) != output:
-            raise InputError(f"{name}: an earlier preparation asked for another form of answer")
-        self.work["output"] = output
-        self.changes["output"] = None
-        self.drop_extra("response_format")
+    def _check_output(self, name: str, output: JsonObject | JsonSchema) -> None:
+        """Have the response checked, and do not send the output format."""
+        if self._processing.get("output", output) != output:
+            raise InputError(f"{name}: an earlier preparation asked for another output format")
+        self._processing["output"] = output
+        self._changes["output"] = None
+        self._drop_extras("response_format")
 
-    def reasoning(self) -> None:
+    def _reasoning(self) -> None:
         """Ask for thinking between tags."""
-        self.work["split_thinking"] = True
-        self.changes["reasoning"] = None
-        self.ask("reasoning", thinking.PROMPT, "best-effort", True)
+        self._processing["split_thinking"] = True
+        self._changes["reasoning"] = None
+        self._inject("reasoning", thinking.PROMPT, "best-effort", True)
 
-    def stop_sequences(self) -> None:
-        """Have the answer cut instead of sending the stop sequences."""
-        stops = self.request.stop or self.mark("stop-sequences", tuple)
+    def _stop_sequences(self) -> None:
+        """Have the response cut, and do not send the stop sequences."""
+        stops = self._request.stop or self._mark("stop-sequences", tuple)
         if not stops:
             return
-        StopScanner(stops)
-        self.work["stops"] = tuple(stops)
-        self.changes["stop"] = ()
-        self.remember("stop-sequences", tuple(stops))
+        StopScanner(stops)  # raises if a stop sequence is not valid
+        self._processing["stops"] = tuple(stops)
+        self._changes["stop"] = ()
+        self._set_mark("stop-sequences", tuple(stops))
         detail = "The answer is cut where a stop sequence ends first; the model writes on unseen"
-        self.entry("stop-sequences", PostProcessing(detail), "exact")
+        self._report("stop-sequences", PostProcessing(detail), "exact")
 
-    def streaming(self) -> None:
-        """Have the answer awaited, and passed on in pieces."""
-        if not self.request.stream and self.mark("streaming", bool) is None:
+    def _streaming(self) -> None:
+        """Have the response awaited, and streamed in chunks."""
+        if not self._request.stream and self._mark("streaming", bool) is None:
             return
-        self.work["emulate_stream"] = True
-        self.changes["stream"] = False
-        self.drop_extra("stream_options")
-        self.remember("streaming", True)
+        self._processing["emulate_stream"] = True
+        self._changes["stream"] = False
+        self._drop_extras("stream_options")
+        self._set_mark("streaming", True)
         detail = "The whole answer is awaited, then passed on in pieces of words"
-        self.entry("streaming", PostProcessing(detail), "exact")
+        self._report("streaming", PostProcessing(detail), "exact")
 
-    def system_messages(self) -> None:
-        """Fold the instructions into the first user message."""
-        told = [one for one in self.conversation.messages if one.role == "system"]
-        earlier = self.mark("system-messages", str)
-        if told:
-            self.fold(told)
-        elif earlier is None or not self.is_told("system-messages", _preface(earlier)):
+    def _system_messages(self) -> None:
+        """Move the system messages into the first user message."""
+        system = [message for message in self._conversation.messages if message.role == "system"]
+        earlier = self._mark("system-messages", str)
+        if system:
+            self._fold(system)
+        elif earlier is None or not self._is_injected("system-messages", _preface(earlier)):
             return
         detail = "The system messages are written before the first user message"
-        self.entry("system-messages", PostProcessing(detail), "best-effort")
+        self._report("system-messages", PostProcessing(detail), "best-effort")
 
-    def fold(self, told: list[Message]) -> None:
-        """Write instructions before what the user says first."""
-        prompt = "\n".join(one.text for one in told)
+    def _fold(self, system: list[Message]) -> None:
+        """Write system messages at the beginning of the first user message."""
+        prompt = "\n".join(message.text for message in system)
         marks: dict[str, Any] = {}
-        for one in told:
-            marks |= _marked(one)
+        for message in system:
+            marks |= _marks_of(message)
         marks["system-messages"] = prompt
-        others = [one for one in self.conversation.messages if one.role != "system"]
-        place = next((n for n, one in enumerate(others) if one.role == "user"), None)
-        if place is None:
+        others = [message for message in self._conversation.messages if message.role != "system"]
+        index = next((n for n, message in enumerate(others) if message.role == "user"), None)
+        if index is None:
+            index = 0
             others.insert(0, Message("user"))
-        user = others[place or 0]
-        kept = [
-            one for message in told for one in message.content if not isinstance(one, TextBlock)
+        user = others[index]
+        media = [
+            block
+            for message in system
+            for block in message.content
+            if not isinstance(block, TextBlock)
         ]
-        others[place or 0] = Message(
+        others[index] = Message(
             "user",
-            (TextBlock(_preface(prompt)), *kept, *user.content),
-            {**user.metadata, MARK: {**_marked(user), **marks}},
+            (TextBlock(_preface(prompt)), *media, *user.content),
+            {**user.metadata, MARKS: {**_marks_of(user), **marks}},
         )
-        self.conversation.messages[:] = others
+        self._conversation.messages[:] = others
 
-    def rename_limit(self, name: TokenLimitParam) -> None:
-        """Pass the limit of tokens under another name."""
-        if self.request.max_tokens is None:
+    def _rename_limit(self, name: TokenLimitParam) -> None:
+        """Send the token limit under another name."""
+        if self._request.max_tokens is None:
             return
-        before = self.request.token_limit_param
-        if before == name:
-            before = self.mark("token-limit-param", str) or name
-        if before == name:
+        original = self._request.token_limit_param
+        if original == name:
+            original = self._mark("token-limit-param", str) or name
+        if original == name:
             return
-        self.changes["token_limit_param"] = name
-        self.remember("token-limit-param", before)
-        detail = f"{before} is passed as {name}"
-        self.entry("token-limit-param", PostProcessing(detail), "translation")
+        self._changes["token_limit_param"] = name
+        self._set_mark("token-limit-param", original)
+        detail = f"{original} is passed as {name}"
+        self._report("token-limit-param", PostProcessing(detail), "translation")
+
+    # What they share.
+
+    def _report(
+        self,
+        name: str,
+        strategy: EmulationStrategy,
+        fidelity: EmulationFidelity,
+        *,
+        calls: int = 0,
+    ) -> None:
+        tokens = 0
+        if isinstance(strategy, SystemPromptInjection):
+            tokens = tokens_for(len(strategy.prompt))
+        self._applied.append(
+            AppliedEmulation(name, strategy, LABELS[name], fidelity, tokens, calls)
+        )
+
+    def _inject(
+        self, name: str, prompt: str, fidelity: EmulationFidelity, mark: Any, *, calls: int = 0
+    ) -> None:
+        """Add a prompt to the system message, mark the message, and report the change."""
+        if not self._is_injected(name, prompt):
+            inject_system_prompt(self._conversation, prompt)
+        self._set_mark(name, mark)
+        self._report(name, SystemPromptInjection(prompt), fidelity, calls=calls)
+
+    def _is_injected(self, name: str, prompt: str) -> bool:
+        """Whether an earlier preparation wrote the prompt into a message."""
+        return any(
+            name in _marks_of(message) and prompt in message.text
+            for message in self._conversation.messages
+        )
+
+    def _mark(self, name: str, kind: type) -> Any:
+        """Return the mark of an earlier preparation, or None."""
+        mark = self._marks.get(name)
+        return mark if isinstance(mark, kind) else None
+
+    def _set_mark(self, name: str, mark: Any) -> None:
+        """Mark the message that has the mark, else the system message, else the first message."""
+        messages = self._conversation.messages
+        if not messages:
+            return
+        marked = (n for n, message in enumerate(messages) if name in _marks_of(message))
+        system = (n for n, message in enumerate(messages) if message.role == "system")
+        index = next(marked, next(system, 0))
+        message = messages[index]
+        marks = {**_marks_of(message), name: mark}
+        metadata = {**message.metadata, MARKS: marks}
+        messages[index] = Message(message.role, message.content, metadata)
+
+    def _drop_extras(self, *names: str) -> None:
+        """Remove fields from those that are sent as they stand."""
+        extras = self._changes.get("extras", self._request.extras)
+        self._changes["extras"] = {
+            name: value for name, value in extras.items() if name not in names
+        }
 
 
-def _number(identity: str) -> int:
-    """Return the number of a call that was named as we name them, or 0."""
-    digits = identity.removeprefix("call_")
+def _call_number(call_id: str) -> int:
+    """Return the number of a call whose id the emulator made, or 0."""
+    digits = call_id.removeprefix("call_")
     return int(digits) if digits.isdecimal() and len(digits) < 10 else 0
 
 
-def _offered(request: Request) -> tuple[Tool, ...]:
+def _callable_tools(request: Request) -> tuple[Tool, ...]:
     if "tool_choice" in request.extras and request.extras["tool_choice"] is not None:
         raise InputError("tool_choice: this form of it cannot be emulated")
     for tool in request.tools:
         if tool.builtin:
-            raise InputError(f"tools: {tool.builtin!r:.80} is run by its provider, not emulated")
+            raise InputError(
+                f"tools: {tool.builtin!r:.80} runs at its provider and cannot be emulated"
+            )
     if request.tool_choice is not None and request.tool_choice.mode == "none":
         return ()
     return request.tools
@@ -297,6 +327,6 @@ def _preface(prompt: str) -> str:
     return f"Instructions:\n{prompt}\n\n"
 
 
-def _marked(message: Message) -> Mapping[str, Any]:
-    marks = message.metadata.get(MARK)
+def _marks_of(message: Message) -> Mapping[str, Any]:
+    marks = message.metadata.get(MARKS)
     return marks if isinstance(marks, Mapping) else {}

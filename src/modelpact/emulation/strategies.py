@@ -1,4 +1,4 @@
-"""Strategies: seed 002's three, its default table, and the engine that applies them."""
+"""The emulation engine of the abp specification: its three strategies and its default table."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -12,23 +12,23 @@ from modelpact.vocabulary.errors import InputError
 
 
 class _Strategy(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
-    """What the three have in common."""
+    """The base of the three strategies."""
 
 
 class SystemPromptInjection(_Strategy, frozen=True, tag="system_prompt_injection"):
-    """Text added to the system prompt. Changes the conversation."""
+    """Add text to the system prompt. This changes the conversation."""
 
     prompt: str
 
 
 class PostProcessing(_Strategy, frozen=True, tag="post_processing"):
-    """Work on the response after it has arrived. Changes nothing before."""
+    """Process the response after it has arrived. This leaves the conversation alone."""
 
     detail: str
 
 
 class Disabled(_Strategy, frozen=True, tag="disabled"):
-    """Cannot be emulated: a warning, and nothing is changed."""
+    """Do not emulate: warn, and change nothing."""
 
     reason: str
 
@@ -45,19 +45,19 @@ _DEFAULTS: Final[Mapping[str, EmulationStrategy]] = {
 def default_strategy(capability: str) -> EmulationStrategy:
     """Return the default strategy for a capability by its `abp` name."""
     ABP.read(capability)
-    found = _DEFAULTS.get(capability)
-    if found is not None:
-        return found
+    strategy = _DEFAULTS.get(capability)
+    if strategy is not None:
+        return strategy
     return Disabled(f"No emulation available for {pascal_case(capability)}")
 
 
 def can_emulate(capability: str) -> bool:
-    """Tell whether a capability's default strategy is not Disabled."""
+    """Whether the default strategy for a capability is not `Disabled`."""
     return not isinstance(default_strategy(capability), Disabled)
 
 
 def strategy_label(strategy: EmulationStrategy) -> str:
-    """Say in a line what a strategy does."""
+    """Describe a strategy in one line."""
     if isinstance(strategy, SystemPromptInjection):
         return f"system_prompt_injection: {strategy.prompt}"
     if isinstance(strategy, PostProcessing):
@@ -66,7 +66,7 @@ def strategy_label(strategy: EmulationStrategy) -> str:
 
 
 def default_strategies() -> Strategies:
-    """Return what the default table can emulate, for negotiation."""
+    """Return the capabilities that the default table can emulate, for negotiation."""
     return Strategies(
         {
             ABP.read(name).id: strategy_label(default_strategy(name))
@@ -90,11 +90,11 @@ class EmulationConfig:
         """Override the strategy for a capability."""
         ABP.read(capability)
         if not isinstance(strategy, EmulationStrategy):
-            raise InputError(f"a strategy for {capability} is not a {type(strategy).__name__}")
+            raise InputError(f"{capability}: expected a strategy, not {type(strategy).__name__}")
         self.strategies[capability] = strategy
 
     def resolve(self, capability: str) -> EmulationStrategy:
-        """Return the override, else the default."""
+        """Return the override for a capability, or its default strategy."""
         return self.strategies.get(capability) or default_strategy(capability)
 
 
@@ -102,12 +102,12 @@ def read_config(data: Any) -> EmulationConfig:
     """Read `{"strategies": {capability: strategy}}`."""
     if not isinstance(data, Mapping) or set(data) - {"strategies"}:
         raise InputError('config: expected {"strategies": {capability: strategy}}')
-    given = data.get("strategies", {})
-    if not isinstance(given, Mapping):
+    strategies = data.get("strategies", {})
+    if not isinstance(strategies, Mapping):
         raise InputError("config.strategies: expected an object")
     check_values(data, "config")
     config = EmulationConfig()
-    for capability, strategy in given.items():
+    for capability, strategy in strategies.items():
         ABP.read(capability)
         try:
             parsed = msgspec.convert(strategy, EmulationStrategy)
@@ -125,17 +125,17 @@ class EmulationEntry(msgspec.Struct, frozen=True):
 
 
 class EmulationReport(msgspec.Struct, frozen=True):
-    """What was done, and what could not be."""
+    """What was applied, and what could not be emulated."""
 
     applied: tuple[EmulationEntry, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def is_empty(self) -> bool:
-        """Tell whether nothing was applied and nothing warned of."""
+        """Whether nothing was applied and there are no warnings."""
         return not self.applied and not self.warnings
 
     def has_unemulatable(self) -> bool:
-        """Tell whether a requested capability could not be emulated."""
+        """Whether a requested capability could not be emulated."""
         return bool(self.warnings)
 
 
@@ -153,10 +153,10 @@ class EmulationEngine:
         return cls()
 
     def plan(self, capabilities: Iterable[str]) -> EmulationReport:
-        """Return the report that `apply` would give, and change nothing."""
+        """Return the report that `apply` would give; change nothing."""
         applied: list[EmulationEntry] = []
         warnings: list[str] = []
-        for capability in dict.fromkeys(_listed(capabilities)):
+        for capability in dict.fromkeys(_capability_names(capabilities)):
             strategy = self.config.resolve(capability)
             if isinstance(strategy, Disabled):
                 name = pascal_case(capability)
@@ -166,45 +166,45 @@ class EmulationEngine:
         return EmulationReport(tuple(applied), tuple(warnings))
 
     def apply(self, capabilities: Iterable[str], conversation: Conversation) -> EmulationReport:
-        """Change the conversation as the strategies say and return what was done.
+        """Apply the strategies to the conversation and return the report.
 
         Applying twice changes nothing more and reports the same.
         """
         report = self.plan(capabilities)
         for entry in report.applied:
             if isinstance(entry.strategy, SystemPromptInjection):
-                inject(conversation, entry.strategy.prompt)
+                inject_system_prompt(conversation, entry.strategy.prompt)
         return report
-
-
-def _listed(capabilities: Iterable[str]) -> list[str]:
-    if isinstance(capabilities, (str, bytes)):
-        raise InputError("capabilities: expected a list of names")
-    listed = list(capabilities)
-    for name in listed:
-        ABP.read(name)
-    return listed
 
 
 def apply_emulation(
     config: EmulationConfig, capabilities: Iterable[str], conversation: Conversation
 ) -> EmulationReport:
-    """Apply emulations with a given config."""
+    """Apply emulations with a configuration."""
     return EmulationEngine(config).apply(capabilities, conversation)
 
 
-def inject(conversation: Conversation, prompt: str) -> bool:
-    """Add a prompt to the system message, or a system message before all; tell if it was new."""
-    for place, message in enumerate(conversation.messages):
+def inject_system_prompt(conversation: Conversation, prompt: str) -> bool:
+    """Add a prompt to the system message, or add a system message; return whether it was new."""
+    for index, message in enumerate(conversation.messages):
         if message.role != "system":
             continue
         if any(
-            isinstance(one, TextBlock) and one.text.lstrip("\n") == prompt.lstrip("\n")
-            for one in message.content
+            isinstance(block, TextBlock) and block.text.lstrip("\n") == prompt.lstrip("\n")
+            for block in message.content
         ):
             return False
         content = (*message.content, TextBlock(f"\n{prompt}"))
-        conversation.messages[place] = Message("system", content, message.metadata)
+        conversation.messages[index] = Message("system", content, message.metadata)
         return True
     conversation.messages.insert(0, Message("system", (TextBlock(prompt),)))
     return True
+
+
+def _capability_names(capabilities: Iterable[str]) -> list[str]:
+    if isinstance(capabilities, (str, bytes)):
+        raise InputError("capabilities: expected a list of names")
+    names = list(capabilities)
+    for name in names:
+        ABP.read(name)
+    return names

@@ -1,4 +1,4 @@
-"""Thinking: asked for in the prompt, and split from the answer, whole or streamed."""
+"""Emulated reasoning: ask for thinking in the prompt, and split it from the response."""
 
 from typing import Final
 
@@ -10,19 +10,11 @@ _OPEN: Final = "<thinking>"
 _CLOSE: Final = "</thinking>"
 
 
-def split(text: str) -> tuple[str, str]:
-    """Return the thinking at the beginning of an answer, and the answer."""
-    splitter = ThinkingSplitter()
-    pieces = [*splitter.feed(text), *splitter.finish()]
-    thinking = "".join(piece for is_thinking, piece in pieces if is_thinking)
-    return thinking, "".join(piece for is_thinking, piece in pieces if not is_thinking)
-
-
 class ThinkingSplitter:
-    """Tells thinking from answer in streamed text; gives (is thinking, piece).
+    """Splits streamed text into pairs (is thinking, text).
 
-    However the text is chunked, the pieces together are the same. Newlines next to the tags belong
-    to the tags.
+    The texts together are the same however the stream is chunked. Newlines next to a tag belong to
+    the tag.
     """
 
     __slots__ = ("_held", "_newlines", "_space", "_state")
@@ -30,13 +22,13 @@ class ThinkingSplitter:
     def __init__(self) -> None:
         self._state = "before"
         self._held = ""
-        """What may be the beginning of a tag."""
+        """Text that may be the beginning of a tag."""
         self._space: list[str] = []
         self._newlines = 0
 
     def feed(self, chunk: str) -> list[tuple[bool, str]]:
-        """Take a chunk and return what is certain."""
-        found: list[tuple[bool, str]] = []
+        """Read a chunk and return the text that is certain."""
+        parts: list[tuple[bool, str]] = []
         text = chunk
         if self._state == "before":
             text = self._before(text)
@@ -45,17 +37,17 @@ class ThinkingSplitter:
             if text:
                 self._state = "inside"
         if self._state == "inside":
-            text = self._inside(text, found)
+            text = self._inside(text, parts)
         if self._state == "gap":
             text = text.lstrip()
             if text:
                 self._state = "answer"
         if self._state == "answer" and text:
-            found.append((False, text))
-        return found
+            parts.append((False, text))
+        return parts
 
     def _before(self, chunk: str) -> str:
-        """Look for the opening tag; return the text that follows from it, or nothing yet."""
+        """Look for the opening tag; return the text after it, or nothing yet."""
         if not self._held:
             start = chunk.lstrip()
             self._space.append(chunk[: len(chunk) - len(start)])
@@ -71,16 +63,16 @@ class ThinkingSplitter:
         self._state = "answer"
         return "".join(self._space) + start
 
-    def _inside(self, chunk: str, found: list[tuple[bool, str]]) -> str:
-        """Take thinking; return what follows the closing tag, or nothing yet."""
+    def _inside(self, chunk: str, parts: list[tuple[bool, str]]) -> str:
+        """Read thinking; return the text after the closing tag, or nothing yet."""
         text = self._held + chunk
         close = text.find(_CLOSE)
-        end = close if close >= 0 else _partial(text, _CLOSE)
-        thought = text[:end].rstrip("\n")
-        if thought:
-            found.append((True, "\n" * self._newlines + thought))
+        end = close if close >= 0 else _partial_tag(text, _CLOSE)
+        thinking = text[:end].rstrip("\n")
+        if thinking:
+            parts.append((True, "\n" * self._newlines + thinking))
             self._newlines = 0
-        self._newlines += end - len(thought)
+        self._newlines += end - len(thinking)
         if close < 0:
             self._held = text[end:]
             return ""
@@ -88,7 +80,7 @@ class ThinkingSplitter:
         return text[close + len(_CLOSE) :]
 
     def finish(self) -> list[tuple[bool, str]]:
-        """Return what was held back."""
+        """Return the text held back."""
         held, self._held = self._held, ""
         if self._state == "inside":
             held = "\n" * self._newlines + held
@@ -97,8 +89,16 @@ class ThinkingSplitter:
         return [(self._state == "inside", held)] if held else []
 
 
-def _partial(text: str, tag: str) -> int:
-    """Return where an end of the text begins that could become the tag."""
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return the thinking at the beginning of a response, and the text after it."""
+    splitter = ThinkingSplitter()
+    parts = [*splitter.feed(text), *splitter.finish()]
+    thinking = "".join(part for is_thinking, part in parts if is_thinking)
+    return thinking, "".join(part for is_thinking, part in parts if not is_thinking)
+
+
+def _partial_tag(text: str, tag: str) -> int:
+    """Return where the beginning of a tag starts at the end of the text, or the text's length."""
     for length in range(min(len(tag) - 1, len(text)), 0, -1):
         if tag.startswith(text[-length:]):
             return len(text) - length

@@ -1,4 +1,4 @@
-"""Tool calling for models without it: tools in the prompt, calls read from the text."""
+"""Emulated tool calling: describe tools in the prompt, and parse calls from the text."""
 
 import json
 import re
@@ -23,24 +23,24 @@ from modelpact.vocabulary.errors import InputError, brief
 
 _OPEN: Final = "<tool_call>"
 _JSON_NEXT: Final = re.compile(r"\s*(?:[{`\[]|$)")
-_MADE_UP: Final = "<tool_result"
+_INVENTED_RESULT: Final = "<tool_result"
 _CLOSE: Final = re.compile(r"\s*</tool_call>")
 _MOST_CALLS: Final = 128
 _MOST_FINDINGS: Final = 10
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """The tools that may be called, and whether one must or only one may be."""
+    """The tools that the model may call, and how many of them it may or must call."""
 
     tools: tuple[Tool, ...]
     choice: ToolChoice | None = None
     parallel: bool = True
     before: int = 0
-    """How many calls the conversation already has: new ids count on from there."""
+    """How many calls the conversation already has; new ids continue from there."""
 
 
 class ParsedToolCalls(msgspec.Struct, frozen=True):
-    """What was read from an answer: its text, the calls in it, and what is wrong with them."""
+    """A response's text, the tool calls in it, and what is wrong with them."""
 
     text: str
     calls: tuple[ToolUseBlock, ...] = ()
@@ -48,11 +48,11 @@ class ParsedToolCalls(msgspec.Struct, frozen=True):
 
 
 def tool_schemas(spec: ToolSpec) -> dict[str, Schema]:
-    """Compile every tool's schema; what cannot be asked for is an error that names the tool."""
+    """Compile the schema of every tool; errors name the tool."""
     schemas: dict[str, Schema] = {}
     for tool in spec.tools:
         if tool.name in schemas:
-            raise InputError(f"tools: {tool.name!r:.80} stands there twice")
+            raise InputError(f"tools: there are two tools named {tool.name!r:.80}")
         where = f"tools.{tool.name:.80}.parameters"
         schemas[tool.name] = Schema(tool.parameters or {"type": "object"}, where)
     choice = spec.choice
@@ -95,31 +95,17 @@ def tools_prompt(spec: ToolSpec) -> str:
     return "\n".join(lines)
 
 
-def spoken(text: str) -> str:
-    """Return the text of an answer before its first tool call."""
+def text_before_calls(text: str) -> str:
+    """Return the text of a response before its first tool call."""
     start = _next_call(text, 0)
     return text if start < 0 else text[:start].rstrip()
 
 
-def _next_call(text: str, place: int) -> int:
-    """Return where the next call begins, or -1.
+def parse_tool_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> ParsedToolCalls:
+    """Parse the calls at the end of a response, and check each against the schema of its tool.
 
-    A tag that neither JSON nor a closing tag follows is text that speaks of the tag.
-    """
-    last_close = text.rfind("</tool_call>")
-    start = text.find(_OPEN, place)
-    while start >= 0:
-        if start < last_close or _JSON_NEXT.match(text, start + len(_OPEN)):
-            return start
-        start = text.find(_OPEN, start + len(_OPEN))
-    return -1
-
-
-def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> ParsedToolCalls:
-    """Read the calls from an answer, each checked against its tool's schema.
-
-    Calls end an answer. A result that the model made up after them is left out; other text there
-    makes it doubtful that a call was meant, so it is a finding.
+    A result that the model invented after a call is ignored. Any other text there is a finding,
+    since it is doubtful that a call was meant.
     """
     start = _next_call(text, 0)
     findings: list[str] = []
@@ -131,89 +117,103 @@ def read_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -> Pars
         if len(findings) >= _MOST_FINDINGS:
             findings.append("and more")
             break
-        value, end, problem = _one_call(text, start + len(_OPEN))
+        value, end, problem = _parse_call(text, start + len(_OPEN))
         if problem:
             findings.append(problem)
         else:
-            identity = f"call_{spec.before + len(calls) + 1}"
-            call, wrong = _checked(value, identity, schemas)
-            findings.extend(wrong)
+            call_id = f"call_{spec.before + len(calls) + 1}"
+            call, call_findings = _check_call(value, call_id, schemas)
+            findings.extend(call_findings)
             if call is not None:
                 calls.append(call)
         start = _next_call(text, end)
         between = text[end : start if start >= 0 else len(text)]
         between = between.removeprefix("</tool_call>").strip(" \t\r\n`")
-        if between and not between.startswith(_MADE_UP):
+        if between and not between.startswith(_INVENTED_RESULT):
             findings.append("text stands after a tool call; a call must end the answer")
     findings.extend(_choice_findings(spec, calls, bool(findings)))
-    return ParsedToolCalls(spoken(text), tuple(calls), tuple(findings))
+    return ParsedToolCalls(text_before_calls(text), tuple(calls), tuple(findings))
 
 
-def _one_call(text: str, place: int) -> tuple[Any, int, str]:
+def write_calls_as_text(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Write earlier calls and results as text, for a model without tool calling."""
+    names: dict[str, str] = {}
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+    return tuple(_write_message(message, names) for message in messages)
+
+
+def _next_call(text: str, position: int) -> int:
+    """Return where the next call begins, or -1.
+
+    A tag that is followed neither by JSON nor by a closing tag is part of the text.
+    """
+    last_close = text.rfind("</tool_call>")
+    start = text.find(_OPEN, position)
+    while start >= 0:
+        if start < last_close or _JSON_NEXT.match(text, start + len(_OPEN)):
+            return start
+        start = text.find(_OPEN, start + len(_OPEN))
+    return -1
+
+
+def _parse_call(text: str, start: int) -> tuple[Any, int, str]:
     """Parse the JSON of one call; a closing tag inside a string does not end it."""
-    while place < len(text) and text[place].isspace():
-        place += 1
+    while start < len(text) and text[start].isspace():
+        start += 1
     try:
-        value, end = json_at(text, place)
+        value, end = json_at(text, start)
     except NoJson as first:
-        close = text.find("</tool_call>", place)
-        stop = len(text) if close < 0 else close
+        close = text.find("</tool_call>", start)
+        end_of_call = len(text) if close < 0 else close
         try:
-            return find_json(text[place:stop]).value, stop, ""
+            return find_json(text[start:end_of_call]).value, end_of_call, ""
         except NoJson:
-            return None, stop, f"a tool call cannot be read: {first}"
+            return None, end_of_call, f"a tool call cannot be read: {first}"
     closing = _CLOSE.match(text, end)
     return value, closing.end() if closing else end, ""
 
 
-def _checked(
-    value: Any, identity: str, schemas: Mapping[str, Schema]
+def _check_call(
+    value: Any, call_id: str, schemas: Mapping[str, Schema]
 ) -> tuple[ToolUseBlock | None, list[str]]:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None, ['a tool call is {"name": …, "arguments": {…}}']
     name = value["name"]
-    strange = sorted(set(value) - {"name", "arguments"})
-    if strange:
-        return None, [f"a tool call has no {brief(strange[0])}; it has name and arguments"]
+    unknown = sorted(set(value) - {"name", "arguments"})
+    if unknown:
+        return None, [f"a tool call has no {brief(unknown[0])}; it has name and arguments"]
     if name not in schemas:
         known = ", ".join(schemas)
         return None, [f"there is no tool {name!r:.80}; there are {known:.300}"]
     arguments = value.get("arguments", {})
     if not isinstance(arguments, dict):
         return None, [f"the arguments of {name} are not an object"]
-    wrong = schemas[name].findings(arguments)
-    if wrong:
-        return None, [f"the arguments of {name} are not valid: {one}" for one in wrong]
-    return ToolUseBlock(identity, name, arguments), []
+    findings = schemas[name].findings(arguments)
+    if findings:
+        return None, [f"the arguments of {name} are not valid: {finding}" for finding in findings]
+    return ToolUseBlock(call_id, name, arguments), []
 
 
 def _choice_findings(spec: ToolSpec, calls: list[ToolUseBlock], broken: bool) -> list[str]:
     choice = spec.choice
-    found: list[str] = []
+    findings: list[str] = []
     if not spec.parallel and len(calls) > 1:
-        found.append("only one tool may be called at a time")
+        findings.append("only one tool may be called at a time")
     if choice is None or broken:
-        return found
+        return findings
     if choice.mode == "required" and not calls:
-        found.append("a tool must be called")
+        findings.append("a tool must be called")
     if choice.mode == "tool" and [call.name for call in calls] != [choice.name] * max(
         1, len(calls)
     ):
-        found.append(f"the tool {choice.name} must be called")
-    return found
+        findings.append(f"the tool {choice.name} must be called")
+    return findings
 
 
-def written_out(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Write earlier calls and results as text, for a model that has no blocks for them."""
-    names: dict[str, str] = {}
-    for message in messages:
-        for block in message.content:
-            if isinstance(block, ToolUseBlock):
-                names[block.id] = block.name
-    return tuple(_plain(message, names) for message in messages)
-
-
-def _plain(message: Message, names: Mapping[str, str]) -> Message:
+def _write_message(message: Message, names: Mapping[str, str]) -> Message:
     if not any(isinstance(block, (ToolUseBlock, ToolResultBlock)) for block in message.content):
         return message
     content: list[Block] = []
@@ -223,25 +223,25 @@ def _plain(message: Message, names: Mapping[str, str]) -> Message:
             call = _json({"name": block.name, "arguments": arguments})
             content.append(TextBlock(f"<tool_call>{call}</tool_call>"))
         elif isinstance(block, ToolResultBlock):
-            content.extend(_result(block, names))
+            content.extend(_write_result(block, names))
         else:
             content.append(block)
     role = "user" if message.role == "tool" else message.role
     return Message(role, tuple(content), message.metadata)
 
 
-def _result(block: ToolResultBlock, names: Mapping[str, str]) -> list[Block]:
-    text = "".join(one.text for one in block.content if isinstance(one, TextBlock))
-    told: dict[str, Any] = {"name": names.get(block.tool_use_id, ""), "content": text}
+def _write_result(block: ToolResultBlock, names: Mapping[str, str]) -> list[Block]:
+    text = "".join(part.text for part in block.content if isinstance(part, TextBlock))
+    result: dict[str, Any] = {"name": names.get(block.tool_use_id, ""), "content": text}
     if block.is_error:
-        told["is_error"] = True
-    written: list[Block] = [TextBlock(f"<tool_result>{_json(told)}</tool_result>")]
-    written += [one for one in block.content if isinstance(one, (ImageBlock, OtherBlock))]
+        result["is_error"] = True
+    written: list[Block] = [TextBlock(f"<tool_result>{_json(result)}</tool_result>")]
+    written += [part for part in block.content if isinstance(part, (ImageBlock, OtherBlock))]
     return written
 
 
 def _json(value: Any) -> str:
-    """Write JSON in which no tag of ours can appear."""
+    """Write JSON that cannot contain a tag."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
     except (TypeError, ValueError, RecursionError) as error:

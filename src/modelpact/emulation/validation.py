@@ -1,12 +1,12 @@
-"""Validation: values against JSON Schemas, with findings that a model can act on."""
+"""Validate values against JSON Schemas, with findings that a model can act on."""
 
 from typing import Any, Final
 
 from modelpact.vocabulary.errors import InputError
 
 _MOST_FINDINGS: Final = 10
-_LARGEST: Final = 100_000
-"""Parts that a schema may have when its references are followed."""
+_LARGEST_SCHEMA: Final = 100_000
+"""The most parts that a schema may have with its references followed."""
 
 
 class Schema:
@@ -17,13 +17,13 @@ class Schema:
     def __init__(self, document: Any, where: str) -> None:
         if not isinstance(document, (dict, bool)):
             raise InputError(f"{where}: a JSON Schema is an object, not {type(document).__name__}")
-        import jsonschema_rs  # a large module: only who validates pays for it
+        import jsonschema_rs  # a large module: imported only when it is needed
 
         self.document = document
-        if _size(document) > _LARGEST:
+        if _size(document) > _LARGEST_SCHEMA:
             raise InputError(
-                f"{where}: the schema's references make it larger than {_LARGEST:,} parts; "
-                "use fewer references to definitions that refer on"
+                f"{where}: with its references followed, the schema has more than "
+                f"{_LARGEST_SCHEMA:,} parts; use fewer references to definitions with references"
             )
         try:
             self._validator = jsonschema_rs.validator_for(document, retriever=_refuse)
@@ -37,32 +37,32 @@ class Schema:
             raise InputError(f"{where}: not a JSON Schema: {_first_line(error)}") from None
 
     def accepts(self, value: Any) -> bool:
-        """Tell whether a value is valid."""
+        """Whether a value is valid."""
         try:
             return bool(self._validator.is_valid(value))
         except (ValueError, RecursionError):
             return False
 
     def findings(self, value: Any) -> list[str]:
-        """Return what is wrong with a value, each with its place; nothing when it is valid."""
-        found: list[str] = []
+        """Return what is wrong with a value, each with its place; nothing if it is valid."""
+        findings: list[str] = []
         try:
             for error in self._validator.iter_errors(value):
-                if len(found) == _MOST_FINDINGS:
-                    found.append("and more")
+                if len(findings) == _MOST_FINDINGS:
+                    findings.append("and more")
                     break
-                place = "".join(f"/{part}" for part in error.instance_path) or "the value itself"
-                found.append(f"{place}: {_first_line(error)}")
+                path = "".join(f"/{part}" for part in error.instance_path) or "the value itself"
+                findings.append(f"{path}: {_first_line(error)}")
         except (ValueError, RecursionError) as error:
-            found.append(f"the value cannot be checked: {_first_line(error)}")
-        return found
+            findings.append(f"the value cannot be checked: {_first_line(error)}")
+        return findings
 
 
 def _size(document: Any) -> int:
-    """Return how many parts a schema has with its references followed, each once on a way.
+    """Return how many parts a schema has with its references followed.
 
-    Definitions that refer to each other twice over double with every level: validators would try
-    every way through them.
+    Each level of definitions that refer to the next one twice doubles the size, and validators
+    would try every path through them. A reference back to itself adds nothing.
     """
     sizes: dict[int, int] = {}
     definitions = document if isinstance(document, dict) else {}
@@ -70,22 +70,22 @@ def _size(document: Any) -> int:
     def size(part: Any) -> int:
         if not isinstance(part, (dict, list)):
             return 0
-        found = sizes.get(id(part))
-        if found is None:
-            sizes[id(part)] = 1  # while it is looked at: a reference back to itself adds nothing
+        known = sizes.get(id(part))
+        if known is None:
+            sizes[id(part)] = 1  # until it is counted
             total = 1
-            for one in part.values() if isinstance(part, dict) else part:
-                total += size(one)
+            for child in part.values() if isinstance(part, dict) else part:
+                total += size(child)
             reference = part.get("$ref") if isinstance(part, dict) else None
             if isinstance(reference, str) and reference.startswith("#/"):
                 total += size(_target(definitions, reference))
-            found = sizes[id(part)] = min(total, _LARGEST + 1)
-        return found
+            known = sizes[id(part)] = min(total, _LARGEST_SCHEMA + 1)
+        return known
 
     try:
         return size(document)
     except RecursionError:
-        return 0  # too deep, which the validator says in its own words
+        return 0  # the validator reports schemas that are nested too deeply
 
 
 def _target(document: Any, reference: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from modelpact.catalog.claim import ClaimSource
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
-from modelpact.conversation.response import Response, StreamEvent, TextDelta, Usage, spell_out
+from modelpact.conversation.response import Response, StreamEvent, TextDelta, Usage, response_events
 from modelpact.needs.token_estimate import tokens_for
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import capability
@@ -53,7 +53,7 @@ class MockProvider:
             yield event
 
     def _events(self, response: Response) -> Iterable[StreamEvent]:
-        for event in spell_out(response):
+        for event in response_events(response):
             if isinstance(event, TextDelta):
                 for start in range(0, len(event.text), self._chunk):
                     yield TextDelta(event.text[start : start + self._chunk], event.refusal)

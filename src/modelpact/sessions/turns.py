@@ -21,9 +21,9 @@ from modelpact.conversation.response import Finish, Response, StreamEvent, colle
 from modelpact.dispatch import emulated_call
 from modelpact.dispatch.emulated_call import closing_stream
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
+from modelpact.emulation.emulated_request import EmulatedRequest
 from modelpact.emulation.emulator import Emulator, emulator_strategies
-from modelpact.emulation.report import EmulatedRequestReport
-from modelpact.emulation.work import EmulatedRequest
+from modelpact.emulation.report import EmulatorReport
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
@@ -117,7 +117,7 @@ class TurnRunner:
         begun = await self._record_question(committed, messages, streaming)
         port = _RecordedPort(self._models, committed.state.provider, self._store.envelope, begun)
 
-        def on_report(report: EmulatedRequestReport) -> None:
+        def on_report(report: EmulatorReport) -> None:
             warnings.extend(
                 f"{applied.capability} is emulated: {applied.label}" for applied in report.applied
             )

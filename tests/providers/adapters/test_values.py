@@ -21,7 +21,7 @@ from modelpact.conversation import (
     anthropic,
     openai_chat,
 )
-from modelpact.conversation.response import spell_out
+from modelpact.conversation.response import response_events
 from modelpact.emulation.validation import Schema
 from modelpact.providers.models.json_codec import (
     INPUT,
@@ -97,8 +97,8 @@ def test_answers_of_openai(body: dict[str, Any]) -> None:
     value = write_response(answer)
     assert GIVES.findings(value) == []
     assert read_response(value) == answer
-    assert [read_event(write_event(event)) for event in spell_out(answer)] == list(
-        spell_out(answer)
+    assert [read_event(write_event(event)) for event in response_events(answer)] == list(
+        response_events(answer)
     )
 
 
@@ -108,8 +108,8 @@ def test_answers_of_anthropic(body: dict[str, Any]) -> None:
     value = write_response(answer)
     assert GIVES.findings(value) == []
     assert read_response(value) == answer
-    assert [read_event(write_event(event)) for event in spell_out(answer)] == list(
-        spell_out(answer)
+    assert [read_event(write_event(event)) for event in response_events(answer)] == list(
+        response_events(answer)
     )
 
 

@@ -23,7 +23,7 @@ from modelpact.cli.paths import open_ledger, open_reader, store_option
 from modelpact.cli.render.tables import paint
 from modelpact.configuration import load_configuration
 from modelpact.conversation.message import Message
-from modelpact.conversation.response import spell_out
+from modelpact.conversation.response import response_events
 from modelpact.needs.need import Needs
 from modelpact.sessions import (
     CapabilityMissing,
@@ -241,7 +241,7 @@ async def _answer(chat: Chat, show: ChatOutput, message: Message) -> None:
             raise
         show.told(_not_streamed(chat.session.target, missing.code))
         turn = await chat.session.asend(message)
-        for event in spell_out(turn.response):
+        for event in response_events(turn.response):
             show.event(event)
         show.turn(chat.session, turn)
 

@@ -13,9 +13,9 @@ from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.dispatch import emulated_call as emulated
+from modelpact.emulation.emulated_request import EmulatedRequest
 from modelpact.emulation.emulator import Emulator
 from modelpact.emulation.report import EmulationFailed
-from modelpact.emulation.work import EmulatedRequest
 from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, cannot_carry, error_body
 from modelpact.gateway.plan.plan import HeaderPairs, Plan, header_safe
 from modelpact.gateway.record.answer_digest import AnswerDigest

@@ -7,23 +7,23 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.stops import chunks
+from modelpact.emulation.streaming import split_chunks
 
 
 @given(st.text())
 def test_the_pieces_together_are_the_text(text: str) -> None:
     """Issue: "the concatenation of emulated chunks equals the text"; "no byte lost"."""
-    assert "".join(chunks(text)) == text
+    assert "".join(split_chunks(text)) == text
 
 
 @given(st.text())
 def test_no_piece_is_empty(text: str) -> None:
-    assert all(chunks(text))
+    assert all(split_chunks(text))
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=9)))
 def test_short_words_stay_whole(words: list[str]) -> None:
-    assert [piece.strip() for piece in chunks(" ".join(words))] == words
+    assert [piece.strip() for piece in split_chunks(" ".join(words))] == words
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_short_words_stay_whole(words: list[str]) -> None:
     ],
 )
 def test_long_runs_are_cut_between_characters(text: str) -> None:
-    pieces = list(chunks(text))
+    pieces = list(split_chunks(text))
     assert "".join(pieces) == text
     assert len(pieces) > 1
     for piece in pieces[1:]:
@@ -54,9 +54,9 @@ def test_long_runs_are_cut_between_characters(text: str) -> None:
 
 
 def test_a_flag_is_never_halved() -> None:
-    assert list(chunks("🇫🇷" * 30)) == ["🇫🇷" * 30]
+    assert list(split_chunks("🇫🇷" * 30)) == ["🇫🇷" * 30]
 
 
 def test_ten_megabytes_without_a_space() -> None:
     text = "a" * 10_000_000
-    assert sum(len(piece) for piece in chunks(text)) == len(text)
+    assert sum(len(piece) for piece in split_chunks(text)) == len(text)

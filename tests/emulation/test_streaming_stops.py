@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.stops import StopScanner, first_stop
+from modelpact.emulation.streaming import StopScanner, first_stop
 from modelpact.vocabulary.errors import InputError
 from tests.emulation.chunkings import chunked, every_chunking
 

@@ -1,0 +1,127 @@
+"""Streamed text: split a whole text into chunks, and cut a stream at a stop sequence."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from modelpact.vocabulary.errors import InputError
+
+_WORD: Final = re.compile(r"\s*\S+|\s+")
+_LONGEST_CHUNK: Final = 24
+_JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f\u20e3")
+_MOST_PREFIX_CHARACTERS: Final = 100_000
+"""The size up to which all prefixes of the stop sequences are kept in a set."""
+
+
+class StopScanner:
+    """Cuts streamed text exactly as `first_stop` cuts the whole text, however it is chunked.
+
+    Text that may be the beginning of a stop sequence is held back until it is known not to be.
+    """
+
+    __slots__ = ("_find_start", "_held", "_longest", "_prefixes", "_stops", "stopped_by")
+
+    def __init__(self, stops: Iterable[str]) -> None:
+        self._stops = tuple(dict.fromkeys(stops))
+        if not all(isinstance(stop, str) and stop for stop in self._stops):
+            raise InputError("stop: a stop sequence must be a string that is not empty")
+        self._longest = max(map(len, self._stops), default=0)
+        first_characters = "".join(sorted({re.escape(stop[0]) for stop in self._stops}))
+        self._find_start = re.compile(
+            f"[{first_characters}]" if first_characters else r"(?!)"
+        ).search
+        self._prefixes: frozenset[str] | None = None
+        if sum(len(stop) ** 2 for stop in self._stops) <= _MOST_PREFIX_CHARACTERS:
+            self._prefixes = frozenset(
+                stop[:length] for stop in self._stops for length in range(1, len(stop))
+            )
+        self._held = ""
+        self.stopped_by = ""
+
+    def feed(self, chunk: str) -> str:
+        """Read a chunk and return the text that is certain."""
+        if self.stopped_by:
+            return ""
+        if self._held:
+            chunk = self._held + chunk
+        elif self._find_start(chunk) is None:
+            return chunk
+        for stop in self._stops:
+            if stop in chunk:
+                return self._cut(chunk)
+        match = self._find_start(chunk, max(0, len(chunk) - self._longest + 1))
+        while match is not None:
+            start = match.start()
+            if self._is_prefix(chunk[start:]):
+                self._held = chunk[start:]
+                return chunk[:start]
+            match = self._find_start(chunk, start + 1)
+        self._held = ""
+        return chunk
+
+    def finish(self) -> str:
+        """Return the text held back: the stream has ended without a stop sequence."""
+        held, self._held = self._held, ""
+        return held
+
+    def _is_prefix(self, text: str) -> bool:
+        """Whether a stop sequence begins with the text."""
+        if self._prefixes is not None:
+            return text in self._prefixes
+        return any(stop.startswith(text) for stop in self._stops)
+
+    def _cut(self, text: str) -> str:
+        cut = first_stop(text, self._stops)
+        assert cut is not None
+        self._held, self.stopped_by = "", cut[1]
+        return text[: cut[0]]
+
+
+def first_stop(text: str, stops: Iterable[str]) -> tuple[int, str] | None:
+    """Return where the text is cut and by which stop sequence, or None.
+
+    The stop sequence that ends first wins, as it does for a model that writes one token at a time.
+    """
+    best: tuple[int, int, str] | None = None
+    for stop in stops:
+        start = text.find(stop) if best is None else text.find(stop, 0, best[0])
+        if start >= 0:
+            match = (start + len(stop), start, stop)
+            if best is None or match < best:
+                best = match
+    return None if best is None else (best[1], best[2])
+
+
+def split_chunks(text: str) -> Iterator[str]:
+    """Yield chunks that together are the text, cut between words in any script.
+
+    Long runs without spaces are cut too, but never inside a character that users see as one.
+    """
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        while end - start > _LONGEST_CHUNK:
+            cut = _safe_cut(text, start + _LONGEST_CHUNK, end)
+            yield text[start:cut]
+            start = cut
+        if start < end:
+            yield text[start:end]
+
+
+def _safe_cut(text: str, near: int, end: int) -> int:
+    """Return the first position from `near` on that is not inside a visible character."""
+    cut = near
+    while cut < end and _continues(text[cut], text[cut - 1]):
+        cut += 1
+    return cut
+
+
+def _continues(character: str, previous: str) -> bool:
+    if character in _JOINERS or previous == "\u200d" or (previous, character) == ("\r", "\n"):
+        return True
+    if unicodedata.category(character) in ("Mn", "Mc", "Me"):
+        return True
+    code = ord(character)
+    if 0x1F3FB <= code <= 0x1F3FF or 0xE0020 <= code <= 0xE007F or 0x1160 <= code <= 0x11FF:
+        return True  # skin tones, the letters of flags, the ends of Hangul syllables
+    return 0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(previous) <= 0x1F1FF
