@@ -7,9 +7,10 @@ from modelpact.configuration import read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.plan.plan import Plan, PlanKey
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import RequestPolicy, base_policy
+from modelpact.gateway.request.reader import configured_policy
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.requests import RequestApi, read_asked
+from modelpact.negotiation.verdict import Policy
 from modelpact.providers.runtime.runtime import Runtime
 from tests.gateway.support import BASE, HI, UPSTREAM_KEYS
 
@@ -41,7 +42,7 @@ def planner(folder: Path, more: str = "") -> Planner:
 def question(
     made: Planner,
     name: str,
-    policy: RequestPolicy | None = None,
+    policy: Policy | None = None,
     *,
     api: RequestApi = "openai-chat",
     workload: str = "",
@@ -49,11 +50,11 @@ def question(
 ) -> PlanKey:
     """Ask as a request with such a body does."""
     asked = read_asked(api, {"model": name, "messages": HI, **body})
-    given = policy or base_policy(made.configuration.policy, made.configuration.gateway.lossy)
+    given = policy or configured_policy(made.configuration, made.configuration.policy)
     return PlanKey(name, workload, asked, given)
 
 
-def plan(made: Planner, name: str, policy: RequestPolicy | None = None, **body: Any) -> Plan:
+def plan(made: Planner, name: str, policy: Policy | None = None, **body: Any) -> Plan:
     """Return the plan for a request."""
     return made.plan(question(made, name, policy, **body))
 
@@ -61,4 +62,4 @@ def plan(made: Planner, name: str, policy: RequestPolicy | None = None, **body: 
 def missing(plan: Plan) -> list[tuple[str, str]]:
     """What a refusal misses, and why."""
     assert plan.diagnostic is not None
-    return [(one["capability"], one["reason"]) for one in plan.diagnostic["missing"]]
+    return [(item.capability, item.reason) for item in plan.diagnostic.missing]

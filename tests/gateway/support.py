@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.configuration import Configuration, read_configuration
-from modelpact.gateway.keys import KeySettings, create_key
+from modelpact.gateway.key_store import create_key
+from modelpact.gateway.keys import KeySettings
 from modelpact.gateway.record.calls import list_calls
 from modelpact.gateway.server import serve_gateway
 from modelpact.gateway.service import Gateway

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from modelpact.gateway import budgets
-from modelpact.gateway.keys import KeySettings, create_key
+from modelpact.gateway.key_store import create_key
+from modelpact.gateway.keys import KeySettings
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.prepared import EventRef, PreparedEvent
 from tests.fakes import Fail, Reply, cut

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.gateway.plan import sizing as counting
-from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, Plan
 from modelpact.gateway.plan.sizing import (
-    SIZE_HEADER,
     TokenEstimate,
     count_prompt,
-    counter,
     encoding_of,
-    expected,
+    estimate,
+    token_counter,
 )
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import Upstream, chat_body, started
@@ -27,14 +26,20 @@ from tests.gateway.support import HI, Running
 
 COUNT = "/v1/messages/count_tokens"
 PLAN = Plan(
-    "forward", "yes", "openai/gpt-4o", "openai", "gpt-4o", window=1_000, encoding="o200k_base"
+    "forward",
+    "yes",
+    "openai/gpt-4o",
+    "openai",
+    "gpt-4o",
+    context_window=1_000,
+    encoding="o200k_base",
 )
 NO_ENCODING = msgspec.structs.replace(PLAN, provider="anthropic", model="claude", encoding="")
 
 
 def looked_at(plan: Plan, text: str, **more: Any) -> TokenEstimate:
     body = {"model": plan.model, "messages": [{"role": "user", "content": text}], **more}
-    return asyncio.run(expected(plan, msgspec.json.encode(body), body))
+    return asyncio.run(estimate(plan, msgspec.json.encode(body), body))
 
 
 def test_vocabularies_are_those_of_the_models() -> None:
@@ -64,14 +69,14 @@ def test_known_texts_have_their_known_tokens() -> None:
         ("cl100k_base", "お誕生日おめでとう", 9),
         ("o200k_base", "お誕生日おめでとう", 8),
     ):
-        found = counter(encoding)
+        found = token_counter(encoding)
         assert found is not None
         assert found.count(text) == tokens
 
 
 @given(st.text(st.sampled_from("aB1 \n\t.,'é日😀-"), max_size=200), st.integers(1, 40))
 def test_parts_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) -> None:
-    whole = counter("o200k_base")
+    whole = token_counter("o200k_base")
     assert whole is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_SLICE", size)
@@ -81,19 +86,19 @@ def test_parts_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) 
 
 
 def test_a_prompt_far_from_the_limit_is_not_looked_at() -> None:
-    assert looked_at(PLAN, "Hi").told == ()
+    assert looked_at(PLAN, "Hi").headers == ()
 
 
 def test_an_estimate_that_is_not_near_the_limit_stays_one() -> None:
     found = looked_at(PLAN, "word " * 480)
-    assert found.told == ((SIZE_HEADER, f"{found.usage.input} estimated"),)
+    assert found.headers == ((PROMPT_TOKENS_HEADER, f"{found.usage.input} estimated"),)
 
 
 def test_near_the_limit_it_is_counted() -> None:
     """Eight letters a token: the estimate alone would have refused it."""
     found = looked_at(PLAN, "a" * 6_000)
     tokens = 6_000 // 8 + 1 + 3 * 2  # the text, its role, what frames it
-    assert found.told == ((SIZE_HEADER, f"{tokens} counted with o200k_base"),)
+    assert found.headers == ((PROMPT_TOKENS_HEADER, f"{tokens} counted with o200k_base"),)
     assert found.usage.input == tokens
 
 
@@ -112,28 +117,28 @@ def test_the_answer_that_is_asked_for_needs_room_too() -> None:
 
 def test_families_without_a_public_vocabulary_are_estimated_and_say_so() -> None:
     found = looked_at(NO_ENCODING, "a" * 3_900)
-    assert found.told[0][1].endswith(" estimated")
+    assert found.headers[0][1].endswith(" estimated")
     (missed,) = looked_at(NO_ENCODING, "a" * 6_000).too_long
     assert missed.required_by == ("request: messages, estimated",)
 
 
 def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rs_bpe.bpe", None)
-    counter.cache_clear()
+    token_counter.cache_clear()
     try:
         assert count_prompt({"messages": []}, "o200k_base") is None
         (missed,) = looked_at(PLAN, "a" * 6_000).too_long
         assert missed.required_by == ("request: messages, estimated",)
     finally:
-        counter.cache_clear()
+        token_counter.cache_clear()
 
 
 def test_media_are_said_to_be_estimated() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": [image]}]}
-    plan = msgspec.structs.replace(PLAN, window=1_200)
-    found = asyncio.run(expected(plan, msgspec.json.encode(body), body))
-    assert found.told[0][1].endswith("counted with o200k_base, media estimated")
+    plan = msgspec.structs.replace(PLAN, context_window=1_200)
+    found = asyncio.run(estimate(plan, msgspec.json.encode(body), body))
+    assert found.headers[0][1].endswith("counted with o200k_base, media estimated")
 
 
 def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
@@ -147,7 +152,7 @@ def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
             body["messages"][0]["content"] = "a" * 6_000
             status, headers, _ = gateway.ask("POST", "/v1/chat/completions", body)
             assert status == 200
-            assert headers[SIZE_HEADER].endswith(" counted with o200k_base")
+            assert headers[PROMPT_TOKENS_HEADER].endswith(" counted with o200k_base")
             body["messages"][0]["content"] = "a" * 9_000
             status, _, answer = gateway.ask("POST", "/v1/chat/completions", body)
             assert (status, answer["error"]["code"]) == (422, "capability_not_provided")
@@ -162,7 +167,7 @@ def test_anthropics_count_is_an_estimate_and_says_so(gateway: Running) -> None:
     answer = gateway.ask(COUNT, body)
     assert (answer.status, list(answer.json)) == (200, ["input_tokens"])
     assert 500 <= answer.json["input_tokens"] <= 520
-    assert answer.headers[SIZE_HEADER] == f"{answer.json['input_tokens']} estimated"
+    assert answer.headers[PROMPT_TOKENS_HEADER] == f"{answer.json['input_tokens']} estimated"
     tools = [{"name": "weather", "description": "word " * 400, "input_schema": {}}]
     longer = gateway.ask(COUNT, {**body, "tools": tools})
     assert longer.json["input_tokens"] > 1_000
@@ -175,7 +180,7 @@ def test_where_the_vocabulary_is_public_it_is_counted(gateway: Running) -> None:
         body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a" * letters}]}
         answer = gateway.ask(COUNT, body)
         assert answer.json == {"input_tokens": letters // 8 + 1 + 3 * 2}
-        assert answer.headers[SIZE_HEADER].endswith(" counted with o200k_base")
+        assert answer.headers[PROMPT_TOKENS_HEADER].endswith(" counted with o200k_base")
 
 
 def test_a_count_is_refused_in_anthropics_words(serve: Serve) -> None:

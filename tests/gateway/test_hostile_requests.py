@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.gateway.keys import digest, revoke_key
+from modelpact.gateway.key_store import revoke_key
+from modelpact.gateway.keys import digest
 from tests.gateway.support import HI, Answer, Running, gateway_running
 from tests.wire.test_hostile_clients import SMUGGLING
 

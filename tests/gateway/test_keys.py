@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from modelpact.gateway.budgets import period_start
+from modelpact.gateway.key_store import create_key, load_keys, revoke_key
 from modelpact.gateway.keys import (
     ClientKey,
-    ClientKeys,
     KeySettings,
     RateLimiter,
-    create_key,
-    revoke_key,
 )
 from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.errors import InputError
@@ -174,7 +172,7 @@ def test_two_keys_of_one_name_are_told_apart_by_id(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="several keys are called"):
             revoke_key(ledger, "app")
         revoke_key(ledger, first.id)
-        assert ClientKeys.load(ledger).find(secret) is not None
+        assert load_keys(ledger).find(secret) is not None
         kinds = [one.type for one in ledger.events("keys")]
         assert kinds == ["key.created", "key.created", "key.revoked"]
         told = json.dumps([one.payload for one in ledger.events("keys")])

@@ -36,17 +36,17 @@ def names(folder: Path, more: str = MORE) -> ModelNames:
     ],
 )
 def test_what_names_mean(name: str, target: str, tmp_path: Path) -> None:
-    assert names(tmp_path).meant(name).target == target
+    assert names(tmp_path).resolve(name).target == target
 
 
 def test_a_provider_of_ones_own_may_be_the_usual_one(tmp_path: Path) -> None:
-    found = names(tmp_path, '[gateway]\nprovider = "local"\n').meant("acme/finetune")
+    found = names(tmp_path, '[gateway]\nprovider = "local"\n').resolve("acme/finetune")
     assert found.target == "local/acme/finetune"
 
 
 def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
     found = names(tmp_path)
-    by_name, by_header = found.meant("workload/extract"), found.meant("gpt-4o", "extract")
+    by_name, by_header = found.resolve("workload/extract"), found.resolve("gpt-4o", "extract")
     assert by_name.workload is by_header.workload is not None
     assert by_header.target == "openai/gpt-4o", "the header adds needs, not another model"
 
@@ -62,5 +62,5 @@ def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_called_is_told(name: str, workload: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownModel) as caught:
-        names(tmp_path).meant(name, workload)
+        names(tmp_path).resolve(name, workload)
     assert told in str(caught.value)

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from modelpact.gateway.plan.policy import RequestPolicy, with_header
+from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.plan.policy import apply_policy_header
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
+from modelpact.negotiation.verdict import Diagnostic, Policy
 from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question
 
 WORKLOADS = """
@@ -35,13 +37,18 @@ IMAGE: Any = {"type": "image_url", "image_url": {"url": "https://example.com/a.p
 SEEN: Any = [{"role": "user", "content": [IMAGE]}]
 
 
+def diagnostic(plan: Plan) -> Diagnostic:
+    assert plan.diagnostic is not None
+    return plan.diagnostic
+
+
 def head(made: Any) -> dict[str, str]:
     return dict(made.headers())
 
 
 def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "openai/gpt-4o", tools=TOOLS, stream=True)
-    assert (made.how, made.answer, made.api) == ("forward", "yes", "openai-chat")
+    assert (made.action, made.answer, made.api) == ("forward", "yes", "openai-chat")
     assert head(made) == {
         "modelpact-verdict": "yes",
         "modelpact-requested-model": "openai/gpt-4o",
@@ -51,7 +58,7 @@ def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
 
 def test_another_api_is_carried_and_told(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "claude-opus-4-5", tools=TOOLS)
-    assert (made.how, made.answer, made.api) == ("carry", "labelled", "anthropic")
+    assert (made.action, made.answer, made.api) == ("carry", "labelled", "anthropic")
     assert head(made)["modelpact-carried"] == "openai-chat -> anthropic"
     assert head(made)["modelpact-requested-model"] == "claude-opus-4-5"
     assert head(made)["modelpact-served-model"] == "anthropic/claude-opus-4-5"
@@ -61,18 +68,18 @@ def test_what_is_missing_is_emulated_where_policy_says_so(tmp_path: Path) -> Non
     """DESIGN: "emulate where policy says so (default: off), else the declared fallback"."""
     made = planner(tmp_path, WORKLOADS)
     refused = plan(made, "openai/text-only", tools=TOOLS)
-    assert (refused.how, refused.answer) == ("refuse", "no")
-    assert any("emulate" in one for one in (refused.diagnostic or {})["wouldHelp"])
-    emulated = plan(made, "openai/text-only", RequestPolicy(emulate=True), tools=TOOLS)
-    assert (emulated.how, emulated.answer) == ("carry", "labelled")
+    assert (refused.action, refused.answer) == ("refuse", "no")
+    assert any("emulate" in one for one in diagnostic(refused).would_help)
+    emulated = plan(made, "openai/text-only", Policy(emulate=True), tools=TOOLS)
+    assert (emulated.action, emulated.answer) == ("carry", "labelled")
     assert head(emulated)["modelpact-emulated"].startswith("tool-calling: ")
-    first = plan(made, "workload/falls", RequestPolicy(emulate=True))
+    first = plan(made, "workload/falls", Policy(emulate=True))
     assert (first.provider, first.substituted_for) == ("openai", "")
 
 
 def test_the_declared_fallback_is_taken_and_told(tmp_path: Path) -> None:
     made = plan(planner(tmp_path, WORKLOADS), "workload/falls")
-    assert (made.how, made.answer) == ("carry", "labelled")
+    assert (made.action, made.answer) == ("carry", "labelled")
     assert made.target == "anthropic/claude-opus-4-5"
     told = head(made)["modelpact-substituted"]
     assert told == "openai/text-only -> anthropic/claude-opus-4-5: it lacks tool-calling"
@@ -83,14 +90,14 @@ def test_the_declared_fallback_is_taken_and_told(tmp_path: Path) -> None:
 def test_without_a_fallback_that_fits_it_is_refused(name: str, tmp_path: Path) -> None:
     """Issue 6: "fallback … if declared, always re-negotiated first"."""
     made = plan(planner(tmp_path, WORKLOADS), f"workload/{name}")
-    assert made.how == "refuse"
-    assert (made.diagnostic or {})["target"] == "openai/text-only"
+    assert made.action == "refuse"
+    assert diagnostic(made).target == "openai/text-only"
     assert "modelpact-served-model" not in head(made)
 
 
 def test_a_request_may_do_without_the_fallback(tmp_path: Path) -> None:
-    policy = with_header(RequestPolicy(), "fallback=off")
-    assert plan(planner(tmp_path, WORKLOADS), "workload/falls", policy).how == "refuse"
+    policy = apply_policy_header(Policy(), "fallback=off")
+    assert plan(planner(tmp_path, WORKLOADS), "workload/falls", policy).action == "refuse"
 
 
 def test_a_refusal_names_every_miss_who_needs_it_and_a_model_that_would_do(
@@ -98,16 +105,16 @@ def test_a_refusal_names_every_miss_who_needs_it_and_a_model_that_would_do(
 ) -> None:
     made = planner(tmp_path, WORKLOADS)
     refused = plan(made, "workload/plain", messages=SEEN, tools=TOOLS, response_format=SCHEMA)
-    found = refused.diagnostic or {}
+    found = diagnostic(refused)
     assert {name for name, _ in missing(refused)} == {
         "tool-calling",
         "image-input",
         "structured-output",
     }
-    by = {one["capability"]: one["requiredBy"] for one in found["missing"]}
+    by = {item.capability: item.required_by for item in found.missing}
     assert "request: tools" in by["tool-calling"]
     assert len(by["tool-calling"]) == 2, "the workload needs it too"
-    better = plan(made, found["suggestion"], messages=SEEN, tools=TOOLS, response_format=SCHEMA)
+    better = plan(made, str(found.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA)
     assert better.answer == "yes"
 
 
@@ -115,15 +122,19 @@ def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -
     made = planner(tmp_path)
     refused = plan(made, "openai/gpt-5", temperature=0.2)
     assert missing(refused) == [("temperature", "unsupported")]
-    suggested = (refused.diagnostic or {})["suggestion"]
-    assert plan(made, suggested, temperature=0.2).how == "forward", "it takes the parameter"
-    dropped = plan(made, "openai/gpt-5", RequestPolicy(drop_params=True), temperature=0.2)
-    assert (dropped.how, dropped.answer, dropped.drops) == ("forward", "labelled", ("temperature",))
+    suggested = str(diagnostic(refused).suggestion)
+    assert plan(made, suggested, temperature=0.2).action == "forward", "it takes the parameter"
+    dropped = plan(made, "openai/gpt-5", Policy(unsupported_params="drop"), temperature=0.2)
+    assert (dropped.action, dropped.answer, dropped.drops) == (
+        "forward",
+        "labelled",
+        ("temperature",),
+    )
     assert head(dropped)["modelpact-dropped"] == "temperature"
 
 
 def test_a_value_that_is_wrong_is_not_dropped(tmp_path: Path) -> None:
-    policy = RequestPolicy(drop_params=True)
+    policy = Policy(unsupported_params="drop")
     refused = plan(planner(tmp_path), "openai/gpt-5", policy, reasoning_effort="extreme")
     assert missing(refused) == [("reasoning-effort", "invalid")]
 
@@ -136,7 +147,7 @@ def test_a_parameter_is_renamed_where_the_model_wants_it_so(tmp_path: Path) -> N
 
 def test_a_parameter_of_which_nothing_is_known_passes_with_a_warning(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "local/finetune", reasoning_effort="low")
-    assert (made.how, made.answer) == ("forward", "labelled")
+    assert (made.action, made.answer) == ("forward", "labelled")
     assert "reasoning_effort: whether " in head(made)["modelpact-warnings"]
 
 
@@ -152,12 +163,12 @@ def test_unknown_is_refused_where_declared_and_probed_where_asked(tmp_path: Path
     made = planner(tmp_path, WORKLOADS)
     assert plan(made, "local/finetune", messages=SEEN).answer == "labelled"
     assert missing(plan(made, "workload/unsure")) == [("image-input", "unknown")]
-    assert plan(made, "workload/unsure", RequestPolicy(unknown=True)).answer == "labelled"
+    assert plan(made, "workload/unsure", Policy(unknown="probe")).answer == "labelled"
 
 
 def test_a_strict_header_refuses_what_the_request_itself_asks_for(tmp_path: Path) -> None:
     made = planner(tmp_path, WORKLOADS)
-    strict = with_header(RequestPolicy(unknown=True), "unknown=refuse")
+    strict = apply_policy_header(Policy(unknown="probe"), "unknown=refuse")
     for name in ("local/finetune", "workload/unsure"):
         assert missing(plan(made, name, strict, messages=SEEN)) == [("image-input", "unknown")]
 
@@ -175,10 +186,10 @@ def test_a_request_that_is_too_long_is_negotiated_with_its_size(tmp_path: Path) 
         tmp_path,
         '[workloads.long]\nmodel = "openai/gpt-4o"\nneeds = []\nfallback = "openai/gpt-4.1"\n',
     )
-    refused = made.sized(question(made, "gpt-4o"), Needs("context>=500k"))
+    refused = made.oversize_plan(question(made, "gpt-4o"), Needs("context>=500k"))
     assert missing(refused) == [("context-window", "below-minimum")]
-    assert (refused.diagnostic or {})["suggestion"]
-    other = made.sized(question(made, "workload/long"), Needs("context>=500k"))
+    assert str(diagnostic(refused).suggestion)
+    other = made.oversize_plan(question(made, "workload/long"), Needs("context>=500k"))
     assert other.target == "openai/gpt-4.1"
 
 
@@ -196,24 +207,24 @@ def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: Reque
     assert missing(refused) == [("text-output", "unsupported")]
     assert refused.diagnostic is not None
     place = "input" if api == "openai-responses" else "messages"
-    assert refused.diagnostic["missing"][0]["requiredBy"] == [f"request: {place}"]
-    assert refused.diagnostic["suggestion"] is not None
+    assert refused.diagnostic.missing[0].required_by == (f"request: {place}",)
+    assert refused.diagnostic.suggestion is not None
     embedded = plan(made, "openai/text-embedding-3-small", api="embeddings", input="Hi")
     assert embedded.answer == "yes"
-    assert plan(made, "local/finetune").how == "forward", "of this one nobody knows"
+    assert plan(made, "local/finetune").action == "forward", "of this one nobody knows"
 
 
 def test_a_suggestion_without_a_key_says_so(tmp_path: Path) -> None:
     """At hand comes first; where only others would do, they are named with what is missing."""
     made = planner(tmp_path)
-    elsewhere = made.sized(question(made, "gpt-4o"), Needs("max-output>=1000000"))
+    elsewhere = made.oversize_plan(question(made, "gpt-4o"), Needs("max-output>=1000000"))
     assert elsewhere.diagnostic is not None
-    better = elsewhere.diagnostic["suggestion"]
+    better = str(elsewhere.diagnostic.suggestion)
     assert better.partition("/")[0] not in ("openai", "anthropic")
-    assert elsewhere.diagnostic["wouldHelp"] == [
-        f"{better} can be asked once there is a key for it here"
-    ]
+    assert elsewhere.diagnostic.would_help == (
+        f"{better} can be asked once there is a key for it here",
+    )
     here = made.plan(question(made, "openai/text-only", tools=TOOLS))
     assert here.diagnostic is not None
-    assert here.diagnostic["suggestion"].startswith("openai/")
-    assert all("a key for it" not in one for one in here.diagnostic["wouldHelp"])
+    assert str(here.diagnostic.suggestion).startswith("openai/")
+    assert all("a key for it" not in one for one in here.diagnostic.would_help)

@@ -113,10 +113,10 @@ def test_a_mistake_of_the_gateway_itself(
         raise RuntimeError("a mistake")
 
     broken = {
-        ("chat", False): "forwarding.usage_of",
-        ("chat", True): "forwarding.StreamWatch",
-        ("message", False): "carrying.write_answer",
-        ("message", True): "carrying.Report",
+        ("chat", False): "upstream.passthrough.usage_of",
+        ("chat", True): "upstream.passthrough.UsageTap",
+        ("message", False): "upstream.translate.write_answer",
+        ("message", True): "upstream.translate.ResponseReport",
     }[ask, stream]
     monkeypatch.setattr(f"modelpact.gateway.{broken}", mistake)
     gateway = serve()
@@ -135,4 +135,4 @@ def test_what_is_remembered_of_a_request_is_short(serve: Serve, name: str) -> No
     assert answer.status == 400
     assert len(answer.content) < 1_000
     remembered = gateway.gateway.state.planner._plans
-    assert all(len(repr(one)) < 5_000 for one in remembered)
+    assert all(len(repr(one)) < 5_000 for one in remembered._entries)

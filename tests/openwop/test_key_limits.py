@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.gateway.keys import KeySettings, create_key, revoke_key
+from modelpact.gateway.key_store import create_key, revoke_key
+from modelpact.gateway.keys import KeySettings
 from modelpact.gateway.server import serve_gateway
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.totals.totals import cost_totals

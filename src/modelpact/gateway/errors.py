@@ -1,5 +1,6 @@
-"""Answers that the gateway itself gives: errors and refusals, in the words of the client's API."""
+"""Errors and refusals of the gateway, as responses in the format of the client's API."""
 
+import logging
 from collections.abc import AsyncIterable, Iterable
 from typing import Any, Final
 
@@ -7,15 +8,23 @@ import msgspec
 
 from modelpact.conversation.error_bodies import ErrorBody, write_anthropic_error, write_openai_error
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
+from modelpact.gateway.request.model_names import UnknownModel
+from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.requests import RequestApi
-from modelpact.wire import HttpResponse, RawHeaders
+from modelpact.vocabulary.errors import InputError
+from modelpact.wire.errors import HttpError
+from modelpact.wire.headers import RawHeaders
+from modelpact.wire.messages import HttpRequest, HttpResponse
 
 JSON: Final = ("content-type", "application/json")
 REFUSED: Final = "capability_not_provided"
+UNTRANSLATABLE: Final = "cannot_carry"
+_LOG: Final = logging.getLogger("modelpact.gateway")
+_HTTP_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class GatewayResponse(HttpResponse):
-    """An answer, and the verdict that its head tells; `none` where nothing was negotiated."""
+    """A response, and the verdict in its head: `none` where nothing was negotiated."""
 
     __slots__ = ("verdict",)
 
@@ -31,7 +40,7 @@ class GatewayResponse(HttpResponse):
 
 
 class GatewayError(Exception):
-    """An answer other than the model's: its status, code and message."""
+    """A request that the gateway answers with an error."""
 
     def __init__(
         self,
@@ -44,7 +53,7 @@ class GatewayError(Exception):
         headers: HeaderPairs = (),
         plan: Plan | None = None,
     ) -> None:
-        """`plan` is told in full, where there is one."""
+        """Make an error. The response includes `plan`, where there is one."""
         self.status = status
         self.code = code
         self.message = message
@@ -55,52 +64,78 @@ class GatewayError(Exception):
         super().__init__(message)
 
 
-def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
-    """Write an error as the client's API has them."""
-    said = ErrorBody(error.message, error.code, error.code, error.param)
-    if api == "anthropic":
-        return write_anthropic_error(said, error.status)
-    return write_openai_error(said)
+class SettlementNotRecorded(LedgerError):
+    """The provider answered, but that could not be recorded: the response must not be sent."""
 
 
-def error_answer(api: RequestApi, error: GatewayError) -> GatewayResponse:
-    """Answer with an error."""
+def error_response(
+    api: RequestApi, error: Exception, request: HttpRequest | None = None
+) -> GatewayResponse:
+    """Return the response to an exception, in the format of an API.
+
+    An exception that no rule is about is a defect of the gateway: it is logged, with the request.
+    """
+    if not isinstance(error, GatewayError):
+        error = _as_gateway_error(error, request)
     headers = [JSON, *error.headers]
     body = error_body(api, error)
+    verdict = "none"
     if error.plan is not None:
+        verdict = error.plan.answer
         headers += error.plan.headers()
         body["error"]["modelpact"] = error.plan.data()
-    if error.plan is not None and error.plan.how == "refuse":
-        body["error"]["type"] = error.code
+        if error.plan.action == "refuse":
+            body["error"]["type"] = error.code
     if error.retry_after is not None:
         headers.append(("retry-after", str(max(1, round(error.retry_after)))))
-    verdict = "none" if error.plan is None else error.plan.answer
     return GatewayResponse(error.status, headers, msgspec.json.encode(body), verdict)
 
 
-def refusal(api: RequestApi, plan: Plan, event: str) -> GatewayResponse:
-    """Answer that the model cannot do it: why, who needs it, and what would do."""
-    diagnostic = plan.diagnostic or {}
-    target = diagnostic.get("target")
-    missing = [one["message"].removeprefix(f"{target} ") for one in diagnostic.get("missing", [])]
-    better = diagnostic.get("suggestion")
-    hint = f" {better} would do." if better else ""
-    message = f"{target}: {'; '.join(missing)}. Nothing was sent.{hint}"
-    told = GatewayError(422, REFUSED, message, headers=(("modelpact-event", event),), plan=plan)
-    return error_answer(api, told)
+def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
+    """Write an error as an API has them."""
+    detail = ErrorBody(error.message, error.code, error.code, error.param)
+    if api == "anthropic":
+        return write_anthropic_error(detail, error.status)
+    return write_openai_error(detail)
 
 
-def cannot_carry(plan: Plan, why: str, helps: list[str] | None = None) -> GatewayError:
-    """Refuse what cannot be said in the provider's API."""
-    diagnostic = {
-        "target": plan.target,
-        "missing": [],
-        "cannotBeTold": why,
-        "previous": None,
-        "suggestion": None,
-        "wouldHelp": helps or [],
-    }
-    refused = msgspec.structs.replace(plan, how="refuse", answer="no", diagnostic=diagnostic)
-    hint = f" It would be sent all the same under {', '.join(helps)}." if helps else ""
-    message = f"{plan.target} cannot be told: {why}. Nothing was sent.{hint}"
-    return GatewayError(422, "cannot_carry", message, plan=refused)
+def refusal(plan: Plan, event: str) -> GatewayError:
+    """Return the error for a plan that refuses: why, who needs it, and which model would do.
+
+    `event` is the event that records the refusal.
+    """
+    diagnostic = plan.diagnostic
+    assert diagnostic is not None
+    target = diagnostic.target
+    if diagnostic.untranslatable:
+        code = UNTRANSLATABLE
+        message = f"{target} cannot be told: {diagnostic.untranslatable}. Nothing was sent."
+        if diagnostic.would_help:
+            message += f" It would be sent all the same under {', '.join(diagnostic.would_help)}."
+    else:
+        code = REFUSED
+        reasons = [item.message.removeprefix(f"{target} ") for item in diagnostic.missing]
+        message = f"{target}: {'; '.join(reasons)}. Nothing was sent."
+        if diagnostic.suggestion:
+            message += f" {diagnostic.suggestion} would do."
+    return GatewayError(422, code, message, headers=(("modelpact-event", event),), plan=plan)
+
+
+def _as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayError:
+    if isinstance(error, HttpError):
+        code = _HTTP_CODES.get(error.status, "refused")
+        return GatewayError(error.status, code, error.reason)
+    if isinstance(error, UnknownModel):
+        return GatewayError(404, "model_not_found", str(error))
+    if isinstance(error, InputError):
+        return GatewayError(400, "invalid_request_error", str(error))
+    if isinstance(error, SettlementNotRecorded):
+        message = f"the answer came, but not its record, so it is held back: {error}"
+        return GatewayError(503, "ledger_unavailable", message)
+    if isinstance(error, LedgerError):
+        message = f"the ledger is not available, so nothing was sent: {error}"
+        return GatewayError(503, "ledger_unavailable", message)
+    where = "a request" if request is None else f"{request.method} {request.path}"
+    _LOG.error("%s failed", where, exc_info=error)
+    message = "the gateway failed at this request; its log has more"
+    return GatewayError(500, "internal_error", message)

@@ -13,11 +13,8 @@ from modelpact.gateway.upstream.stream import UNREADABLE, end_at
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
-from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire import write_event
-from modelpact.wire.headers import Headers
 
-HEADER: Final = "modelpact-report"
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -85,13 +82,3 @@ class ResponseReport(msgspec.Struct):
                 if piece:
                     yield piece
         yield self.as_event(api) + held
-
-
-def wants_report(headers: Headers) -> bool:
-    """Tell whether a request asks for its report in the body."""
-    asked = headers.get(HEADER)
-    if asked is None:
-        return False
-    if asked.strip().lower() != "body":
-        raise InputError(f"{HEADER}: expected body, not {brief(asked)}")
-    return True

@@ -1,7 +1,6 @@
-"""The surface: the gateway over HTTP, and the OpenWOP host beside it."""
+"""The routes of the gateway, and of the OpenWOP host beside it."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -10,14 +9,12 @@ from urllib.parse import parse_qs
 import msgspec
 
 from modelpact._version import __version__
-from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, error_answer
+from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, error_response
 from modelpact.gateway.model_list import anthropic_list, describe, list_capabilities, list_models
 from modelpact.gateway.observe.metrics import Metrics
-from modelpact.gateway.plan.sizing import SIZE_HEADER, prompt_size
-from modelpact.gateway.request.auth import caller_of
-from modelpact.gateway.request.model_names import UnknownModel
+from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER
+from modelpact.gateway.plan.sizing import prompt_size
 from modelpact.gateway.service import Gateway
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.openwop.routes import HostRoutes, is_host_path
@@ -25,15 +22,14 @@ from modelpact.vocabulary.errors import InputError
 from modelpact.wire import ClientDisconnected, Handler, HttpError, HttpRequest, HttpResponse
 from modelpact.wire.routing import Routes
 
-_LOG: Final = logging.getLogger("modelpact.gateway")
-_CHATS: Final[dict[str, RequestApi]] = {
+_MODEL_PATHS: Final[dict[str, RequestApi]] = {
     "/v1/chat/completions": "openai-chat",
     "/v1/responses": "openai-responses",
     "/v1/messages": "anthropic",
     "/v1/embeddings": "embeddings",
 }
-_MODELS: Final = "/v1/models/"
-_COUNT: Final = "/v1/messages/count_tokens"
+_APIS: Final = tuple(_MODEL_PATHS.values())
+_MODEL_PREFIX: Final = "/v1/models/"
 
 
 class GatewayRoutes:
@@ -51,78 +47,69 @@ class GatewayRoutes:
             ("GET", "/healthz", self._health),
             ("GET", "/readyz", self._ready),
             ("GET", "/metrics", self._metrics),
-            ("GET", "/openapi.json", self._document),
+            ("GET", "/openapi.json", self._openapi),
             ("GET", "/v1/models", self._models),
             ("GET", "/v1/capabilities", self._capabilities),
             ("POST", "/v1/negotiate", self._negotiate),
-            ("POST", _COUNT, self._count),
-            *((("POST", path, self._misdirected)) for path in _CHATS),
+            ("POST", "/v1/messages/count_tokens", self._count_tokens),
+            *((("POST", path, self._unreachable)) for path in _MODEL_PATHS),
         )
         self.connections: Callable[[], int] = int
-        """Tells how many there are; the server that they come by is made later."""
+        """Returns the number of open connections; the server sets it once it listens."""
         self.draining = False
 
     def __call__(self, request: HttpRequest) -> Awaitable[HttpResponse]:
-        """Answer a request."""
-        api = _CHATS.get(request.path)
+        """Respond to a request."""
+        api = _MODEL_PATHS.get(request.path)
         if api is not None and request.method == "POST":
-            return self._chat(request, api)
-        return self._asked(request)
+            return self._serve(request, api)
+        return self._respond(request)
 
-    async def _asked(self, request: HttpRequest) -> HttpResponse:
-        """Answer what does not go to a model."""
-        api = _spoken(request)
+    async def _serve(self, request: HttpRequest, api: RequestApi) -> HttpResponse:
+        """Respond to a request for a model."""
+        started = time.perf_counter()
+        observers = self._gateway.observers
+        for observer in observers:
+            observer.request_started(request, api)
+        response: GatewayResponse | None = None
         try:
-            if request.path.startswith(_MODELS) and request.method == "GET":
-                return await self._model(request)
-            try:
-                answering, given = self._routes.find(request.method, request.path)
-            except HttpError as refused:
-                if refused.status != 404:
-                    raise
-                return await self._elsewhere(request)
-            return await answering(request, *given)
-        except HttpError as refused:
-            code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "refused")
-            return error_answer(api, GatewayError(refused.status, code, refused.reason))
-        except GatewayError as error:
-            return error_answer(api, error)
-        except UnknownModel as error:
-            return error_answer(api, GatewayError(404, "model_not_found", str(error)))
-        except InputError as error:
-            return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
-        except LedgerError as error:
-            return error_answer(api, GatewayError(503, "ledger_unavailable", str(error)))
+            response = await self._gateway.serve(request, api)
         except ClientDisconnected:
             raise
-        except Exception:
-            return _failed(request, api)
-
-    async def _elsewhere(self, request: HttpRequest) -> HttpResponse:
-        """Answer on a path that is not the gateway's: the host's, or nobody's."""
-        if self._host is not None and is_host_path(request.path):
-            return await self._host(request)
-        self._gateway.key_of(request)
-        raise HttpError(404, f"{request.method} {request.path:.200}: no such path")
-
-    async def _chat(self, request: HttpRequest, api: RequestApi) -> HttpResponse:
-        started = time.perf_counter()
-        for observer in self._gateway.observers:
-            observer.request_started(request, api)
-        answer: GatewayResponse | None = None
-        try:
-            answer = await self._gateway.serve(request, api)
-        except (HttpError, ClientDisconnected, asyncio.CancelledError):
-            raise
-        except Exception:
-            answer = _failed(request, api)
+        except Exception as error:
+            response = error_response(api, error, request)
         finally:
             seconds = time.perf_counter() - started
-            for observer in self._gateway.observers:
-                observer.response_started(api, answer, seconds)
-        return answer
+            for observer in observers:
+                observer.response_started(api, response, seconds)
+        return response
 
-    async def _misdirected(self, request: HttpRequest) -> HttpResponse:
+    async def _respond(self, request: HttpRequest) -> HttpResponse:
+        """Respond to a request that is not for a model."""
+        try:
+            if request.path.startswith(_MODEL_PREFIX) and request.method == "GET":
+                return await self._model(request)
+            try:
+                handler, parameters = self._routes.find(request.method, request.path)
+            except HttpError as error:
+                if error.status != 404:
+                    raise
+                return await self._other_path(request)
+            return await handler(request, *parameters)
+        except ClientDisconnected:
+            raise
+        except Exception as error:
+            return error_response(_error_api(request), error, request)
+
+    async def _other_path(self, request: HttpRequest) -> HttpResponse:
+        """Respond on a path that is not the gateway's: the host's, or nobody's."""
+        if self._host is not None and is_host_path(request.path):
+            return await self._host(request)
+        self._gateway.authenticate(request)
+        raise HttpError(404, f"{request.method} {request.path:.200}: no such path")
+
+    async def _unreachable(self, request: HttpRequest) -> HttpResponse:
+        """Stand for a path of a model in the route table, which answers other methods with 405."""
         raise AssertionError(f"{request.path} is answered before the routes are looked at")
 
     async def _health(self, _: HttpRequest) -> HttpResponse:
@@ -135,76 +122,70 @@ class GatewayRoutes:
         return _json({"status": "ready"})
 
     async def _metrics(self, request: HttpRequest) -> HttpResponse:
-        self._gateway.key_of(request)
+        self._gateway.authenticate(request)
         text = self.metrics.text(self.connections())
-        kind = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
-        return HttpResponse(200, (kind,), text.encode())
+        content_type = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+        return HttpResponse(200, (content_type,), text.encode())
 
-    async def _document(self, request: HttpRequest) -> HttpResponse:
+    async def _openapi(self, request: HttpRequest) -> HttpResponse:
         from modelpact.gateway.openapi import openapi
 
-        self._gateway.key_of(request)
+        self._gateway.authenticate(request)
         return _json(openapi(conformance=self._conformance))
 
     async def _models(self, request: HttpRequest) -> HttpResponse:
-        key = self._gateway.key_of(request)
-        asked = parse_qs(request.query)
-        needs = Needs([one for text in asked.get("need", []) for one in Needs(text)])
-        found = [
-            one
-            for one in list_models(self._gateway.state, needs)
-            if key.allows(one["id"]) or key.allows(one["modelpact"].get("model", ""))
+        key = self._gateway.authenticate(request)
+        query = parse_qs(request.query)
+        needs = Needs([need for text in query.get("need", []) for need in Needs(text)])
+        models = [
+            model
+            for model in list_models(self._gateway.state, needs)
+            if key.allows(model["id"]) or key.allows(model["modelpact"].get("model", ""))
         ]
         if request.headers.get("anthropic-version"):
-            return _json(anthropic_list(found))
-        return _json({"object": "list", "data": found})
+            return _json(anthropic_list(models))
+        return _json({"object": "list", "data": models})
 
     async def _model(self, request: HttpRequest) -> HttpResponse:
-        key = self._gateway.key_of(request)
-        name = request.decoded_path.removeprefix(_MODELS)
-        meant = self._gateway.state.planner.names.meant(name)
-        if not (key.allows(name) or key.allows(meant.target)):
+        key = self._gateway.authenticate(request)
+        name = request.decoded_path.removeprefix(_MODEL_PREFIX)
+        state = self._gateway.state
+        resolved = state.planner.names.resolve(name)
+        if not (key.allows(name) or key.allows(resolved.target)):
             raise GatewayError(404, "model_not_found", f"{name!r:.80}: no such model for this key")
-        return _json(describe(self._gateway.state.models, meant.target))
+        return _json(describe(state.models, resolved.target))
 
     async def _capabilities(self, request: HttpRequest) -> HttpResponse:
-        self._gateway.key_of(request)
-        models = parse_qs(request.query).get("model")
-        if models:
-            meant = self._gateway.state.planner.names.meant(models[0])
-            return _json(describe(self._gateway.state.models, meant.target))
+        self._gateway.authenticate(request)
+        names = parse_qs(request.query).get("model")
+        if names:
+            state = self._gateway.state
+            return _json(describe(state.models, state.planner.names.resolve(names[0]).target))
         return _json({"object": "list", "data": list_capabilities()})
 
     async def _negotiate(self, request: HttpRequest) -> HttpResponse:
-        """Answer what would be done with a body; nothing is sent."""
-        caller = caller_of(request.headers, self._gateway.keys)
-        named = parse_qs(request.query).get("api", ["openai-chat"])[0]
-        api = next((one for one in _CHATS.values() if one == named), None)
+        """Respond with the plan for a body; nothing is sent."""
+        self._gateway.authenticate(request)
+        name = parse_qs(request.query).get("api", ["openai-chat"])[0]
+        api = next((api for api in _APIS if api == name), None)
         if api is None:
-            raise InputError(f"api: expected one of {', '.join(_CHATS.values())}")
-        exchange = await self._gateway.read(request, api, caller)
-        return _json(self._gateway.foreseen(exchange).data())
+            raise InputError(f"api: expected one of {', '.join(_APIS)}")
+        plan = await self._gateway.preview(request, api)
+        return _json(plan.data())
 
-    async def _count(self, request: HttpRequest) -> HttpResponse:
-        """Answer how long a prompt is, and how that was found; nothing is sent."""
-        caller = caller_of(request.headers, self._gateway.keys)
-        exchange = await self._gateway.read(request, "anthropic", caller)
-        tokens, how = await prompt_size(exchange.body, exchange.plan.encoding)
-        told = (JSON, (SIZE_HEADER, f"{tokens} {how}"))
-        return HttpResponse(200, told, msgspec.json.encode({"input_tokens": tokens}))
+    async def _count_tokens(self, request: HttpRequest) -> HttpResponse:
+        """Respond with the size of a prompt, and how it was found; nothing is sent."""
+        incoming = await self._gateway.read(request, "anthropic")
+        plan = self._gateway.state.planner.plan(incoming.plan_key)
+        tokens, method = await prompt_size(incoming.body, plan.encoding)
+        headers = (JSON, (PROMPT_TOKENS_HEADER, f"{tokens} {method}"))
+        return HttpResponse(200, headers, msgspec.json.encode({"input_tokens": tokens}))
 
 
-def _spoken(request: HttpRequest) -> RequestApi:
-    """Return the API whose words a client expects an error in."""
+def _error_api(request: HttpRequest) -> RequestApi:
+    """Return the API in whose format a client expects an error."""
     anthropic = request.path == "/v1/messages" or request.path.startswith("/v1/messages/")
     return "anthropic" if anthropic or request.headers.get("anthropic-version") else "openai-chat"
-
-
-def _failed(request: HttpRequest, api: RequestApi) -> GatewayResponse:
-    """Answer after a mistake of the gateway's own, which is logged."""
-    _LOG.exception("%s %s failed", request.method, request.path)
-    told = "the gateway failed at this request; its log has more"
-    return error_answer(api, GatewayError(500, "internal_error", told))
 
 
 def _json(data: Any) -> HttpResponse:

@@ -56,8 +56,8 @@ class GatewayServer:
         self.gateway.operator = token
         await asyncio.to_thread(self.gateway.load_keys)
 
-    def not_taken(self, configuration: Configuration) -> tuple[str, ...]:
-        """Return what a configuration says of names that only a restart applies."""
+    def restart_required(self, configuration: Configuration) -> tuple[str, ...]:
+        """Return a message for each setting of a configuration that only a restart applies."""
         name = self.gateway.runtime.name
         names = (
             ("[gateway] name", name, configuration.gateway.name),
@@ -184,7 +184,7 @@ async def _keep_keys(gateway: Gateway) -> None:
 def _authorise(gateway: Gateway) -> Callable[[HttpRequest], str | None]:
     def authorise(request: HttpRequest) -> str | None:
         try:
-            return gateway.key_of(request).id
+            return gateway.authenticate(request).id
         except GatewayError:
             return None
 

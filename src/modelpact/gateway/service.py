@@ -1,46 +1,49 @@
-"""What follows from a configuration; replaced as a whole when that changes."""
+"""The gateway: serves requests for models. `Gateway.serve` is the path of a request.
+
+read       the caller and its key, the body, what it asks for      request/
+plan       forward, translate, fall back or refuse                 plan/
+record     the plan and the call, before anything is sent          record/
+send       to the upstream, as it is or translated                 upstream/
+settle     the end of the call and its cost                        record/
+respond    with the upstream's answer, or with an error            errors.py
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-import msgspec
-
-from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.codecs import CODECS
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import read_evidence
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.errors import GatewayError, GatewayResponse, error_answer, refusal
+from modelpact.gateway.errors import GatewayError, GatewayResponse, error_response, refusal
+from modelpact.gateway.key_store import load_keys
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import base_policy
-from modelpact.gateway.plan.sizing import expected, expected_at_once
-from modelpact.gateway.record.recorder import Recorder, SettlementNotRecorded
-from modelpact.gateway.request.auth import Caller, caller_of, key_of
-from modelpact.gateway.request.model_names import UnknownModel
-from modelpact.gateway.request.planned import PlannedRequest
-from modelpact.gateway.request.reader import RequestReader
+from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
+from modelpact.gateway.record.recorder import Recorder
+from modelpact.gateway.request.auth import Authenticator
+from modelpact.gateway.request.incoming import IncomingRequest
+from modelpact.gateway.request.reader import configured_policy, read_request
 from modelpact.gateway.state import GatewayState
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import Passthrough, UpstreamFailed
 from modelpact.gateway.upstream.translate import Translator
-from modelpact.ledger.costs import cost_of
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import Client, HttpError, HttpRequest
+from modelpact.wire import Client, HttpRequest
 
 OPERATOR: Final = "operator"
+"""The id of the key that the operator's token stands for."""
 
 
 class Gateway:
-    """Serves chats. One for a process; it is used on one event loop."""
+    """Serves requests for models. There is one in a process, and it is used on one event loop."""
 
     def __init__(
         self,
@@ -52,12 +55,14 @@ class Gateway:
         operator: str = "",
         observers: Iterable[Observer] = (),
     ) -> None:
-        """`operator` is a secret that stands for a key without limits."""
+        """Make a gateway. `operator` is the secret of a key without limits."""
         self.ledger = ledger
         self.operator = operator
         name = configuration.gateway.name
-        plain = frozenset(configuration.contract.plain_http)
-        self.runtime = models.runtime if models else Runtime(ledger, name=name, plain_http=plain)
+        plain_http = frozenset(configuration.contract.plain_http)
+        self.runtime = (
+            models.runtime if models else Runtime(ledger, name=name, plain_http=plain_http)
+        )
         self._environment = environment
         self._client = Client()
         self._ports = dict(models.ports) if models else {}
@@ -71,23 +76,185 @@ class Gateway:
             self.observers,
             keep_content=configuration.gateway.keep_content,
         )
-        self._forwarder = Passthrough(self.recorder)
-        self._carrier = Translator(self.recorder)
-        self._reading = RequestReader(self._carrier)
-        self._changing = asyncio.Lock()
-        self._registering = asyncio.Lock()
-        self.keys = ClientKeys({})
+        self._passthrough = Passthrough(self.recorder)
+        self._translator = Translator(self.recorder)
+        self._request_planner = RequestPlanner()
+        self._authenticator = Authenticator(ClientKeys({}))
         self.rates = RateLimiter()
-        self.state = self._state(configuration)
+        self._reloading = asyncio.Lock()
+        self._registering = asyncio.Lock()
+        self.state = self._make_state(configuration)
 
-    def _state(
-        self, configuration: Configuration, upstreams: Endpoints | None = None
-    ) -> GatewayState:
-        catalog: Catalog = configuration.catalog().extended(evidence=read_evidence(self.ledger))
+    async def serve(self, request: HttpRequest, api: RequestApi) -> GatewayResponse:
+        """Serve a request for a model.
+
+        Where there is no response, raise: `errors.error_response` knows the exceptions.
+        """
+        state = self.state
+        caller = self._authenticator.caller(request.headers)
+        self._check_rate(caller.key)
+        incoming = await read_request(state, request, api, caller)
+        planned = await self._request_planner.plan(state.planner, incoming)
+        for observer in self.observers:
+            observer.request_planned(planned)
+        if planned.plan.action == "refuse":
+            raise refusal(planned.plan, await self._record_refusal(planned))
+        if caller.key.settings.budget is not None:
+            await self._check_budget(state, planned)
+        try:
+            return await self._send(state, planned)
+        except UpstreamFailed as failure:
+            return await self._respond_to_failure(state, planned, failure)
+
+    async def read(self, request: HttpRequest, api: RequestApi) -> IncomingRequest:
+        """Read a request without counting it against the rate of its key."""
+        caller = self._authenticator.caller(request.headers)
+        return await read_request(self.state, request, api, caller)
+
+    async def preview(self, request: HttpRequest, api: RequestApi) -> Plan:
+        """Return the plan for a request; nothing is recorded, and nothing is sent."""
+        incoming = await self.read(request, api)
+        return (await self._request_planner.plan(self.state.planner, incoming)).plan
+
+    def _check_rate(self, key: ClientKey) -> None:
+        if key.settings.rate is not None and (wait := self.rates.wait(key)):
+            message = f"the key {key.name} may ask {key.settings.rate} times a minute"
+            raise GatewayError(429, "rate_limit_exceeded", message, retry_after=wait)
+
+    async def _record_refusal(self, planned: PlannedRequest) -> str:
+        """Record a plan that refuses; return the event."""
+        envelope = self.recorder.envelope(planned.plan)
+        key = planned.incoming.caller.key
+        return await self.recorder.decided(planned.plan, envelope, key=key.id)
+
+    async def _check_budget(self, state: GatewayState, planned: PlannedRequest) -> None:
+        """Refuse a request whose key has spent its budget.
+
+        Nothing is awaited between this check and the moment when the estimate counts.
+        """
+        await self._register_provider(state, planned.plan.provider)
+        key = planned.incoming.caller.key
+        if not await self.budgets.has_remaining(key):
+            period = key.settings.period
+            part = "all of its budget" if period == "all" else f"its budget of this {period}"
+            raise GatewayError(429, "insufficient_quota", f"the key {key.name} has spent {part}")
+
+    def _send(
+        self, state: GatewayState, planned: PlannedRequest
+    ) -> Coroutine[Any, Any, GatewayResponse]:
+        """Record a call, send the request, and settle the call."""
+        plan = planned.plan
+        if self.runtime.registry.remembered(plan.provider) is None:
+            return self._register_and_send(state, planned)
+        if plan.action == "forward":
+            return self._passthrough.forward(planned, state.upstreams.find(plan.provider, plan.api))
+        return self._translator.translate(planned, state.models.port(plan.provider))
+
+    async def _register_and_send(
+        self, state: GatewayState, planned: PlannedRequest
+    ) -> GatewayResponse:
+        await self._register_provider(state, planned.plan.provider)
+        return await self._send(state, planned)
+
+    async def _register_provider(self, state: GatewayState, provider: str) -> None:
+        """Register a provider that is called for the first time."""
+        registry = self.runtime.registry
+        if registry.remembered(provider) is None:
+            async with self._registering:
+                if registry.remembered(provider) is None:
+                    await asyncio.to_thread(state.models.provider, provider)
+                    await registry.looked_up(provider)
+
+    async def _respond_to_failure(
+        self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
+    ) -> GatewayResponse:
+        """Send a request to its declared fallback, where there is one for such a failure.
+
+        Else respond with the failure, and learn from it.
+        """
+        fallback = await self._plan_fallback(state, planned, failure)
+        if fallback is not None:
+            try:
+                return await self._send(state, fallback)
+            except UpstreamFailed as second_failure:
+                planned, failure = fallback, second_failure
+        await self._learn(state, planned, failure)
+        return _failure_response(planned, failure)
+
+    async def _plan_fallback(
+        self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
+    ) -> PlannedRequest | None:
+        plan = planned.plan
+        if plan.workload is None or plan.substituted_for or not plan.policy.fallback:
+            return None
+        if failure.kind not in plan.workload.fallback_on:
+            return None
+        because = f"{failure.kind}: {failure.error}"
+        return await self._request_planner.plan_fallback(state.planner, planned.incoming, because)
+
+    async def _learn(
+        self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
+    ) -> None:
+        """Record what a rejection teaches about the model. The next plan uses it."""
+        codec = CODECS.get(planned.incoming.api)
+        if failure.kind != "refused" or codec is None:
+            return
+        try:
+            request = codec.read_request(planned.incoming.body)
+        except InputError:
+            return
+        plan, models = planned.plan, state.models
+        resolution = models.catalog.resolve(plan.provider, plan.model)
+        lesson = await models.learner.observe_rejection(request, failure.error, resolution)
+        if lesson.changed:
+            await self.reload()
+
+    def authenticate(self, request: HttpRequest) -> ClientKey:
+        """Return the key of a request, or raise a `GatewayError` with status 401."""
+        return self._authenticator.key(request.headers)
+
+    @property
+    def keys(self) -> ClientKeys:
+        """The keys that are in force."""
+        return self._authenticator.keys
+
+    def load_keys(self) -> None:
+        """Load the keys that are in force now."""
+        keys = load_keys(self.ledger)
+        if self.operator:
+            keys.add(digest(self.operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
+        if keys != self._authenticator.keys:
+            self._authenticator = Authenticator(keys)
+
+    async def reload(
+        self,
+        configuration: Configuration | None = None,
+        check: Callable[[GatewayState], None] = lambda state: None,  # noqa: ARG005
+    ) -> None:
+        """Take a new configuration, or only new evidence.
+
+        Requests that have started are served to their end under the old state. `check` may raise to
+        reject the new state.
+        """
+        async with self._reloading:
+            old = self.state
+            state = await asyncio.to_thread(self._make_state, configuration or old.configuration)
+            check(state)
+            await state.upstreams.take_over(old.upstreams)
+            self.recorder.keep_content = state.configuration.gateway.keep_content
+            self.state = state
+
+    async def aclose(self) -> None:
+        """Finish the records, and close the connections to upstreams."""
+        await self.recorder.envelopes.aclose()
+        await self.state.upstreams.aclose()
+        await self._client.aclose()
+
+    def _make_state(self, configuration: Configuration) -> GatewayState:
         models = ModelCaller(
             self.runtime,
             configuration=configuration,
-            catalog=catalog,
+            catalog=configuration.catalog().extended(evidence=read_evidence(self.ledger)),
             ports=self._ports,
             environment=self._environment,
             client=self._client,
@@ -96,206 +263,29 @@ class Gateway:
             configuration,
             models,
             Planner(configuration, models),
-            upstreams or Endpoints(models),
-            base_policy(configuration.policy, configuration.gateway.lossy),
+            Endpoints(models),
+            configured_policy(configuration, configuration.policy),
         )
 
-    def load_keys(self) -> None:
-        """Take the keys that are in force now."""
-        keys = ClientKeys.load(self.ledger)
-        if self.operator:
-            keys.add(digest(self.operator), ClientKey(OPERATOR, OPERATOR, KeySettings(), 0))
-        if keys != self.keys:
-            self.keys = keys
 
-    async def reload(
-        self,
-        configuration: Configuration | None = None,
-        check: Callable[[GatewayState], None] = lambda state: None,  # noqa: ARG005
-    ) -> None:
-        """Take a new configuration, or only new evidence; requests under way end under the old one.
-
-        `check` may still object, by raising, to what would be taken.
-        """
-        async with self._changing:
-            before = self.state
-            state = await asyncio.to_thread(self._state, configuration or before.configuration)
-            check(state)
-            await state.upstreams.take_over(before.upstreams)
-            self.recorder.keep_content = state.configuration.gateway.keep_content
-            self.state = state
-
-    async def aclose(self) -> None:
-        """Finish the record and close the connections to upstreams."""
-        await self.recorder.envelopes.aclose()
-        await self.state.upstreams.aclose()
-        await self._client.aclose()
-
-    def key_of(self, request: HttpRequest) -> ClientKey:
-        """Return whose request this is, or refuse it."""
-        return key_of(request.headers, self.keys)
-
-    async def serve(self, request: HttpRequest, api: RequestApi) -> GatewayResponse:
-        """Answer a chat, or any other request that goes to a model."""
-        try:
-            caller = caller_of(request.headers, self.keys)
-            key = caller.key
-            if key.settings.rate is not None and (wait := self.rates.wait(key)):
-                told = f"the key {key.name} may ask {key.settings.rate} times a minute"
-                raise GatewayError(429, "rate_limit_exceeded", told, retry_after=wait)
-            exchange = await self.read(request, api, caller)
-            for observer in self.observers:
-                observer.request_planned(exchange)
-            if exchange.plan.how == "refuse":
-                envelope = self.recorder.envelope(exchange.plan)
-                event = await self.recorder.decided(exchange.plan, envelope, key=key.id)
-                return refusal(api, exchange.plan, event)
-            if key.settings.budget is not None:
-                await self._check_budget(exchange)
-            try:
-                return await self._attempt(exchange)
-            except UpstreamFailed as failed:
-                return await self._instead(exchange, failed)
-            except GatewayError as error:
-                if error.plan is not None:
-                    await self._not_sent(error, error.plan, key)
-                raise
-        except GatewayError as error:
-            return error_answer(api, error)
-        except HttpError:
-            raise
-        except UnknownModel as error:
-            return error_answer(api, GatewayError(404, "model_not_found", str(error)))
-        except InputError as error:
-            return error_answer(api, GatewayError(400, "invalid_request_error", str(error)))
-        except SettlementNotRecorded as error:
-            told = f"the answer came, but not its record, so it is held back: {error}"
-            return error_answer(api, GatewayError(503, "ledger_unavailable", told))
-        except LedgerError as error:
-            told = f"the record could not be written, so nothing was sent: {error}"
-            return error_answer(api, GatewayError(503, "ledger_unavailable", told))
-
-    def read(
-        self, request: HttpRequest, api: RequestApi, caller: Caller
-    ) -> Coroutine[Any, Any, PlannedRequest]:
-        """Read a request and make its plan; nothing is sent and nothing recorded."""
-        return self._reading.read(self.state, request, api, caller)
-
-    def foreseen(self, exchange: PlannedRequest) -> Plan:
-        """Return what would be done with a request: also, whether the provider can be told it."""
-        return self._reading.foreseen(exchange)
-
-    async def _instead(self, exchange: PlannedRequest, failed: UpstreamFailed) -> GatewayResponse:
-        """Serve by the fallback's plan where there is one for this failure, else answer with it."""
-        other = await self._other(exchange, failed)
-        if other is not None:
-            try:
-                return await self._attempt(other)
-            except UpstreamFailed as again:
-                exchange, failed = other, again
-        await self._learn(exchange, failed)
-        return _answer(exchange, failed)
-
-    async def _not_sent(self, error: GatewayError, plan: Plan, key: ClientKey) -> None:
-        """Record what was refused after it was planned; the answer names the event."""
-        envelope = self.recorder.envelope(plan)
-        event = await self.recorder.decided(plan, envelope, key=key.id)
-        error.headers = (*error.headers, ("modelpact-event", event))
-
-    async def _check_budget(self, exchange: PlannedRequest) -> None:
-        """Refuse what a key has no money for. What passes is counted before it waits again."""
-        await self._registered(exchange)
-        key = exchange.key
-        if not await self.budgets.has_remaining(key):
-            period = key.settings.period
-            part = "all of its budget" if period == "all" else f"its budget of this {period}"
-            told = f"the key {key.name} has spent {part}"
-            raise GatewayError(429, "insufficient_quota", told)
-
-    async def _registered(self, exchange: PlannedRequest) -> None:
-        provider, registry = exchange.plan.provider, self.runtime.registry
-        if registry.remembered(provider) is None:
-            async with self._registering:
-                if registry.remembered(provider) is None:
-                    await asyncio.to_thread(exchange.state.models.provider, provider)
-                    await registry.looked_up(provider)
-
-    def _attempt(self, exchange: PlannedRequest) -> Coroutine[Any, Any, GatewayResponse]:
-        plan, state = exchange.plan, exchange.state
-        if self.runtime.registry.remembered(plan.provider) is None:
-            return self._registered_first(exchange)
-        if plan.how == "forward":
-            upstream = state.upstreams.find(plan.provider, plan.api)
-            return self._forwarder.forward(exchange, upstream)
-        return self._carrier.carry(exchange, state.models.port(plan.provider))
-
-    async def _registered_first(self, exchange: PlannedRequest) -> GatewayResponse:
-        """Register a provider that is called for the first time, and call it."""
-        await self._registered(exchange)
-        return await self._attempt(exchange)
-
-    async def _other(
-        self, exchange: PlannedRequest, failed: UpstreamFailed
-    ) -> PlannedRequest | None:
-        """Return the exchange on the declared fallback, negotiated anew, or None."""
-        plan, planner = exchange.plan, exchange.state.planner
-        workload = plan.workload
-        if workload is None or plan.substituted_for or not plan.policy.fallback:
-            return None
-        if failed.kind not in workload.fallback_on:
-            return None
-        meant = planner.names.meant(exchange.question.name, exchange.question.workload)
-        because = f"{failed.kind}: {failed.error}"
-        made = planner.fallback(exchange.question, meant, because)
-        if made is None:
-            return None
-        body = exchange.body
-        found = expected_at_once(made, exchange.raw, body) or await expected(
-            made, exchange.raw, body
-        )
-        if found.too_long:
-            return None
-        estimate = cost_of(made.price, found.usage)
-        return msgspec.structs.replace(
-            exchange, plan=made, expected=found.usage, estimate=estimate, told=found.told
-        )
-
-    async def _learn(self, exchange: PlannedRequest, failed: UpstreamFailed) -> None:
-        """Record what a rejection teaches about the model. The next plan uses it."""
-        codec = CODECS.get(exchange.api)
-        if failed.kind != "refused" or codec is None:
-            return
-        try:
-            request = codec.read_request(exchange.body)
-        except InputError:
-            return
-        plan = exchange.plan
-        models = exchange.state.models
-        resolution = models.catalog.resolve(plan.provider, plan.model)
-        lesson = await models.learner.observe_rejection(request, failed.error, resolution)
-        if lesson.changed:
-            await self.reload()
-
-
-def _answer(exchange: PlannedRequest, failed: UpstreamFailed) -> GatewayResponse:
-    """Answer with an upstream's failure: its own words where it had some."""
-    if failed.outgoing is not None:
-        return failed.outgoing
-    error = failed.error
+def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> GatewayResponse:
+    """Respond with the failure of an upstream: its own response where it gave one."""
+    if failure.outgoing is not None:
+        return failure.outgoing
+    error = failure.error
     status = error.status or (504 if error.code == "timeout" else 502)
-    if failed.kind == "429":
+    if failure.kind == "429":
         status = 429
-    told = GatewayError(
-        status,
-        error.code or "upstream_failed",
-        str(error),
-        param=error.param,
-        retry_after=error.retry_after,
-        headers=(
-            *exchange.plan.headers(),
-            ("modelpact-invocation", failed.invocation.id),
+    response = error_response(
+        planned.incoming.api,
+        GatewayError(
+            status,
+            error.code or "upstream_failed",
+            str(error),
+            param=error.param,
+            retry_after=error.retry_after,
+            headers=(*planned.plan.headers(), ("modelpact-invocation", failure.invocation.id)),
         ),
     )
-    answer = error_answer(exchange.api, told)
-    answer.verdict = exchange.plan.answer
-    return answer
+    response.verdict = planned.plan.answer
+    return response

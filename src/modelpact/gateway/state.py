@@ -8,8 +8,8 @@ import msgspec
 from modelpact.configuration.config import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import RequestPolicy
 from modelpact.gateway.upstream.endpoints import Endpoints
+from modelpact.negotiation.verdict import Policy
 
 
 class GatewayState(msgspec.Struct, frozen=True):
@@ -19,4 +19,5 @@ class GatewayState(msgspec.Struct, frozen=True):
     models: ModelCaller
     planner: Planner
     upstreams: Endpoints
-    policy: RequestPolicy
+    policy: Policy
+    """The policy of requests without a workload or a header."""

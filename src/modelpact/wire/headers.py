@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -82,14 +82,12 @@ HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | RawHeaders
 class Headers:
     """The headers of a received message: lower-case names and all values, in their order."""
 
-    __slots__ = ("_fields", "_forwardable", "index", "memo", "repeated")
+    __slots__ = ("_fields", "_forwardable", "_signature", "index", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
         self._forwardable: tuple[frozenset[bytes], RawHeaders] | None = None
-        self.memo: Any = None
-        """What a handler makes of them and of nothing else: it is kept for as long as requests
-        come with the same head, whatever the length of their bodies."""
+        self._signature: bytes | None = None
         self.index = dict(fields)
         """The value of each name; the first value of a repeated one."""
         self.repeated: frozenset[bytes] = _NONE
@@ -100,6 +98,15 @@ class Headers:
     def size(self) -> int:
         """The total length of all names and values."""
         return sum(len(name) + len(value) for name, value in self._fields)
+
+    @property
+    def signature(self) -> bytes:
+        """All fields but `content-length`: requests with equal signatures have the same head."""
+        signature = self._signature
+        if signature is None:
+            fields = [b"%b:%b" % field for field in self._fields if field[0] != b"content-length"]
+            signature = self._signature = b"\n".join(fields)
+        return signature
 
     def get(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
@@ -134,7 +141,7 @@ class Headers:
         fields = [(name, length) if field[0] == name else field for field in self._fields]
         same = Headers(fields)
         same._forwardable = self._forwardable
-        same.memo = self.memo
+        same._signature = self._signature
         return same
 
     def _index_first_values(self) -> None:

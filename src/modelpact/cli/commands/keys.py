@@ -9,15 +9,8 @@ import msgspec
 from modelpact.cli.options import config_option, json_option, print_json
 from modelpact.cli.paths import open_ledger, open_reader, store_option
 from modelpact.cli.render.tables import table
-from modelpact.gateway.keys import (
-    PERIODS,
-    ClientKey,
-    KeySettings,
-    Period,
-    create_key,
-    list_keys,
-    revoke_key,
-)
+from modelpact.gateway.key_store import create_key, list_keys, revoke_key
+from modelpact.gateway.keys import PERIODS, ClientKey, KeySettings, Period
 from modelpact.gateway.plan.policy import LOOSENABLE
 from modelpact.ledger.money import format_money
 from modelpact.vocabulary.errors import InputError

@@ -23,7 +23,8 @@ from modelpact.cli.paths import (
     store_option,
 )
 from modelpact.configuration import Configuration, load_configuration
-from modelpact.gateway.keys import KeySettings, create_key, list_keys, made_up
+from modelpact.gateway.key_store import create_key, list_keys
+from modelpact.gateway.keys import KeySettings, generate_secret
 from modelpact.gateway.server import GatewayServer, serve_gateway
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.models.credentials import read_secret
@@ -84,7 +85,7 @@ def command(
         made = ""
         key = key and not token
         if key:
-            token = made = made_up()
+            token = made = generate_secret()
         opened = None if store else configuration.store_url()
         listening = Listening(
             address, port, grace, notice, key, conformance, as_json, config_path, opened
@@ -209,7 +210,7 @@ async def _reload(serving: GatewayServer, how: Listening, token: str | None) -> 
         click.echo(f"modelpact: the configuration stays as it was: {error}", err=True)
         return
     click.echo("modelpact: the configuration was read again", err=True)
-    warnings = serving.not_taken(configuration)
+    warnings = serving.restart_required(configuration)
     if how.opened not in (None, configuration.store_url()):
         warnings = ("[store] url has changed: the ledger stays until a restart", *warnings)
     for one in warnings:

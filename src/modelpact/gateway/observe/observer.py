@@ -12,8 +12,8 @@ from modelpact.needs.requests import RequestApi
 if TYPE_CHECKING:
     from modelpact.gateway.errors import GatewayResponse
     from modelpact.gateway.plan.plan import Plan
+    from modelpact.gateway.plan.request_planner import PlannedRequest
     from modelpact.gateway.record.calls import GatewayCall
-    from modelpact.gateway.request.planned import PlannedRequest
     from modelpact.wire import HttpRequest
 
 

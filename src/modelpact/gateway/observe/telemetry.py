@@ -24,8 +24,8 @@ from modelpact._version import __version__
 from modelpact.gateway.errors import GatewayResponse
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan, header_safe
+from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.needs.requests import RequestApi
 from modelpact.wire import HttpRequest
 
@@ -122,9 +122,9 @@ class Telemetry(Observer):
         plan = planned.plan
         attributes: dict[str, Any] = {
             "modelpact.verdict": plan.answer,
-            "modelpact.plan": plan.how,
+            "modelpact.plan": plan.action,
             "modelpact.requested_model": header_safe(plan.requested),
-            "modelpact.key": planned.key.id,
+            "modelpact.key": planned.incoming.caller.key.id,
         }
         if plan.workload is not None:
             attributes["modelpact.workload"] = plan.workload.name
@@ -136,7 +136,7 @@ class Telemetry(Observer):
         planned = None if current is None else current.planned
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": _operation(current),
-            "gen_ai.provider.name": _provider(plan, planned),
+            "gen_ai.provider.name": _PROVIDERS.get(plan.provider_kind, plan.provider_kind),
             "gen_ai.request.model": plan.model,
             "modelpact.verdict": plan.answer,
         }
@@ -257,26 +257,17 @@ def _operation(current: _RequestSpan | None) -> str:
     return "embeddings" if current is not None and current.api == "embeddings" else "chat"
 
 
-def _provider(plan: Plan, planned: PlannedRequest | None) -> str:
-    """Return the conventions' name of a provider; a configured one has the name of its kind."""
-    name = plan.provider
-    if planned is not None:
-        listed = planned.state.models.catalog.find_provider(name)
-        name = name if listed is None else listed.id
-    return _PROVIDERS.get(name, name)
-
-
 def _request_attributes(planned: PlannedRequest | None) -> dict[str, Any]:
     """Return the numeric parameters of a request: they hold nothing of its prompt."""
     if planned is None:
         return {}
-    body = planned.body
+    body = planned.incoming.body
     attributes: dict[str, Any] = {
         f"gen_ai.request.{name}": body[field]
         for field, name in _PARAMETERS.items()
         if type(body.get(field)) in (int, float)
     }
-    if planned.asked.stream:
+    if planned.incoming.stream:
         attributes["modelpact.stream"] = True
     return attributes
 

@@ -1,1 +1,4 @@
-"""Planning: a request, the configuration and the catalog in, a plan out. Pure."""
+"""Planning: a request, the configuration and the catalog in, a plan out.
+
+Pure: nothing here records, sends, or opens a connection; `pyproject.toml` enforces that.
+"""

@@ -1,45 +1,39 @@
-"""Refusing: all that a request asks for and its model lacks, and what would help."""
+"""Diagnosis: everything that a request needs and its model lacks, and what would help."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from modelpact.configuration.config import Workload
-from modelpact.gateway.plan.policy import RequestPolicy
 from modelpact.negotiation.parameters import ParamFinding
-from modelpact.negotiation.verdict import Verdict
+from modelpact.negotiation.verdict import Missing, Policy, Verdict
 
 
-def misses(verdict: Verdict, params: list[ParamFinding]) -> list[dict[str, Any]]:
-    """Return every miss: what it is, who needs it, and why."""
-    found: list[dict[str, Any]] = [
-        {
-            "capability": one.capability,
-            "requiredBy": list(one.need.required_by),
-            "reason": one.reason,
-            "message": f"{one.capability} {one.sentence()}",
-        }
-        for one in verdict.missing
-    ]
-    found += [
-        {
-            "capability": one.capability,
-            "requiredBy": [f"request: {'.'.join(one.path)}"],
-            "reason": one.action,
-            "message": one.reason,
-        }
-        for one in params
-    ]
-    return found
+def missing_items(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[Missing, ...]:
+    """Return every miss of a refusal: the capability, who requires it, and why it is missing."""
+    capabilities = (
+        Missing(
+            finding.capability,
+            finding.need.required_by,
+            finding.reason,
+            f"{finding.capability} {finding.sentence()}",
+        )
+        for finding in verdict.missing
+    )
+    parameters = (
+        Missing(param.capability, (f"request: {'.'.join(param.path)}",), param.action, param.reason)
+        for param in params
+    )
+    return (*capabilities, *parameters)
 
 
-def would_help(
-    policy: RequestPolicy, workload: Workload | None, verdict: Verdict, params: list[ParamFinding]
-) -> list[str]:
-    """Say which policy, or which fallback, would have helped."""
-    helps = []
-    if any(one.label for one in verdict.missing) and not policy.emulate:
-        helps.append("emulation would make up for some of it: policy emulate")
-    if params and not policy.drop_params:
-        helps.append("parameters that do not apply can be dropped: policy unsupported_params")
+def helpful_changes(
+    policy: Policy, workload: Workload | None, verdict: Verdict, params: Sequence[ParamFinding]
+) -> tuple[str, ...]:
+    """Return the policies, or the fallback, with which the request would have been served."""
+    changes = []
+    if not policy.emulate and any(finding.label for finding in verdict.missing):
+        changes.append("emulation would make up for some of it: policy emulate")
+    if params and policy.unsupported_params == "refuse":
+        changes.append("parameters that do not apply can be dropped: policy unsupported_params")
     if workload is not None and workload.fallback is None:
-        helps.append(f"workload {workload.name} declares no fallback")
-    return helps
+        changes.append(f"workload {workload.name} declares no fallback")
+    return tuple(changes)

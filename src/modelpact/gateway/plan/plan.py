@@ -1,4 +1,4 @@
-"""Plans: what is done with requests that ask the same question."""
+"""Plans: what the gateway does with a request, and what its response headers say about that."""
 
 from typing import Any, Final, Literal
 
@@ -7,67 +7,86 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.catalog.provider import Api
 from modelpact.configuration.config import Workload
-from modelpact.gateway.plan.policy import RequestPolicy
 from modelpact.needs.requests import RequestFeatures
-from modelpact.wire import RawHeaders
+from modelpact.negotiation.verdict import Answer, Diagnostic, Policy
+from modelpact.wire.headers import RawHeaders
 
-How = Literal["forward", "carry", "refuse"]
+Action = Literal["forward", "carry", "refuse"]
+"""Send the body on, translate it to another API or emulate, or refuse before anything is sent."""
 HeaderPairs = tuple[tuple[str, str], ...]
-NO_LINES: Final = RawHeaders()
-_LONGEST: Final = 1_000
-TOLD: Final = (
-    *("verdict", "requested-model", "served-model", "emulated", "carried", "substituted"),
-    *("dropped", "renamed", "added", "warnings", "lossy", "invocation", "cost-usd", "event"),
-    "prompt-tokens",
+
+RESPONSE_HEADERS: Final = (
+    "modelpact-verdict",
+    "modelpact-requested-model",
+    "modelpact-served-model",
+    "modelpact-emulated",
+    "modelpact-carried",
+    "modelpact-substituted",
+    "modelpact-dropped",
+    "modelpact-renamed",
+    "modelpact-added",
+    "modelpact-warnings",
+    "modelpact-lossy",
+    "modelpact-invocation",
+    "modelpact-cost-usd",
+    "modelpact-event",
+    "modelpact-prompt-tokens",
 )
-"""The headers of answers, after `modelpact-`; those of upstreams are not passed on."""
+"""The headers that the gateway sets. It does not pass on headers of these names from upstreams."""
+PROMPT_TOKENS_HEADER: Final = "modelpact-prompt-tokens"
+_NO_HEADERS: Final = RawHeaders()
+_MAX_HEADER_LENGTH: Final = 1_000
 
 
 class PlanKey(msgspec.Struct, frozen=True):
-    """What a plan depends on: many requests ask the same."""
+    """Everything that a plan depends on. Requests with equal keys share one plan."""
 
     name: str
     """The model as the client named it."""
     workload: str
-    asked: RequestFeatures
-    policy: RequestPolicy
+    features: RequestFeatures
+    policy: Policy
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is done: forwarded as it is, carried through the conversation model, or refused."""
+    """What the gateway does with requests of one key."""
 
-    how: How
-    answer: Literal["yes", "labelled", "no"]
+    action: Action
+    answer: Answer
     requested: str
+    """The model as the client named it."""
     provider: str = ""
     model: str = ""
     api: Api | Literal[""] = ""
-    """The API that is spoken to the provider."""
+    """The API that the provider is called with."""
     emulate: tuple[tuple[str, str], ...] = ()
-    """Capabilities that are made up for, and how."""
+    """Capabilities that modelpact emulates, and how."""
     carried: str = ""
-    """From which API to which, where they differ."""
+    """From which API to which the request is translated, where they differ."""
     substituted_for: str = ""
     """The model that was asked for, where the declared fallback is called instead."""
     because: str = ""
+    """Why the fallback is called."""
     renames: tuple[tuple[str, str], ...] = ()
     drops: tuple[str, ...] = ()
     added: tuple[tuple[str, int], ...] = ()
-    """Parameters that the provider's API requires and the client's can do without."""
+    """Parameters that the provider's API requires and the client's API does not."""
     warnings: tuple[str, ...] = ()
-    diagnostic: dict[str, Any] | None = None
-    """Why it is refused."""
-    window: int | None = None
-    longest_output: int | None = None
+    diagnostic: Diagnostic | None = None
+    """Why the request is refused."""
+    context_window: int | None = None
+    max_output: int | None = None
     encoding: str = ""
-    """The vocabulary that the model's tokens are counted with, where it is public."""
+    """The tokenizer vocabulary of the model, where it is public."""
     profile: str = ""
-    """The linter's profile for the schema that the answer is to be held to, where there is one."""
+    """The linter profile for the schema that the answer must follow, where there is one."""
     price: Price | None = None
-    policy: RequestPolicy = RequestPolicy()
+    policy: Policy = Policy()
     workload: Workload | None = None
-    head: RawHeaders = NO_LINES
-    """What every answer under this plan says in its head, as it is sent."""
+    provider_kind: str = ""
+    """The provider's id in the catalog: `vllm` for a configured provider of that kind."""
+    head: RawHeaders = _NO_HEADERS
+    """`headers()`, written once for all responses."""
 
     @property
     def target(self) -> str:
@@ -75,42 +94,41 @@ class Plan(msgspec.Struct, frozen=True):
         return f"{self.provider}/{self.model}"
 
     def headers(self) -> HeaderPairs:
-        """Return what every answer under this plan says in its head."""
-        found = [("modelpact-verdict", self.answer), ("modelpact-requested-model", self.requested)]
-        if self.how != "refuse":
-            found.append(("modelpact-served-model", self.target))
+        """Return the headers that every response under this plan has."""
+        pairs = [("modelpact-verdict", self.answer), ("modelpact-requested-model", self.requested)]
+        if self.action != "refuse":
+            pairs.append(("modelpact-served-model", self.target))
         if self.emulate:
-            found.append(
-                ("modelpact-emulated", "; ".join(f"{n}: {how}" for n, how in self.emulate))
-            )
+            emulated = "; ".join(f"{name}: {how}" for name, how in self.emulate)
+            pairs.append(("modelpact-emulated", emulated))
         if self.carried:
-            found.append(("modelpact-carried", self.carried))
+            pairs.append(("modelpact-carried", self.carried))
         if self.substituted_for:
-            told = f"{self.substituted_for} -> {self.target}: {self.because}"
-            found.append(("modelpact-substituted", told))
+            substitution = f"{self.substituted_for} -> {self.target}: {self.because}"
+            pairs.append(("modelpact-substituted", substitution))
         if self.drops:
-            found.append(("modelpact-dropped", ", ".join(self.drops)))
+            pairs.append(("modelpact-dropped", ", ".join(self.drops)))
         if self.renames:
-            found.append(
-                ("modelpact-renamed", ", ".join(f"{old}={new}" for old, new in self.renames))
-            )
+            renamed = ", ".join(f"{old}={new}" for old, new in self.renames)
+            pairs.append(("modelpact-renamed", renamed))
         if self.added:
-            found.append(("modelpact-added", ", ".join(f"{n}={value}" for n, value in self.added)))
+            added = ", ".join(f"{name}={value}" for name, value in self.added)
+            pairs.append(("modelpact-added", added))
         if self.warnings:
-            found.append(("modelpact-warnings", "; ".join(self.warnings)))
-        return tuple((name, header_safe(value)) for name, value in found)
+            pairs.append(("modelpact-warnings", "; ".join(self.warnings)))
+        return tuple((name, header_safe(value)) for name, value in pairs)
 
     def with_head(self) -> "Plan":
         """Return the plan with its headers written."""
         return msgspec.structs.replace(self, head=RawHeaders.encode(self.headers()))
 
     def data(self) -> dict[str, Any]:
-        """Return the plan for programs and records."""
-        found: dict[str, Any] = {
+        """Return the plan as JSON: for `/v1/negotiate`, errors, reports and the ledger."""
+        data: dict[str, Any] = {
             "verdict": self.answer,
-            "plan": self.how,
+            "plan": self.action,
             "requestedModel": self.requested,
-            "servedModel": self.target if self.how != "refuse" else None,
+            "servedModel": self.target if self.action != "refuse" else None,
             "emulated": [{"capability": name, "how": how} for name, how in self.emulate],
             "carried": self.carried or None,
             "substituted": None,
@@ -120,13 +138,29 @@ class Plan(msgspec.Struct, frozen=True):
             "warnings": list(self.warnings),
         }
         if self.substituted_for:
-            found["substituted"] = {"from": self.substituted_for, "because": self.because}
+            data["substituted"] = {"from": self.substituted_for, "because": self.because}
         if self.diagnostic is not None:
-            found["diagnostic"] = self.diagnostic
-        return found
+            data["diagnostic"] = diagnostic_data(self.diagnostic)
+        return data
+
+
+def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic as the gateway's JSON has it."""
+    data: dict[str, Any] = {
+        "target": diagnostic.target,
+        "missing": [msgspec.to_builtins(item) for item in diagnostic.missing],
+    }
+    if diagnostic.untranslatable:
+        data["cannotBeTold"] = diagnostic.untranslatable
+    data["previous"] = diagnostic.previous
+    data["suggestion"] = diagnostic.suggestion
+    data["wouldHelp"] = list(diagnostic.would_help)
+    return data
 
 
 def header_safe(text: str) -> str:
-    """Return a text as a header may have it: visible ASCII on one line, not endless."""
-    plain = "".join(one if " " <= one <= "~" else "?" for one in text)
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 3]}..."
+    """Return a text that fits in a header: visible ASCII on one line, at most 1,000 characters."""
+    plain = "".join(character if " " <= character <= "~" else "?" for character in text)
+    if len(plain) <= _MAX_HEADER_LENGTH:
+        return plain
+    return f"{plain[: _MAX_HEADER_LENGTH - 3]}..."

@@ -1,12 +1,11 @@
-"""Planning: a question answered once, then from memory.
+"""The planner: one plan for all requests with the same key.
 
-Emulate where policy says so, else the declared fallback, else refuse; a refusal says when emulation
-or a fallback would have helped.
+Where a model lacks something, the planner emulates it if the policy says so, else uses the declared
+fallback, else refuses. A refusal says when emulation or a fallback would have helped.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,26 +13,24 @@ from modelpact.catalog.provider import Api
 from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration, Workload
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
-from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.emulation.emulator import emulator_strategies
-from modelpact.gateway.plan.diagnosis import misses, would_help
+from modelpact.gateway.plan.diagnosis import helpful_changes, missing_items
 from modelpact.gateway.plan.plan import Plan, PlanKey
-from modelpact.gateway.plan.policy import RequestPolicy
-from modelpact.gateway.plan.schemas import PROFILES, breaking, schema_warning
+from modelpact.gateway.plan.schemas import PROFILES, describe_broken_rules, schema_warning
 from modelpact.gateway.plan.sizing import encoding_of
-from modelpact.gateway.request.model_names import ModelNames, ResolvedName
+from modelpact.gateway.request.model_names import ModelDirectory, ModelNames, ResolvedName
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, RequestFeatures
-from modelpact.negotiation.negotiate import decide
+from modelpact.needs.token_estimate import OUTPUT_LIMITS
+from modelpact.negotiation.negotiate import NO_NEEDS, decide
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
-from modelpact.negotiation.verdict import Finding, Policy, Verdict
+from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.vocabulary.memo import BoundedMemo
 
-MOST_REMEMBERED: Final = 2_000
-_NONE: Final = Needs()
-_WRONG: Final = ("unsupported", "conflict")
-_SPOKEN: Final = ("openai-chat", "anthropic", "openai-responses")
-_WORDS: Final = {
+_INAPPLICABLE: Final = ("unsupported", "conflict")
+_TRANSLATED_APIS: Final = ("openai-chat", "anthropic", "openai-responses")
+_TEXT_OUTPUT: Final = {
     api: Needs([need("text-output", required_by=(f"request: {place}",))])
     for api, place in (
         ("openai-chat", "messages"),
@@ -41,250 +38,251 @@ _WORDS: Final = {
         ("openai-responses", "input"),
     )
 }
-"""What every chat asks for. Only models that write nothing but vectors are held to it: pictures and
-speech are asked for in chats too, and where nobody says what comes out it is mostly text."""
-_LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+"""What a chat needs. It is checked only on models that produce nothing but vectors: chats also ask
+for pictures and speech, and a model whose output nobody states mostly writes text."""
 
-_Broken = tuple[PlanKey, tuple[str, ...]]
-"""A question, and the rules that its schema breaks."""
-P = TypeVar("P", Plan, Plan | None)
+_SchemaKey = tuple[PlanKey, tuple[str, ...]]
+"""A plan key, and the rules that the schema of the request breaks."""
 
 
 class Planner:
-    """Answers questions for one configuration and catalog; when either changes, make a new one."""
+    """Makes plans for one configuration and catalog. When either changes, make a new planner."""
 
-    def __init__(self, configuration: Configuration, models: ModelCaller) -> None:
+    def __init__(self, configuration: Configuration, models: ModelDirectory) -> None:
         self.configuration = configuration
         self.models = models
         self.names = ModelNames(configuration, models)
         self._supported = models.supported_providers()
-        self._plans: dict[PlanKey, Plan] = {}
-        self._warned: dict[_Broken, Plan] = {}
-        self._instead: dict[_Broken, Plan | None] = {}
+        self._plans: BoundedMemo[PlanKey, Plan] = BoundedMemo()
+        self._warned_plans: BoundedMemo[_SchemaKey, Plan] = BoundedMemo()
+        self._schema_fallbacks: BoundedMemo[_SchemaKey, Plan | None] = BoundedMemo()
 
-    def plan(self, question: PlanKey) -> Plan:
-        """Return the plan for a question."""
-        found = self._plans.get(question)
-        if found is None:
-            if len(self._plans) >= MOST_REMEMBERED:
-                self._plans.clear()
-            found = self._plans[question] = self._made(question).with_head()
-        return found
+    def plan(self, key: PlanKey) -> Plan:
+        """Return the plan for a key."""
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._make(key).with_head()
+        return plan
 
-    def warned(self, question: PlanKey, plan: Plan, rules: tuple[str, ...]) -> Plan:
-        """Return the plan of a question whose schema breaks rules: one for all that break these."""
+    def oversize_plan(self, key: PlanKey, limits: Needs) -> Plan:
+        """Return the plan for a request that is longer than its model accepts."""
+        return self._make(key, limits).with_head()
 
-        def made() -> Plan:
-            told = (*plan.warnings, schema_warning(plan.profile, rules))
-            return msgspec.structs.replace(plan, answer="labelled", warnings=told).with_head()
+    def with_schema_warning(self, key: PlanKey, plan: Plan, rules: tuple[str, ...]) -> Plan:
+        """Return a plan with a warning that the request's schema breaks rules of the vendor."""
 
-        return _remembered(self._warned, (question, rules), made)
+        def warned() -> Plan:
+            warnings = (*plan.warnings, schema_warning(plan.profile, rules))
+            return msgspec.structs.replace(plan, answer="labelled", warnings=warnings).with_head()
 
-    def instead(self, question: PlanKey, plan: Plan, rules: tuple[str, ...]) -> Plan | None:
-        """Return the plan on the declared fallback for such a schema; None where there is none."""
-        if plan.substituted_for or not _falls_back(question, plan.workload):
+        return self._warned_plans.get_or_compute((key, rules), warned)
+
+    def schema_fallback(self, key: PlanKey, plan: Plan, rules: tuple[str, ...]) -> Plan | None:
+        """Return the plan on the declared fallback for such a schema, or None without one."""
+        if plan.substituted_for or not _may_fall_back(key, plan.workload):
             return None
-        meant = self.names.meant(question.name, question.workload)
-        because = breaking(plan.profile, rules)
-        made = partial(self.fallback, question, meant, because)
-        return _remembered(self._instead, (question, rules), made)
 
-    def sized(self, question: PlanKey, sizes: Needs) -> Plan:
-        """Return the plan for a request that is longer than its model takes."""
-        return self._made(question, sizes).with_head()
+        def fallback() -> Plan | None:
+            resolved = self.names.resolve(key.name, key.workload)
+            return self.fallback_plan(key, resolved, describe_broken_rules(plan.profile, rules))
 
-    def _made(self, question: PlanKey, sizes: Needs = _NONE) -> Plan:
-        meant = self.names.meant(question.name, question.workload)
-        first = self._on(meant, question, sizes)
-        if first.how != "refuse" or not _falls_back(question, meant.workload):
-            return first
-        because = f"it lacks {', '.join(one['capability'] for one in _missing(first))}"
-        return self.fallback(question, meant, because, sizes) or first
+        return self._schema_fallbacks.get_or_compute((key, rules), fallback)
 
-    def fallback(
-        self, question: PlanKey, meant: ResolvedName, because: str, sizes: Needs = _NONE
+    def fallback_plan(
+        self, key: PlanKey, resolved: ResolvedName, because: str, limits: Needs = NO_NEEDS
     ) -> Plan | None:
-        """Return the plan on the declared fallback, negotiated like any other, or None."""
-        workload = meant.workload
+        """Return the plan on the declared fallback, or None where it cannot serve the request."""
+        workload = resolved.workload
         if workload is None or workload.fallback is None:
             return None
-        other = ResolvedName(*self.models.catalog.split(workload.fallback), workload)
-        if not self.models.can_authenticate(other.provider):
+        fallback = ResolvedName(*self.models.catalog.split(workload.fallback), workload)
+        if not self.models.can_authenticate(fallback.provider):
             return None
-        made = self._on(other, question, sizes)
-        if made.how == "refuse":
+        plan = self._plan_on(fallback, key, limits)
+        if plan.action == "refuse":
             return None
         return msgspec.structs.replace(
-            made,
-            answer="labelled",
-            substituted_for=meant.target,
-            because=because,
+            plan, answer="labelled", substituted_for=resolved.target, because=because
         ).with_head()
 
-    def _on(self, meant: ResolvedName, question: PlanKey, sizes: Needs = _NONE) -> Plan:
-        """Negotiate a question on one model."""
-        asked, policy = question.asked, question.policy
-        api = self._api(meant.provider, asked)
-        resolution = self.models.catalog.resolve(meant.provider, meant.model, api)
-        declared = Needs() if meant.workload is None else meant.workload.needs
-        needs = asked.needs + sizes if sizes else asked.needs
-        if asked.api != "embeddings" and _writes_only_vectors(resolution):
-            needs = needs + _WORDS[asked.api]
-        verdict = self._verdict(declared, needs, policy, resolution)
-        params = negotiate_parameters(asked.settings, resolution)
-        wrong = [one for one in params if one.action in _WRONG]
-        invalid = [one for one in params if one.action == "invalid"]
-        drops = wrong if policy.drop_params else []
-        refused = [*invalid, *(() if policy.drop_params else wrong)]
+    def _make(self, key: PlanKey, limits: Needs = NO_NEEDS) -> Plan:
+        resolved = self.names.resolve(key.name, key.workload)
+        plan = self._plan_on(resolved, key, limits)
+        if plan.diagnostic is None or not _may_fall_back(key, resolved.workload):
+            return plan
+        because = f"it lacks {', '.join(item.capability for item in plan.diagnostic.missing)}"
+        return self.fallback_plan(key, resolved, because, limits) or plan
+
+    def _plan_on(self, resolved: ResolvedName, key: PlanKey, limits: Needs) -> Plan:
+        """Negotiate a request with one model, and return the plan that follows."""
+        features, policy = key.features, key.policy
+        api = self._provider_api(resolved.provider, features)
+        resolution = self.models.catalog.resolve(resolved.provider, resolved.model, api)
+        verdict = self._negotiate(resolved, key, resolution, limits)
+        params = negotiate_parameters(features.settings, resolution)
+        inapplicable = [param for param in params if param.action in _INAPPLICABLE]
+        refused = [param for param in params if param.action == "invalid"]
+        dropped: list[ParamFinding] = []
+        if policy.unsupported_params == "drop":
+            dropped = inapplicable
+        else:
+            refused += inapplicable
         if not verdict.ok or refused:
-            return self._refused(meant, question, verdict, refused, resolution)
-        warnings = [
-            *(f"{one.capability} {one.sentence()}" for one in verdict.warnings),
-            *(f"{one.capability}: {one.label}" for one in verdict.findings if _labelled(one)),
-            *(f"{'.'.join(one.path)}: {one.reason}" for one in params if one.action == "unknown"),
-            *verdict.notes,
-        ]
-        emulate = tuple((one.capability, one.label) for one in verdict.emulated)
-        same = asked.api == api or (asked.api == "embeddings" and api == "openai-chat")
-        forward = same and not emulate
-        renames = tuple((one.path[0], one.rename_to) for one in params if one.action == "rename")
-        carried = "" if same or api == "mock" else f"{asked.api} -> {api}"
-        longest = _limit(resolution, "max-output")
-        left_out = {one.path[0] for one in drops}
-        dropped = [".".join(one.path) for one in drops]
-        if carried and api != "anthropic" and CACHE_MARKER in asked.uses:
-            dropped.append(CACHE_MARKER[1])
-        limited = any(name in _LIMITS - left_out for name, _ in asked.params)
-        required = api == "anthropic" and not same and not limited
-        labelled = warnings or emulate or drops or carried or verdict.answer == "labelled"
+            return self._refuse(resolved, key, verdict, refused, resolution)
+        emulate = tuple((finding.capability, finding.label) for finding in verdict.emulated)
+        same_api = features.api == api or (features.api == "embeddings" and api == "openai-chat")
+        forward = same_api and not emulate
+        carried = "" if same_api or api == "mock" else f"{features.api} -> {api}"
+        drops = [".".join(param.path) for param in dropped]
+        if carried and api != "anthropic" and CACHE_MARKER in features.uses:
+            drops.append(CACHE_MARKER[1])
+        warnings = _warnings(verdict, params)
+        labelled = warnings or emulate or dropped or carried or verdict.answer == "labelled"
+        max_output = _limit(resolution, "max-output")
+        added: tuple[tuple[str, int], ...] = ()
+        if api == "anthropic" and not same_api and not _limits_output(features, dropped):
+            added = (("max_tokens", max_output or DEFAULT_MAX_TOKENS),)
+        listed = self.models.catalog.find_provider(resolved.provider)
         return Plan(
             "forward" if forward else "carry",
             "labelled" if labelled else "yes",
-            question.name,
-            meant.provider,
-            meant.model,
+            key.name,
+            resolved.provider,
+            resolved.model,
             api,
             emulate,
             carried=carried,
-            renames=renames if forward else (),
-            drops=tuple(dropped),
-            added=(("max_tokens", longest or DEFAULT_MAX_TOKENS),) if required else (),
-            warnings=tuple(warnings),
-            window=_limit(resolution, "context-window"),
-            longest_output=longest,
-            encoding=self._vocabulary(meant),
-            profile=self._profile(meant.provider, asked, emulate),
+            renames=_renames(params) if forward else (),
+            drops=tuple(drops),
+            added=added,
+            warnings=warnings,
+            context_window=_limit(resolution, "context-window"),
+            max_output=max_output,
+            encoding=self._encoding(resolved),
+            profile=self._schema_profile(resolved.provider, features, emulate),
             price=resolution.price,
             policy=policy,
-            workload=meant.workload,
+            workload=resolved.workload,
+            provider_kind=resolved.provider if listed is None else listed.id,
         )
 
-    def _profile(
-        self, provider: str, asked: RequestFeatures, emulate: tuple[tuple[str, str], ...]
-    ) -> str:
-        """Return how a provider's servers take the schema of a request that leaves it to them."""
-        if all(name != "structured-output" for name, _ in asked.uses):
-            return ""
-        known = self.models.catalog.find_provider(provider)
-        if known is None or any(name == "structured-output" for name, _ in emulate):
-            return ""
-        return PROFILES.get(known.id, "")
-
-    def _vocabulary(self, meant: ResolvedName) -> str:
-        return encoding_of(self.models.catalog.spelling.family(meant.model), meant.provider)
-
-    def _api(self, provider: str, asked: RequestFeatures) -> Api:
-        """Return the API to speak: the client's own where the provider has it."""
-        known = self.models.catalog.find_provider(provider)
-        apis: Sequence[Api] = ("mock",) if known is None else known.apis
-        if provider in self.models.ports or "mock" in apis:
-            return "mock"
-        if asked.api in apis:
-            return asked.api  # type: ignore[return-value]
-        return next((one for one in apis if one in _SPOKEN), apis[0])
-
-    def _verdict(
-        self, declared: Needs, asked: Needs, policy: RequestPolicy, resolution: Resolution
+    def _negotiate(
+        self, resolved: ResolvedName, key: PlanKey, resolution: Resolution, limits: Needs
     ) -> Verdict:
-        """Decide on all needs at once; what was declared may be unknown only if policy says so."""
-        needs = declared + asked if declared else asked
-        verdict = decide(needs, resolution, Policy("probe", policy.emulate), emulator_strategies())
-        if policy.strict_unknown:
-            checked = {one.capability for one in needs}
-        elif policy.unknown:
-            return verdict
-        else:
-            checked = {one.capability for one in declared}
-        findings = tuple(_known_or_missing(one, checked) for one in verdict.findings)
-        ok = all(one.outcome != "missing" for one in findings)
-        return msgspec.structs.replace(verdict, findings=findings, ok=ok)
+        """Negotiate the declared needs and those of the request together."""
+        declared = NO_NEEDS if resolved.workload is None else resolved.workload.needs
+        requested = key.features.needs
+        if limits:
+            requested = requested + limits
+        if key.features.api != "embeddings" and _writes_only_vectors(resolution):
+            requested = requested + _TEXT_OUTPUT[key.features.api]
+        return decide(declared, resolution, key.policy, emulator_strategies(), requested=requested)
 
-    def _refused(
+    def _refuse(
         self,
-        meant: ResolvedName,
-        question: PlanKey,
+        resolved: ResolvedName,
+        key: PlanKey,
         verdict: Verdict,
         params: list[ParamFinding],
         resolution: Resolution,
     ) -> Plan:
-        better = self._better(meant, question, verdict, params)
-        helps = would_help(question.policy, meant.workload, verdict, params)
-        if better and not self.models.can_authenticate(better.partition("/")[0]):
-            helps.append(f"{better} can be asked once there is a key for it here")
-        diagnostic: dict[str, Any] = {
-            "target": resolution.target,
-            "missing": misses(verdict, params),
-            "previous": None,
-            "suggestion": better,
-            "wouldHelp": helps,
-        }
+        suggestion = self._suggest(resolved, key, verdict, params)
+        would_help = helpful_changes(key.policy, resolved.workload, verdict, params)
+        if suggestion and not self.models.can_authenticate(suggestion.partition("/")[0]):
+            would_help += (f"{suggestion} can be asked once there is a key for it here",)
+        diagnostic = Diagnostic(
+            resolution.target,
+            missing_items(verdict, params),
+            suggestion=suggestion,
+            would_help=would_help,
+        )
         return Plan(
             "refuse",
             "no",
-            question.name,
+            key.name,
             diagnostic=diagnostic,
-            encoding=self._vocabulary(meant),
-            policy=question.policy,
-            workload=meant.workload,
+            encoding=self._encoding(resolved),
+            policy=key.policy,
+            workload=resolved.workload,
         )
 
-    def _better(
-        self, meant: ResolvedName, question: PlanKey, verdict: Verdict, params: list[ParamFinding]
+    def _suggest(
+        self,
+        resolved: ResolvedName,
+        key: PlanKey,
+        verdict: Verdict,
+        params: list[ParamFinding],
     ) -> str | None:
-        """Return a model that would do, its parameters looked at as well."""
-        wanted = [need(one.capability) for one in params if one.action == "unsupported"]
-        needs = Needs([*(one.need for one in verdict.findings), *wanted])
-        near = [one for one in self._supported if self.models.can_authenticate(one)]
-        found = suggest(needs, avoid=meant.target, catalog=self.models.catalog, among=near)
-        if found is None:
+        """Return a model that meets all needs and takes all parameters, or None."""
+        lacking = [need(param.capability) for param in params if param.action == "unsupported"]
+        needs = Needs([*(finding.need for finding in verdict.findings), *lacking])
+        usable = [name for name in self._supported if self.models.can_authenticate(name)]
+        catalog = self.models.catalog
+        suggestion = suggest(needs, avoid=resolved.target, catalog=catalog, among=usable)
+        if suggestion is None:
             return None
-        takes = negotiate_parameters(question.asked.settings, found.target, self.models.catalog)
-        fits = all(one.action not in (*_WRONG, "invalid") for one in takes)
-        return found.target if fits else None
+        target = suggestion.target
+        takes = negotiate_parameters(key.features.settings, target, catalog)
+        fits = all(param.action not in (*_INAPPLICABLE, "invalid") for param in takes)
+        return target if fits else None
+
+    def _schema_profile(
+        self, provider: str, features: RequestFeatures, emulate: tuple[tuple[str, str], ...]
+    ) -> str:
+        """Return the linter profile for a request whose schema the provider itself enforces."""
+        if all(name != "structured-output" for name, _ in features.uses):
+            return ""
+        listed = self.models.catalog.find_provider(provider)
+        if listed is None or any(name == "structured-output" for name, _ in emulate):
+            return ""
+        return PROFILES.get(listed.id, "")
+
+    def _encoding(self, resolved: ResolvedName) -> str:
+        family = self.models.catalog.spelling.family(resolved.model)
+        return encoding_of(family, resolved.provider)
+
+    def _provider_api(self, provider: str, features: RequestFeatures) -> Api:
+        """Return the API to call the provider with: the client's own where the provider has it."""
+        listed = self.models.catalog.find_provider(provider)
+        apis: Sequence[Api] = ("mock",) if listed is None else listed.apis
+        if provider in self.models.ports or "mock" in apis:
+            return "mock"
+        if features.api in apis:
+            return features.api  # type: ignore[return-value]
+        return next((api for api in apis if api in _TRANSLATED_APIS), apis[0])
 
 
-def _remembered(memory: dict[_Broken, P], key: _Broken, make: Callable[[], P]) -> P:
-    if key not in memory:
-        if len(memory) >= MOST_REMEMBERED:
-            memory.clear()
-        memory[key] = make()
-    return memory[key]
-
-
-def _falls_back(question: PlanKey, workload: Workload | None) -> bool:
-    """Tell whether another model may be asked where the first cannot do it."""
+def _may_fall_back(key: PlanKey, workload: Workload | None) -> bool:
+    """Tell whether the fallback may answer where the first model lacks a capability."""
     declared = workload is not None and "capability" in workload.fallback_on
-    return declared and question.policy.fallback
+    return declared and key.policy.fallback
 
 
-def _known_or_missing(finding: Finding, checked: set[str]) -> Finding:
-    if finding.outcome != "probe-pending" or finding.reason != "unknown":
-        return finding
-    if finding.need.level != "hard" or finding.capability not in checked:
-        return finding
-    if finding.capability == "context-window":
-        return finding
-    return msgspec.structs.replace(finding, outcome="missing")
+def _warnings(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[str, ...]:
+    return (
+        *(f"{finding.capability} {finding.sentence()}" for finding in verdict.warnings),
+        *(
+            f"{finding.capability}: {finding.label}"
+            for finding in verdict.findings
+            if finding.outcome == "met" and finding.label
+        ),
+        *(
+            f"{'.'.join(param.path)}: {param.reason}"
+            for param in params
+            if param.action == "unknown"
+        ),
+        *verdict.notes,
+    )
+
+
+def _renames(params: Sequence[ParamFinding]) -> tuple[tuple[str, str], ...]:
+    return tuple((param.path[0], param.rename_to) for param in params if param.action == "rename")
+
+
+def _limits_output(features: RequestFeatures, dropped: Sequence[ParamFinding]) -> bool:
+    """Tell whether a request still limits its answer without its dropped parameters."""
+    without = {param.path[0] for param in dropped}
+    return any(name in OUTPUT_LIMITS and name not in without for name, _ in features.params)
 
 
 def _writes_only_vectors(resolution: Resolution) -> bool:
@@ -292,15 +290,6 @@ def _writes_only_vectors(resolution: Resolution) -> bool:
         resolution.claim("text-output").support == "unsupported"
         and resolution.claim("embedding-output").support == "native"
     )
-
-
-def _labelled(finding: Finding) -> bool:
-    return finding.outcome == "met" and bool(finding.label)
-
-
-def _missing(plan: Plan) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (plan.diagnostic or {}).get("missing", [])
-    return found
 
 
 def _limit(resolution: Resolution, name: str) -> int | None:

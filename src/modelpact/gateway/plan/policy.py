@@ -1,70 +1,71 @@
-"""Policy of one request: the configuration's, the workload's, the key's, and its own headers.
+"""The header `modelpact-policy`: a request changes the policy it is planned under.
 
-Headers only ever make it stricter, unless the key allows more.
+A header can only make the policy stricter, unless the client's key allows more.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 import msgspec
 
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError, brief
 
-HEADER: Final = "modelpact-policy"
-_WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    "unknown": ("refuse", "probe"),
-    "emulate": ("off", "on"),
-    "params": ("refuse", "drop"),
-    "fallback": ("off", "on"),
-    "lossy": ("off", "on"),
+POLICY_HEADER: Final = "modelpact-policy"
+
+
+class _Setting(msgspec.Struct, frozen=True):
+    """One part of the policy: the words for it in the header, and the fields that they set."""
+
+    strict_word: str
+    loose_word: str
+    strict: dict[str, Any]
+    loose: dict[str, Any]
+
+
+def _switch(field: str) -> _Setting:
+    return _Setting("off", "on", {field: False}, {field: True})
+
+
+_SETTINGS: Final = {
+    "unknown": _Setting(
+        "refuse",
+        "probe",
+        {"unknown": "refuse", "unknown_in_request": "refuse"},
+        {"unknown": "probe", "unknown_in_request": "probe"},
+    ),
+    "emulate": _switch("emulate"),
+    "params": _Setting(
+        "refuse", "drop", {"unsupported_params": "refuse"}, {"unsupported_params": "drop"}
+    ),
+    "fallback": _switch("fallback"),
+    "lossy": _switch("lossy"),
 }
-"""What a header may say of each: the stricter word first."""
-LOOSENABLE: Final = tuple(_WORDS)
+LOOSENABLE: Final = tuple(_SETTINGS)
+"""The parts of the policy that a key may allow its requests to loosen."""
 
 
-class RequestPolicy(msgspec.Struct, frozen=True):
-    """What may be done about what is missing, for one request."""
+def apply_policy_header(policy: Policy, header: str, loosen: Collection[str] = ()) -> Policy:
+    """Apply `modelpact-policy: emulate=off, unknown=refuse` to a policy.
 
-    unknown: bool = False
-    """Whether needs that were declared may be unknown; those of a request may, unless told not."""
-    strict_unknown: bool = False
-    """Whether what the request itself asks for must be known as well."""
-    emulate: bool = False
-    drop_params: bool = False
-    fallback: bool = True
-    lossy: bool = False
-
-
-def base_policy(policy: Policy, lossy: bool) -> RequestPolicy:
-    """Return the policy of a configuration or a workload."""
-    return RequestPolicy(
-        unknown=policy.unknown == "probe",
-        emulate=policy.emulate,
-        drop_params=policy.unsupported_params == "drop",
-        lossy=lossy,
-    )
-
-
-def with_header(policy: RequestPolicy, header: str, loosen: Collection[str] = ()) -> RequestPolicy:
-    """Apply `modelpact-policy: emulate=off, unknown=refuse`; raise where it may not be looser."""
+    Raise `InputError` where a part would become looser and is not in `loosen`.
+    """
     for part in header.split(","):
-        name, equals, word = (one.strip().lower() for one in part.partition("="))
+        name, equals, word = (text.strip().lower() for text in part.partition("="))
         if not (name or equals):
             continue
-        words = _WORDS.get(name)
-        if words is None or word not in words:
-            known = "; ".join(f"{one}={'|'.join(said)}" for one, said in _WORDS.items())
-            raise InputError(f"{HEADER}: {brief(part.strip())} is not one of {known}")
-        policy = _changed(policy, name, loose=word == words[1], allowed=name in loosen)
+        setting = _SETTINGS.get(name)
+        if setting is None or word not in (setting.strict_word, setting.loose_word):
+            known = "; ".join(
+                f"{each}={setting.strict_word}|{setting.loose_word}"
+                for each, setting in _SETTINGS.items()
+            )
+            raise InputError(f"{POLICY_HEADER}: {brief(part.strip())} is not one of {known}")
+        if word == setting.strict_word:
+            policy = msgspec.structs.replace(policy, **setting.strict)
+            continue
+        loosened = msgspec.structs.replace(policy, **setting.loose)
+        if loosened != policy and name not in loosen:
+            raise InputError(f"{POLICY_HEADER}: {name} can only be made stricter with this key")
+        policy = loosened
     return policy
-
-
-def _changed(policy: RequestPolicy, name: str, *, loose: bool, allowed: bool) -> RequestPolicy:
-    field = {"params": "drop_params"}.get(name, name)
-    if loose and not getattr(policy, field) and not allowed:
-        raise InputError(f"{HEADER}: {name} can only be made stricter with this key")
-    changed = msgspec.structs.replace(policy, **{field: loose})
-    if name == "unknown":
-        changed = msgspec.structs.replace(changed, strict_unknown=not loose)
-    return changed

@@ -1,6 +1,7 @@
-"""Schemas: what an answer is to be held to, linted for the vendor who would do so.
+"""Schemas of requests: whether the vendor's servers will accept them.
 
-Only the rules that a schema breaks are told. Its names are the client's, and are kept nowhere.
+Only the names of the broken rules are reported. The names in a schema belong to the client and are
+not kept.
 """
 
 import asyncio
@@ -12,67 +13,70 @@ import msgspec
 from modelpact.needs.requests import RequestApi
 from modelpact.schemas.lint import lint_schema
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.memo import BoundedMemo
 
 PROFILES: Final = {"openai": "openai", "anthropic": "anthropic", "gemini": "gemini"}
-"""The linter's profiles, by the provider whose servers they are about."""
-_MOST_REMEMBERED: Final = 1_000
-_MOST_RULES: Final = 5
+"""The linter's profiles, by the provider whose servers they describe."""
+_MAX_SCHEMAS: Final = 1_000
+_MAX_RULES_NAMED: Final = 5
 
 
 class SchemaLinter:
-    """Lints schemas, each once."""
+    """Lints the schemas of requests, each schema once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes], tuple[str, ...]] = {}
+        self._results: BoundedMemo[tuple[str, bytes], tuple[str, ...]] = BoundedMemo(_MAX_SCHEMAS)
 
-    async def broken(self, profile: str, schema: Any) -> tuple[str, ...]:
+    async def broken_rules(self, profile: str, schema: Any) -> tuple[str, ...]:
         """Return the rules of a profile that a schema breaks."""
         key = (profile, hashlib.sha256(msgspec.json.encode(schema)).digest())
-        found = self._known.get(key)
-        if found is None:
-            found = await asyncio.to_thread(_broken, profile, schema)
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[key] = found
-        return found
+        rules = self._results.get(key)
+        if rules is None:
+            rules = await asyncio.to_thread(_broken_rules, profile, schema)
+            self._results[key] = rules
+        return rules
 
 
-def _broken(profile: str, schema: Any) -> tuple[str, ...]:
-    try:
-        found = {one.rule for one in lint_schema(schema, profile).errors}
-    except InputError:
-        return ("no-schema",)
-    return tuple(sorted(found))
+def answer_schema(api: RequestApi, body: dict[str, Any], profile: str) -> Any:
+    """Return the schema that an answer must follow, or None.
 
-
-def wanted_schema(api: RequestApi, body: dict[str, Any], profile: str) -> Any:
-    """Return the schema that an answer is to be held to, or None; OpenAI's may be mere hints."""
+    OpenAI enforces a schema only where the request says `strict`.
+    """
     if api == "openai-chat":
-        form = _inner(body, "response_format", "json_schema")
+        output_format = _object_at(body, "response_format", "json_schema")
     elif api == "openai-responses":
-        form = _inner(body, "text", "format")
+        output_format = _object_at(body, "text", "format")
     else:
-        form = _inner(body, "output_config", "format") or _inner(body, "output_format")
-    if api != "anthropic" and profile == "openai" and form.get("strict") is not True:
+        output_format = _object_at(body, "output_config", "format")
+        output_format = output_format or _object_at(body, "output_format")
+    if api != "anthropic" and profile == "openai" and output_format.get("strict") is not True:
         return None
-    return form.get("schema")
+    return output_format.get("schema")
 
 
-def _inner(body: dict[str, Any], *path: str) -> dict[str, Any]:
-    found: Any = body
-    for name in path:
-        found = found.get(name) if type(found) is dict else None
-    return found if type(found) is dict else {}
-
-
-def breaking(profile: str, rules: tuple[str, ...]) -> str:
-    """Say that a schema breaks rules."""
-    named = ", ".join(rules[:_MOST_RULES])
-    more = f" and {len(rules) - _MOST_RULES} more" if len(rules) > _MOST_RULES else ""
+def describe_broken_rules(profile: str, rules: tuple[str, ...]) -> str:
+    """Say which rules of a vendor a schema breaks."""
+    named = ", ".join(rules[:_MAX_RULES_NAMED])
+    more = f" and {len(rules) - _MAX_RULES_NAMED} more" if len(rules) > _MAX_RULES_NAMED else ""
     return f"the schema breaks rules of {profile}: {named}{more}"
 
 
 def schema_warning(profile: str, rules: tuple[str, ...]) -> str:
-    """Say that a schema breaks rules, and how to find out where."""
+    """Warn that a schema breaks rules, and say how to find out where."""
     where = f"`modelpact lint --for {profile}` says where"
-    return f"structured-output: {breaking(profile, rules)}; {where}"
+    return f"structured-output: {describe_broken_rules(profile, rules)}; {where}"
+
+
+def _broken_rules(profile: str, schema: Any) -> tuple[str, ...]:
+    try:
+        rules = {problem.rule for problem in lint_schema(schema, profile).errors}
+    except InputError:
+        return ("no-schema",)
+    return tuple(sorted(rules))
+
+
+def _object_at(body: dict[str, Any], *path: str) -> dict[str, Any]:
+    value: Any = body
+    for name in path:
+        value = value.get(name) if type(value) is dict else None
+    return value if type(value) is dict else {}

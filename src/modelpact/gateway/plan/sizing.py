@@ -1,6 +1,7 @@
-"""Counting: the tokens of a prompt, exactly, where its model's vocabulary is public.
+"""Sizing: what a request is expected to use, and whether it fits its model.
 
-OpenAI's is, and the package of the extra `tokens` carries it. Of all others there are estimates.
+A quick estimate by length decides for most requests. Near the limit the prompt is counted with the
+vocabulary of the model, where that is public: OpenAI's is, and the extra `tokens` contains it.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import msgspec
 
 from modelpact.catalog.names import Family
 from modelpact.conversation.response import Usage
-from modelpact.gateway.plan.plan import HeaderPairs, Plan
+from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, HeaderPairs, Plan
 from modelpact.needs.need import Needs, need
 from modelpact.needs.token_estimate import (
     OUTPUT_LIMITS,
@@ -25,6 +26,12 @@ from modelpact.needs.token_estimate import (
     tokens_for,
 )
 
+MIN_BYTES_PER_TOKEN: Final = 2
+"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
+_NEAR: Final = 0.75
+"""The part of the room from which on an estimate is too rough to decide."""
+_ESTIMATED: Final = "estimated"
+_NO_NEEDS: Final = Needs()
 _ENCODINGS: Final = (
     ("gpt-3.5", "cl100k_base"),
     ("gpt-4-", "cl100k_base"),
@@ -37,11 +44,67 @@ _ENCODINGS: Final = (
     ("o3", "o200k_base"),
     ("o4", "o200k_base"),
 )
-"""Beginnings of OpenAI's names, the first that fits; `gpt-4` itself is older than `gpt-4o`."""
-_TOKENS_A_MESSAGE: Final = 3
+"""Vocabularies by the start of OpenAI's model names: the first match counts.
+
+`gpt-4` itself is not listed, because that model is older than `gpt-4o`.
+"""
+_TOKENS_PER_MESSAGE: Final = 3
 _SLICE: Final = 32_768
 _BOUNDARY: Final = re.compile(r"(?<=\S)(?= [A-Za-z])")
-"""Where no token of these vocabularies goes across: before the space that begins a word."""
+"""A place that no token of these vocabularies spans: before the space that starts a word."""
+
+
+class TokenEstimate(msgspec.Struct, frozen=True):
+    """What a request is expected to use."""
+
+    usage: Usage
+    headers: HeaderPairs = ()
+    """The response headers that report the size of the prompt."""
+    too_long: Needs = _NO_NEEDS
+    """The limits that the request needs and the model does not have."""
+
+
+def quick_estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate | None:
+    """Estimate what a request uses by its length; return None where that is too rough to decide."""
+    if plan.action == "refuse":
+        return TokenEstimate(Usage())
+    window, limit = plan.context_window, _output_limit(body)
+    if limit is not None and plan.max_output is not None and limit > plan.max_output:
+        return TokenEstimate(Usage(), too_long=_limit_need("max-output", limit, "max_tokens"))
+    room = None if window is None else window - (limit or 0)
+    if room is None or len(raw) // MIN_BYTES_PER_TOKEN < room:
+        output = output_tokens(limit, plan.max_output)
+        return TokenEstimate(Usage(tokens_for(len(raw)), output))
+    return None
+
+
+async def estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate:
+    """Estimate what a request uses; look closer at a prompt that may not fit."""
+    quick = quick_estimate(plan, raw, body)
+    if quick is not None:
+        return quick
+    assert plan.context_window is not None
+    limit = _output_limit(body) or 0
+    room = plan.context_window - limit
+    size = measure_body(body)
+    tokens, method = prompt_tokens(size), _ESTIMATED
+    if tokens > room * _NEAR:
+        tokens, method = await prompt_size(body, plan.encoding)
+    if tokens > room:
+        needed = _limit_need("context-window", tokens + limit, f"messages, {method}")
+        return TokenEstimate(Usage(), too_long=needed)
+    usage = Usage(tokens, output_tokens(size.output, plan.max_output))
+    return TokenEstimate(usage, ((PROMPT_TOKENS_HEADER, f"{tokens} {method}"),))
+
+
+async def prompt_size(body: dict[str, Any], encoding: str) -> tuple[int, str]:
+    """Return the tokens of a prompt, and how they were found: counted, or `estimated`."""
+    size = measure_body(body)
+    counted = await asyncio.to_thread(count_prompt, body, encoding) if encoding else None
+    if counted is None:
+        return prompt_tokens(size), _ESTIMATED
+    images = ", media estimated" if size.images else ""
+    return counted, f"counted with {encoding}{images}"
 
 
 class TokenCounter(Protocol):
@@ -52,126 +115,60 @@ class TokenCounter(Protocol):
 
 
 def encoding_of(family: Family, provider: str) -> str:
-    """Return the vocabulary of a model, or nothing where it is not public."""
+    """Return the vocabulary of a model, or an empty text where it is not public."""
     if family.vendor != "openai" and not (family.vendor is None and provider == "openai"):
         return ""
     if family.name == "gpt-4":
         return "cl100k_base"
-    return next((found for start, found in _ENCODINGS if family.name.startswith(start)), "")
+    return next((name for start, name in _ENCODINGS if family.name.startswith(start)), "")
 
 
 @cache
-def counter(encoding: str) -> TokenCounter | None:
-    """Return what counts with a vocabulary, or None where the package is not installed."""
+def token_counter(encoding: str) -> TokenCounter | None:
+    """Return the counter of a vocabulary, or None where the package is not installed."""
     try:
         from rs_bpe.bpe import openai  # type: ignore[import-not-found]
     except ImportError:
         return None
-    found: TokenCounter = getattr(openai, encoding)()
-    return found
+    counter: TokenCounter = getattr(openai, encoding)()
+    return counter
 
 
 def count_prompt(body: Mapping[str, Any], encoding: str) -> int | None:
-    """Count the tokens of a prompt with what frames its messages; None where that cannot be done.
+    """Count the tokens of a prompt and of its message frames; None without a counter.
 
-    Media have no tokens that could be counted: they are put at what they often take.
+    Media have no tokens that could be counted: each counts as what it often takes.
     """
-    counting = counter(encoding)
-    if counting is None:
+    counter = token_counter(encoding)
+    if counter is None:
         return None
     prompt = read_prompt(body)
     listed = body.get("messages") or body.get("input")
     messages = len(listed) if type(listed) is list else 1
-    tokens = _TOKENS_A_MESSAGE * (messages + 1) + prompt.media * TOKENS_PER_MEDIUM
+    tokens = _TOKENS_PER_MESSAGE * (messages + 1) + prompt.media * TOKENS_PER_MEDIUM
     for text in prompt.texts:
         for part in _slices(text):
-            tokens += counting.count(part)
+            tokens += counter.count(part)
     return tokens
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Yield a long text in parts that have as many tokens: each is counted in one go."""
+    """Yield a long text in slices that have as many tokens as the whole."""
     start = 0
     while len(text) - start > _SLICE:
-        found = _BOUNDARY.search(text, start + _SLICE)
-        if found is None:
+        boundary = _BOUNDARY.search(text, start + _SLICE)
+        if boundary is None:
             break
-        yield text[start : found.start()]
-        start = found.start()
+        yield text[start : boundary.start()]
+        start = boundary.start()
     yield text[start:] if start else text
 
 
-SIZE_HEADER: Final = "modelpact-prompt-tokens"
-_ESTIMATED: Final = "estimated"
-_FEWEST_BYTES_A_TOKEN: Final = 2
-"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
-_NEAR: Final = 0.75
-"""The part of the room from which on an estimate is too rough to decide."""
+def _limit_need(capability: str, minimum: int, place: str) -> Needs:
+    return Needs([need(capability, minimum=minimum, required_by=(f"request: {place}",))])
 
 
-_NONE: Final = Needs()
-
-
-class TokenEstimate(msgspec.Struct, frozen=True):
-    """What a request is expected to use, and what its answer says of that."""
-
-    usage: Usage
-    told: HeaderPairs = ()
-    too_long: Needs = _NONE
-    """What the request needs that the model is too small for."""
-
-
-def expected_at_once(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate | None:
-    """Estimate what a request uses by its length; None where that is too rough to decide.
-
-    Also say what it needs that the model is too small for.
-    """
-    if plan.how == "refuse":
-        return TokenEstimate(Usage())
-    window, asked = plan.window, _output(body)
-    if asked is not None and plan.longest_output is not None and asked > plan.longest_output:
-        return TokenEstimate(Usage(), too_long=_size("max-output", asked, "max_tokens"))
-    room = None if window is None else window - (asked or 0)
-    if room is None or len(raw) // _FEWEST_BYTES_A_TOKEN < room:
-        output = output_tokens(asked, plan.longest_output)
-        return TokenEstimate(Usage(tokens_for(len(raw)), output))
-    return None
-
-
-async def expected(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate:
-    """Estimate what a request uses, with a closer look at a prompt that may not fit."""
-    found = expected_at_once(plan, raw, body)
-    if found is not None:
-        return found
-    assert plan.window is not None
-    asked = _output(body) or 0
-    room = plan.window - asked
-    sizes = measure_body(body)
-    tokens, how = prompt_tokens(sizes), _ESTIMATED
-    if tokens > room * _NEAR:
-        tokens, how = await prompt_size(body, plan.encoding)
-    if tokens > room:
-        needed = _size("context-window", tokens + asked, f"messages, {how}")
-        return TokenEstimate(Usage(), too_long=needed)
-    usage = Usage(tokens, output_tokens(sizes.output, plan.longest_output))
-    return TokenEstimate(usage, ((SIZE_HEADER, f"{tokens} {how}"),))
-
-
-async def prompt_size(body: dict[str, Any], encoding: str) -> tuple[int, str]:
-    """Return the tokens of a prompt and how they were found: counted with a vocabulary, or not."""
-    sizes = measure_body(body)
-    counted = await asyncio.to_thread(count_prompt, body, encoding) if encoding else None
-    if counted is None:
-        return prompt_tokens(sizes), _ESTIMATED
-    images = ", media estimated" if sizes.images else ""
-    return counted, f"counted with {encoding}{images}"
-
-
-def _size(capability: str, least: int, place: str) -> Needs:
-    return Needs([need(capability, minimum=least, required_by=(f"request: {place}",))])
-
-
-def _output(body: dict[str, Any]) -> int | None:
+def _output_limit(body: dict[str, Any]) -> int | None:
     for name in OUTPUT_LIMITS:
         value = body.get(name)
         if type(value) is int and value > 0:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.gateway.errors import SettlementNotRecorded
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.record.answer_digest import AnswerDigest
@@ -26,10 +27,6 @@ from modelpact.providers.runtime.store import digest, plain
 
 DECIDED: Final = "negotiation.decided"
 _MOST_REMEMBERED: Final = 2_000
-
-
-class SettlementNotRecorded(LedgerError):
-    """How a request ended could not be written: whoever asked must not take it for recorded."""
 
 
 class _Ready(msgspec.Struct):

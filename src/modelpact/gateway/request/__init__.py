@@ -1,1 +1,1 @@
-"""Reading a request: who sent it, which model it names."""
+"""Reading a request: who sent it, which model it names, and what it asks for."""

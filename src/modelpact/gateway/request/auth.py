@@ -1,75 +1,105 @@
-"""Callers: what the head of a request says, read once for all requests that come with it."""
+"""Authentication: the caller behind a request, and what its headers ask of the gateway."""
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys
-from modelpact.gateway.plan.policy import HEADER
-from modelpact.gateway.reports import wants_report
-from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.vocabulary.errors import InputError
-from modelpact.wire import RawHeaders
-from modelpact.wire.headers import Headers
+from modelpact.gateway.plan.plan import HeaderPairs
+from modelpact.gateway.plan.policy import POLICY_HEADER
+from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.memo import BoundedMemo
+from modelpact.wire.headers import Headers, RawHeaders
 
 WORKLOAD_HEADER: Final = "modelpact-workload"
+REPORT_HEADER: Final = "modelpact-report"
+_MAX_REMEMBERED_HEAD: Final = 8_192
+"""The longest request head, in bytes, that is worth remembering."""
+
+
+class HeaderSource(Protocol):
+    """An upstream, as far as the headers that it receives are concerned."""
+
+    def request_headers(self, client_headers: Headers) -> HeaderPairs:
+        """Return the headers to send, made of the gateway's own and some of the client's."""
 
 
 class Caller(msgspec.Struct):
-    """Whose requests these are, and what their head asks for."""
+    """A client's key, and what the head of its requests asks for."""
 
-    keys: ClientKeys
-    """The keys among which theirs was found: it holds for as long as these do."""
     key: ClientKey
     workload: str
     policy: str
+    """The value of `modelpact-policy`."""
     report: bool
-    _shown: tuple[Endpoint, RawHeaders] | None = None
+    """Whether the report is wanted in the body of the response, too."""
+    _upstream_headers: tuple[HeaderSource, RawHeaders] | None = None
 
-    def shown(self, upstream: Endpoint, headers: Headers) -> RawHeaders:
-        """Return the head that an upstream is shown."""
-        if self._shown is None or self._shown[0] is not upstream:
-            self._shown = (upstream, RawHeaders.encode(upstream.shown(headers)))
-        return self._shown[1]
+    def headers_for(self, upstream: HeaderSource, client_headers: Headers) -> RawHeaders:
+        """Return the headers to send to an upstream, written once for all requests."""
+        if self._upstream_headers is None or self._upstream_headers[0] is not upstream:
+            written = RawHeaders.encode(upstream.request_headers(client_headers))
+            self._upstream_headers = (upstream, written)
+        return self._upstream_headers[1]
 
 
-def caller_of(headers: Headers, keys: ClientKeys) -> Caller:
-    """Return who calls, or refuse them."""
-    known = headers.memo
-    if type(known) is Caller and known.keys is keys:
-        return known
-    caller = headers.memo = Caller(
-        keys,
-        key_of(headers, keys),
-        _workload(headers),
-        # Said twice, both are heard: together they can only be stricter.
-        ", ".join(headers.all(HEADER)),
-        wants_report(headers),
-    )
-    return caller
+class Authenticator:
+    """Finds the caller of a request among the keys that are in force.
+
+    It remembers callers by the head of their requests, because clients repeat theirs. When the keys
+    change, make a new authenticator.
+    """
+
+    def __init__(self, keys: ClientKeys) -> None:
+        self.keys = keys
+        self._callers: BoundedMemo[bytes, Caller] = BoundedMemo()
+
+    def caller(self, headers: Headers) -> Caller:
+        """Return the caller of a request, or raise a `GatewayError` with status 401."""
+        head = headers.signature
+        caller = self._callers.get(head)
+        if caller is None:
+            caller = Caller(
+                self.key(headers),
+                _workload(headers),
+                # A header that is there twice counts twice: together both can only be stricter.
+                ", ".join(headers.all(POLICY_HEADER)),
+                _wants_report(headers),
+            )
+            if len(head) <= _MAX_REMEMBERED_HEAD:
+                self._callers[head] = caller
+        return caller
+
+    def key(self, headers: Headers) -> ClientKey:
+        """Return the key that a client sends, or raise a `GatewayError` with status 401."""
+        secret = headers.get("x-api-key")
+        if secret is None:
+            scheme, _, secret = (headers.get("authorization") or "").partition(" ")
+            if scheme.lower() != "bearer":
+                secret = ""
+        key = self.keys.find(secret.strip()) if secret else None
+        if key is None:
+            raise GatewayError(
+                401,
+                "invalid_api_key",
+                "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
+                "`modelpact keys create` makes one",
+            )
+        return key
 
 
 def _workload(headers: Headers) -> str:
-    named = set(headers.all(WORKLOAD_HEADER))
-    if len(named) > 1:
+    names = set(headers.all(WORKLOAD_HEADER))
+    if len(names) > 1:
         raise InputError(f"{WORKLOAD_HEADER}: it is there twice, and names two")
-    return named.pop() if named else ""
+    return names.pop() if names else ""
 
 
-def key_of(headers: Headers, keys: ClientKeys) -> ClientKey:
-    """Return the key that a client shows, or refuse it."""
-    shown = headers.get("x-api-key")
-    if shown is None:
-        scheme, _, shown = (headers.get("authorization") or "").partition(" ")
-        if scheme.lower() != "bearer":
-            shown = ""
-    found = keys.find(shown.strip()) if shown else None
-    if found is None:
-        raise GatewayError(
-            401,
-            "invalid_api_key",
-            "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
-            "`modelpact keys create` makes one",
-        )
-    return found
+def _wants_report(headers: Headers) -> bool:
+    value = headers.get(REPORT_HEADER)
+    if value is None:
+        return False
+    if value.strip().lower() != "body":
+        raise InputError(f"{REPORT_HEADER}: expected body, not {brief(value)}")
+    return True

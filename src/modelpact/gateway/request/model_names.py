@@ -1,22 +1,44 @@
-"""Names: which provider and model a client means, or which workload."""
+"""Model names: which provider and model, or which workload, a client's name stands for."""
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, Protocol
 
 import msgspec
 
+from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration, Workload
-from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
-WORKLOAD: Final = "workload/"
+WORKLOAD_PREFIX: Final = "workload/"
 
 
 class UnknownModel(InputError):
-    """A model that cannot be called here; the message says what to do."""
+    """A name that stands for no model that can be called; the message says what to do."""
+
+
+class ModelDirectory(Protocol):
+    """What naming and planning must know of the models that can be called."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The facts about models and providers."""
+
+    @property
+    def ports(self) -> Collection[str]:
+        """The providers that a port in this process stands in for."""
+
+    def knows(self, provider: str) -> bool:
+        """Tell whether a provider is configured, stood in for, or in the catalog."""
+
+    def supported_providers(self) -> tuple[str, ...]:
+        """Return the providers that can be called."""
+
+    def can_authenticate(self, provider: str) -> bool:
+        """Tell whether there is a key for a provider, or it needs none."""
 
 
 class ResolvedName(msgspec.Struct, frozen=True):
-    """What a client's name means."""
+    """The model that a client's name stands for."""
 
     provider: str
     model: str
@@ -24,74 +46,71 @@ class ResolvedName(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """The provider and the model in one."""
+        """The provider and the model as one text."""
         return f"{self.provider}/{self.model}"
 
 
 class ModelNames:
-    """Finds out what names mean. Aliases come first, then providers, then vendors."""
+    """Resolves names: aliases first, then providers, then vendors."""
 
-    def __init__(self, configuration: Configuration, models: ModelCaller) -> None:
+    def __init__(self, configuration: Configuration, models: ModelDirectory) -> None:
         self._configuration = configuration
-        self._settings = configuration.gateway
         self._models = models
 
-    def meant(self, name: str, workload: str = "") -> ResolvedName:
-        """Return what a model's name means, under the workload that a header names."""
-        if name.startswith(WORKLOAD):
-            named = name.removeprefix(WORKLOAD)
+    def resolve(self, name: str, workload: str = "") -> ResolvedName:
+        """Return what a name stands for, under the workload that a header names."""
+        if name.startswith(WORKLOAD_PREFIX):
+            named = name.removeprefix(WORKLOAD_PREFIX)
             if workload not in ("", named):
-                told = f"the model and the header name two: {brief(named)} and {brief(workload)}"
-                raise InputError(f"workload: {told}")
-            return self._of_workload(named)
-        found = self._of_name(name)
+                both = f"{brief(named)} and {brief(workload)}"
+                raise InputError(f"workload: the model and the header name two: {both}")
+            found = self._workload(named)
+            return ResolvedName(*self._models.catalog.split(found.model), found)
+        resolved = self._resolve_model(name)
         if not workload:
-            return found
-        return ResolvedName(found.provider, found.model, self._workload(workload))
+            return resolved
+        return ResolvedName(resolved.provider, resolved.model, self._workload(workload))
 
     def _workload(self, name: str) -> Workload:
-        found = self._configuration.workloads.get(name)
-        if found is None:
+        workload = self._configuration.workloads.get(name)
+        if workload is None:
             unknown = UnknownName("workload", name, self._configuration.workloads)
             raise UnknownModel(str(unknown))
-        return found
+        return workload
 
-    def _of_workload(self, name: str) -> ResolvedName:
-        workload = self._workload(name)
-        return ResolvedName(*self._models.catalog.split(workload.model), workload)
-
-    def _of_name(self, name: str) -> ResolvedName:
-        catalog = self._models.catalog
-        name = self._settings.aliases.get(name, name)
+    def _resolve_model(self, name: str) -> ResolvedName:
+        settings = self._configuration.gateway
+        name = settings.aliases.get(name, name)
         provider, slash, model = name.partition("/")
         if slash and model and self._models.knows(provider):
             return self._callable(ResolvedName(provider, model))
-        if self._settings.provider:
-            return self._callable(ResolvedName(self._settings.provider, name))
-        vendor = catalog.spelling.family(name).vendor or self._lister(name)
+        if settings.provider:
+            return self._callable(ResolvedName(settings.provider, name))
+        vendor = self._models.catalog.spelling.family(name).vendor or self._only_vendor(name)
         if vendor is None:
             raise UnknownModel(
-                f"{brief(name)}: nobody here is known to have it; write PROVIDER/MODEL, or give it "
-                "a meaning under [gateway.aliases]"
+                f"{brief(name)}: no provider here is known to have it; write PROVIDER/MODEL, or "
+                "define it under [gateway.aliases]"
             )
         return self._callable(ResolvedName(vendor, name))
 
-    def _lister(self, name: str) -> str | None:
-        """Return the one vendor that lists a model whose name does not tell whose it is."""
-        found = [
-            one.id
-            for one in self._models.catalog.providers.listed
-            if one.serves == "own" and self._models.catalog.resolve(one.id, name).known
+    def _only_vendor(self, name: str) -> str | None:
+        """Return the one vendor that lists a model, where the name does not tell the vendor."""
+        catalog = self._models.catalog
+        vendors = [
+            provider.id
+            for provider in catalog.providers.listed
+            if provider.serves == "own" and catalog.resolve(provider.id, name).known
         ]
-        return found[0] if len(found) == 1 else None
+        return vendors[0] if len(vendors) == 1 else None
 
-    def _callable(self, meant: ResolvedName) -> ResolvedName:
-        if not self._models.can_authenticate(meant.provider):
-            known = self._models.catalog.find_provider(meant.provider)
-            variables = "" if known is None else " or ".join(known.key_env)
-            what = f"set {variables}, or " if variables else ""
+    def _callable(self, resolved: ResolvedName) -> ResolvedName:
+        if not self._models.can_authenticate(resolved.provider):
+            listed = self._models.catalog.find_provider(resolved.provider)
+            variables = "" if listed is None else " or ".join(listed.key_env)
+            remedy = f"set {variables}, or " if variables else ""
             raise UnknownModel(
-                f"{meant.target}: there is no key for {meant.provider} here; {what}"
+                f"{resolved.target}: there is no key for {resolved.provider} here; {remedy}"
                 "choose a model of another provider"
             )
-        return meant
+        return resolved

@@ -40,9 +40,9 @@ class Endpoint(msgspec.Struct, frozen=True):
     key: ApiKey
     connections: int
 
-    def shown(self, given: Headers) -> tuple[tuple[str, str], ...]:
-        """Return the headers to send: ours, and the few of the client's that mean something."""
-        more = [(name, value) for name in _PASSED if (value := given.get(name))]
+    def request_headers(self, client_headers: Headers) -> tuple[tuple[str, str], ...]:
+        """Return the headers to send: the gateway's own, and the few of the client's that apply."""
+        more = [(name, value) for name in _PASSED if (value := client_headers.get(name))]
         if not more:
             return self.headers
         named = {name for name, _ in more}

@@ -10,12 +10,12 @@ from modelpact.conversation.error_bodies import ErrorBody, read_error
 from modelpact.conversation.openai_chat import wants_usage
 from modelpact.conversation.response import Usage
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
-from modelpact.gateway.plan.plan import TOLD
+from modelpact.gateway.plan.plan import RESPONSE_HEADERS
+from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.record.recorder import Recorder
 from modelpact.gateway.reports import ResponseReport
-from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE, changed_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
@@ -37,7 +37,7 @@ from modelpact.wire.messages import BODILESS_STATUSES
 
 _KEPT_BACK: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
-    | {f"modelpact-{name}".encode() for name in TOLD}
+    | {name.encode() for name in RESPONSE_HEADERS}
 )
 """Headers of upstreams that are not for the gateway's clients."""
 _ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE),))
@@ -72,23 +72,24 @@ class Passthrough:
 
     async def forward(self, exchange: PlannedRequest, upstream: Endpoint) -> GatewayResponse:
         """Send a request on. Record and raise `UpstreamFailed` where no good answer came."""
-        api, plan, stream = exchange.api, exchange.plan, exchange.question.asked.stream
+        incoming, plan = exchange.incoming, exchange.plan
+        api, caller, stream = incoming.api, incoming.caller, incoming.stream
         ask_usage = (
             stream
             and api == "openai-chat"
             and upstream.stream_usage
-            and not wants_usage(exchange.body)
+            and not wants_usage(incoming.body)
         )
-        sent = changed_body(exchange.raw, exchange.body, plan, ask_usage=ask_usage)
+        sent = changed_body(incoming.raw, incoming.body, plan, ask_usage=ask_usage)
         invocation = await self._recorder.open(
             plan,
-            exchange.raw,
+            incoming.raw,
             "streaming" if stream else "sync",
-            exchange.caller.key.id,
+            caller.key.id,
             exchange.estimate,
         )
         try:
-            shown = exchange.caller.shown(upstream, exchange.request.headers)
+            shown = caller.headers_for(upstream, incoming.headers)
             try:
                 answer = await upstream.send(api, shown, sent)
             except WireError as error:
@@ -102,9 +103,9 @@ class Passthrough:
                 return self._streamed(exchange, invocation, answer, upstream, ask_usage=ask_usage)
             content = await answer.read()
             usage = usage_of(api, content)
-            lines = cost_of(plan.price, usage or exchange.expected)
+            lines = cost_of(plan.price, usage or exchange.expected_usage)
             await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
-            if exchange.caller.report:
+            if caller.report:
                 content = ResponseReport(plan, invocation.id, lines, usage is None).in_answer(
                     content
                 )
@@ -132,11 +133,11 @@ class Passthrough:
         ask_usage: bool,
     ) -> GatewayResponse:
         """Answer with a stream that has begun."""
-        watch = UsageTap(exchange.api, hide_usage=ask_usage)
+        watch = UsageTap(exchange.incoming.api, hide_usage=ask_usage)
         report = ResponseReport(exchange.plan, invocation.id, asks_usage=ask_usage)
         body = self._stream(exchange, invocation, answer, watch, report, upstream)
-        if exchange.report:
-            body = report.in_stream(exchange.api, body)
+        if exchange.incoming.caller.report:
+            body = report.in_stream(exchange.incoming.api, body)
         head = _head(exchange, answer, invocation)
         if ask_usage:
             head = head.plus(_ADDED)
@@ -152,7 +153,7 @@ class Passthrough:
         upstream: Endpoint,
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, event by event, and settle it when it ends, however it does."""
-        api, settled, complete = exchange.api, False, False
+        api, settled, complete = exchange.incoming.api, False, False
         problem = told = ""
         said = AnswerDigest(keep=self._recorder.keep_content)
         try:
@@ -230,7 +231,7 @@ class Passthrough:
         await self._end(invocation, f"{error.code or answer.status}: {error}")
         kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
         head = RawHeaders(upstream.without_key(_head(exchange, answer, invocation)))
-        if exchange.report:
+        if exchange.incoming.caller.report:
             content = ResponseReport(exchange.plan, invocation.id).in_answer(content)
         told = GatewayResponse(answer.status, head, content, exchange.plan.answer)
         return UpstreamFailed(kind, error, invocation, told)
@@ -253,7 +254,7 @@ def _head(
             b""
             if money is None
             else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
-            RawHeaders.encode(exchange.told) if exchange.told else b"",
+            RawHeaders.encode(exchange.headers) if exchange.headers else b"",
         )
     )
 
@@ -267,7 +268,7 @@ def _is_stream(answer: ClientResponse) -> bool:
 
 def _so_far(exchange: PlannedRequest, watch: UsageTap) -> Usage:
     """Estimate what an answer without usage took: most of a stream is not text."""
-    return Usage(exchange.expected.input, stream_tokens(watch.characters))
+    return Usage(exchange.expected_usage.input, stream_tokens(watch.characters))
 
 
 def _said(content: bytes) -> ErrorBody | None:
@@ -313,6 +314,8 @@ def _failed(exchange: PlannedRequest, error: WireError, invocation: GatewayCall)
 def _error_event(exchange: PlannedRequest, problem: str) -> bytes:
     """Write the event that ends a stream which broke, as the client's API has it."""
     code, _, message = problem.partition(": ")
-    body = error_body(exchange.api, GatewayError(502, code, f"the upstream failed: {message}"))
-    kind = "error" if exchange.api != "openai-chat" else ""
+    body = error_body(
+        exchange.incoming.api, GatewayError(502, code, f"the upstream failed: {message}")
+    )
+    kind = "error" if exchange.incoming.api != "openai-chat" else ""
     return write_event(msgspec.json.encode(body).decode(), kind)

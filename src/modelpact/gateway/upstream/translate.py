@@ -3,12 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 
-from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
-from modelpact.conversation.codecs import CODECS
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
@@ -16,28 +13,23 @@ from modelpact.dispatch import emulated_call as emulated
 from modelpact.emulation.emulated_request import EmulatedRequest
 from modelpact.emulation.emulator import Emulator
 from modelpact.emulation.report import EmulationFailed
-from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, cannot_carry, error_body
-from modelpact.gateway.plan.plan import HeaderPairs, Plan, header_safe
+from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, error_body
+from modelpact.gateway.plan.plan import HeaderPairs, header_safe
+from modelpact.gateway.plan.request_planner import PlannedRequest
+from modelpact.gateway.plan.translation import describe_losses
 from modelpact.gateway.record.answer_digest import AnswerDigest
 from modelpact.gateway.record.calls import GatewayCall
 from modelpact.gateway.record.recorder import Recorder
 from modelpact.gateway.reports import ResponseReport
-from modelpact.gateway.request.planned import PlannedRequest
 from modelpact.gateway.upstream.codecs import StreamEncoder, new_id, write_answer
 from modelpact.gateway.upstream.passthrough import INTERNAL, UpstreamFailed
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.ledger.money import format_decimal
-from modelpact.needs.requests import CACHE_MARKER, RequestApi
-from modelpact.needs.token_estimate import measure_body, prompt_tokens, stream_tokens
+from modelpact.needs.token_estimate import stream_tokens
 from modelpact.providers.models.errors import UpstreamError
-from modelpact.providers.models.model_provider import ReportsLosses
 from modelpact.providers.port import ModelPort, ProviderError
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import write_event
-
-_FEWEST_BYTES_A_TOKEN = 2
-_DOUBT = 1.25
-"""By how much a prompt may be longer than it is estimated."""
 
 
 class Translator:
@@ -47,26 +39,22 @@ class Translator:
         self._recorder = recorder
         self._emulator = Emulator()
 
-    def check(self, plan: Plan, api: RequestApi, body: dict[str, Any], port: ModelPort) -> None:
-        """Raise where a request cannot be said in the provider's API; nothing is sent."""
-        _losses(plan, port, _request(plan, api, body))
-
-    async def carry(self, exchange: PlannedRequest, port: ModelPort) -> GatewayResponse:
+    async def translate(self, exchange: PlannedRequest, port: ModelPort) -> GatewayResponse:
         """Answer through a port. Record and raise `UpstreamFailed` where no good answer came."""
-        plan = exchange.plan
-        exchange = msgspec.structs.replace(exchange, plan=_with_room(exchange))
-        request = _request(exchange.plan, exchange.api, exchange.body)
-        losses = _losses(exchange.plan, port, request)
+        plan, incoming, translation = exchange.plan, exchange.incoming, exchange.translation
+        assert translation is not None
+        exchange = msgspec.structs.replace(exchange, plan=translation.plan)
+        request, losses = translation.request, translation.losses
         work = None
         if plan.emulate:
             names = [name for name, _ in plan.emulate]
             work = self._emulator.prepare(request, names)
-        stream = exchange.asked.stream
+        stream = incoming.stream
         invocation = await self._recorder.open(
             plan,
-            exchange.raw,
+            incoming.raw,
             "streaming" if stream else "sync",
-            exchange.key.id,
+            incoming.caller.key.id,
             exchange.estimate,
         )
         try:
@@ -97,16 +85,18 @@ class Translator:
     ) -> GatewayResponse:
         named = msgspec.structs.replace(
             response,
-            id=response.id or new_id(exchange.api),
+            id=response.id or new_id(exchange.incoming.api),
             model=response.model or exchange.plan.model,
         )
-        content = msgspec.json.encode(write_answer(exchange.api, named, exchange.body).body)
+        content = msgspec.json.encode(
+            write_answer(exchange.incoming.api, named, exchange.incoming.body).body
+        )
         counted = response.usage != Usage()
-        lines = cost_of(exchange.plan.price, response.usage if counted else exchange.expected)
+        lines = cost_of(exchange.plan.price, response.usage if counted else exchange.expected_usage)
         await self._recorder.settle(invocation, lines, answer=content, estimate=not counted)
         money = money_of(lines)
         cost = () if money is None else (("modelpact-cost-usd", format_decimal(money)),)
-        if exchange.report:
+        if exchange.incoming.caller.report:
             content = ResponseReport(exchange.plan, invocation.id, lines, not counted).in_answer(
                 content
             )
@@ -133,8 +123,8 @@ class Translator:
         kind = ("content-type", "text/event-stream")
         report = ResponseReport(exchange.plan, invocation.id)
         body = self._events(exchange, invocation, first, events, report)
-        if exchange.report:
-            body = report.in_stream(exchange.api, body)
+        if exchange.incoming.caller.report:
+            body = report.in_stream(exchange.incoming.api, body)
         lines = (kind, ("cache-control", "no-cache"), *head)
         return GatewayResponse(200, lines, body, exchange.plan.answer)
 
@@ -148,7 +138,10 @@ class Translator:
     ) -> AsyncIterator[bytes]:
         """Write a stream as it comes, and settle it when it ends, however it does."""
         speller = StreamEncoder(
-            exchange.api, new_id(exchange.api), exchange.plan.model, exchange.body
+            exchange.incoming.api,
+            new_id(exchange.incoming.api),
+            exchange.plan.model,
+            exchange.incoming.body,
         )
         usage, made, settled, problem = Usage(), 0, False, ""
         whole = AnswerDigest(keep=self._recorder.keep_content)
@@ -231,71 +224,24 @@ async def _complete(port: ModelPort, request: Request, work: EmulatedRequest | N
     return (await emulated.complete(port, work)).response
 
 
-def _request(plan: Plan, api: RequestApi, body: dict[str, Any]) -> Request:
-    codec = CODECS.get(api)
-    if codec is None:
-        raise cannot_carry(plan, f"it does not speak the {api} API")
-    try:
-        kept = {name: value for name, value in body.items() if name not in plan.drops}
-        request = codec.read_request(kept)
-    except InputError as error:
-        raise GatewayError(400, "invalid_request_error", str(error)) from None
-    return msgspec.structs.replace(request, model=plan.model, **dict(plan.added))
-
-
-def _with_room(exchange: PlannedRequest) -> Plan:
-    """Return the plan with no higher a limit added than a long prompt leaves room for."""
-    plan = exchange.plan
-    if not plan.added or plan.window is None:
-        return plan
-    ((name, limit),) = plan.added
-    if limit + len(exchange.raw) // _FEWEST_BYTES_A_TOKEN <= plan.window:
-        return plan
-    tokens = prompt_tokens(measure_body(exchange.body)) * _DOUBT
-    room = max(plan.window - int(tokens), DEFAULT_MAX_TOKENS)
-    return msgspec.structs.replace(plan, added=((name, min(limit, room)),))
-
-
-def _losses(plan: Plan, port: ModelPort, request: Request) -> tuple[Loss, ...]:
-    """Return what the provider's API cannot be told; refuse where policy does not allow that."""
-    if not isinstance(port, ReportsLosses):
-        return ()
-    losses = port.losses(request)
-    fatal = [
-        one
-        for one in losses
-        if one.fidelity == "unsupported" or not (plan.policy.lossy or _is_told(plan, one))
-    ]
-    if fatal:
-        told = "; ".join(f"{one.path}: {one.what}" for one in fatal)
-        loosened = all(one.fidelity == "lossy" for one in fatal)
-        raise cannot_carry(plan, told, ["policy lossy"] if loosened else [])
-    return losses
-
-
-def _is_told(plan: Plan, loss: Loss) -> bool:
-    """Tell whether a loss is a cache marker, which the plan leaves out wherever it stands."""
-    _, marker = CACHE_MARKER
-    return marker in plan.drops and loss.path.rpartition(".")[2] == marker
-
-
 def _head(
     exchange: PlannedRequest, invocation: GatewayCall, losses: tuple[Loss, ...]
 ) -> HeaderPairs:
-    head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id), *exchange.told]
+    head = [*exchange.plan.headers(), ("modelpact-invocation", invocation.id), *exchange.headers]
     if losses:
-        told = "; ".join(f"{one.path}: {one.what}" for one in losses)
-        head.append(("modelpact-lossy", header_safe(told)))
+        head.append(("modelpact-lossy", header_safe(describe_losses(losses))))
     return tuple(head)
 
 
 def _so_far(exchange: PlannedRequest, usage: Usage, made: int) -> Usage:
     """Return what a stream has used; where nobody said, by its length, most of which is no text."""
-    return Usage(exchange.expected.input, stream_tokens(made)) if usage == Usage() else usage
+    return Usage(exchange.expected_usage.input, stream_tokens(made)) if usage == Usage() else usage
 
 
 def _error_event(exchange: PlannedRequest, problem: str) -> bytes:
     code, _, message = problem.partition(": ")
-    body = error_body(exchange.api, GatewayError(502, code, f"the upstream failed: {message}"))
-    kind = "error" if exchange.api != "openai-chat" else ""
+    body = error_body(
+        exchange.incoming.api, GatewayError(502, code, f"the upstream failed: {message}")
+    )
+    kind = "error" if exchange.incoming.api != "openai-chat" else ""
     return write_event(msgspec.json.encode(body).decode(), kind)
