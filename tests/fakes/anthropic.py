@@ -51,7 +51,7 @@ class FakeAnthropic(FakeServer):
     ) -> None:
         """`key`: the only key that is taken; `cache_from`: the fewest tokens that are cached."""
         super().__init__(script, key=key, piece=piece, mind=mind)
-        self.models = {one.id: one for one in models}
+        self.models = {model.id: model for model in models}
         self._cache_from = cache_from
         self._cached: set[str] = set()
 
@@ -113,11 +113,11 @@ class FakeAnthropic(FakeServer):
         rows = [
             {
                 "type": "model",
-                "id": one,
-                "display_name": one,
+                "id": model,
+                "display_name": model,
                 "created_at": "2026-01-01T00:00:00Z",
             }
-            for one in self.models
+            for model in self.models
         ]
         if name:
             self._model(name)
@@ -221,7 +221,7 @@ class FakeAnthropic(FakeServer):
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
         pieces = ["", *cut(json.dumps(block["input"]))]
         return {**block, "input": {}}, [
-            {"type": "input_json_delta", "partial_json": one} for one in pieces
+            {"type": "input_json_delta", "partial_json": piece} for piece in pieces
         ]
 
     def _usage(self, body: dict[str, Any], made: int) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class FakeAnthropic(FakeServer):
 
 def _forced(body: dict[str, Any], choice: dict[str, Any]) -> Call:
     named = [
-        one for one in body["tools"] if choice["type"] == "any" or one["name"] == choice["name"]
+        tool for tool in body["tools"] if choice["type"] == "any" or tool["name"] == choice["name"]
     ]
     return Call(named[0]["name"], instance(named[0]["input_schema"]))
 
@@ -258,7 +258,9 @@ def _made_up(body: dict[str, Any]) -> str:
     form = body.get("output_config", {}).get("format")
     if form is not None:
         return json.dumps(instance(form["schema"]))
-    said = next((one for one in reversed(body["messages"]) if one["role"] == "user"), None)
+    said = next(
+        (message for message in reversed(body["messages"]) if message["role"] == "user"), None
+    )
     words: Any = said["content"] if said is not None else ""
     if isinstance(words, list):
         words = "".join(part.get("text", f"[{part['type']}]") for part in words)

@@ -50,7 +50,7 @@ def tokens(text: str) -> int:
 def prompt_tokens(body: dict[str, Any]) -> int:
     """Count the tokens of a prompt; inlined images count as a fixed number."""
     parts = [body.get("system"), body["messages"], body.get("tools")]
-    shown = json.dumps([one for one in parts if one], ensure_ascii=False)
+    shown = json.dumps([part for part in parts if part], ensure_ascii=False)
     return tokens(re.sub(r'"data": "[^"]{200,}"', "x" * 6_000, shown))
 
 
@@ -63,8 +63,8 @@ def blocks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"system.{place}", one
     for number, message in enumerate(body["messages"]):
         if isinstance(message["content"], list):
-            for place, one in enumerate(message["content"]):
-                yield f"messages.{number}.content.{place}", one
+            for place, block in enumerate(message["content"]):
+                yield f"messages.{number}.content.{place}", block
 
 
 def check_model(body: dict[str, Any], model: Model) -> None:
@@ -108,7 +108,7 @@ def _check_blocks(body: dict[str, Any], model: Model) -> None:
                 f"messages.{place}: all messages must have non-empty content except for the "
                 "optional final assistant message"
             )
-    if any(not one.strip() for one in body.get("stop_sequences", [])):
+    if any(not stop_sequence.strip() for stop_sequence in body.get("stop_sequences", [])):
         raise refusal("stop_sequences: each stop sequence must contain non-whitespace")
     final = body["messages"][-1]
     if final["role"] == "assistant":
@@ -137,11 +137,11 @@ def _check_thinking(body: dict[str, Any], model: Model) -> None:
         raise refusal("`top_p` must be greater than or equal to 0.95 when thinking is enabled.")
     if body.get("tool_choice", {"type": "auto"})["type"] in ("any", "tool"):
         raise refusal("Thinking may not be enabled when tool_choice forces tool use.")
-    last = [one for one in body["messages"] if one["role"] == "assistant"][-1:]
+    last = [message for message in body["messages"] if message["role"] == "assistant"][-1:]
     for message in last:
         place = body["messages"].index(message)
         calls = isinstance(message["content"], list) and any(
-            one["type"] == "tool_use" for one in message["content"]
+            block["type"] == "tool_use" for block in message["content"]
         )
         first = message["content"][0]["type"] if calls else "thinking"
         if first not in ("thinking", "redacted_thinking"):
@@ -183,26 +183,26 @@ def _check_turns(body: dict[str, Any]) -> None:
     waiting: list[str] = []
     for place, message in enumerate(body["messages"]):
         listed = message["content"] if isinstance(message["content"], list) else []
-        answered = [one["tool_use_id"] for one in listed if one["type"] == "tool_result"]
-        for number, one in enumerate(listed):
-            if one["type"] == "tool_result" and one["tool_use_id"] not in waiting:
+        answered = [entry["tool_use_id"] for entry in listed if entry["type"] == "tool_result"]
+        for number, entry in enumerate(listed):
+            if entry["type"] == "tool_result" and entry["tool_use_id"] not in waiting:
                 raise refusal(
                     f"messages.{place}.content.{number}: unexpected `tool_use_id` found in "
-                    f"`tool_result` blocks: {one['tool_use_id']}. Each `tool_result` block must "
+                    f"`tool_result` blocks: {entry['tool_use_id']}. Each `tool_result` block must "
                     "have a corresponding `tool_use` block in the previous message."
                 )
-            if one["type"] == "thinking" and not one["signature"].startswith(SIGNATURE):
+            if entry["type"] == "thinking" and not entry["signature"].startswith(SIGNATURE):
                 raise refusal(
                     f"messages.{place}.content.{number}: Invalid `signature` in `thinking` block"
                 )
-        missing = [one for one in waiting if one not in answered]
+        missing = [pending for pending in waiting if pending not in answered]
         if missing:
             raise refusal(
                 f"messages.{place - 1}: `tool_use` ids were found without `tool_result` blocks "
                 f"immediately after: {', '.join(missing)}. Each `tool_use` block must have a "
                 "corresponding `tool_result` block in the next message."
             )
-        waiting = [one["id"] for one in listed if one["type"] == "tool_use"]
+        waiting = [entry["id"] for entry in listed if entry["type"] == "tool_use"]
     if waiting:
         raise refusal(
             f"messages.{len(body['messages']) - 1}: `tool_use` ids were found without "

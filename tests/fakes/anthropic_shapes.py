@@ -222,7 +222,7 @@ def _told(wrong: Wrong) -> str:
     if wrong.kind == "missing":
         return f"{where}: Field required"
     if wrong.kind == "type":
-        nouns = [_NOUNS.get(one, one) for one in wrong.expected.split(" or ")]
+        nouns = [_NOUNS.get(part, part) for part in wrong.expected.split(" or ")]
         return f"{where}: Input should be a valid {nouns[-1]}"
     if wrong.kind == "value":
         quoted = [f"'{one}'" for one in wrong.expected]

@@ -30,5 +30,5 @@ async def events(
         assert answer.status == 200, await answer.read()
         parser = EventParser()
         async for chunk in answer:
-            found += [one.data for one in parser.feed(chunk)]
+            found += [event.data for event in parser.feed(chunk)]
     return [one if one == "[DONE]" else json.loads(one) for one in found]

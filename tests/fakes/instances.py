@@ -36,7 +36,7 @@ def _combined(schema: dict[str, Any], root: Any, depth: int) -> tuple[Any] | Non
     for name in ("anyOf", "oneOf"):
         if name in schema:
             choices = schema[name]
-            simplest = [one for one in choices if one.get("type") == "null"] or choices
+            simplest = [choice for choice in choices if choice.get("type") == "null"] or choices
             for one in simplest:
                 try:
                     return (instance({**_beside(schema, name), **one}, root, depth + 1),)

@@ -53,7 +53,7 @@ def forgetful(tokens: int) -> Mind:
     """Answer as a server does that cuts long prompts at their start without a word."""
 
     def mind(body: dict[str, Any]) -> Step:
-        kept = {**body, "messages": [dict(one) for one in body["messages"]]}
+        kept = {**body, "messages": [dict(message) for message in body["messages"]]}
         last = kept["messages"][-1]
         if isinstance(last["content"], str):
             last["content"] = last["content"][-4 * tokens :]

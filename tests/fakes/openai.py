@@ -44,7 +44,7 @@ class FakeOpenAI(FakeServer):
     ) -> None:
         """`key`: the only key that is taken; without one, any is."""
         super().__init__(script, key=key, piece=piece, mind=mind)
-        self.models = {one.id: one for one in models}
+        self.models = {model.id: model for model in models}
         self._prompts: list[str] = []
         self._responses = Responses(self)
 
@@ -123,13 +123,13 @@ class FakeOpenAI(FakeServer):
 
     def _listed(self, path: str) -> HttpResponse:
         rows = [
-            {"id": one, "object": "model", "created": CREATED, "owned_by": "fake"}
-            for one in self.models
+            {"id": model, "object": "model", "created": CREATED, "owned_by": "fake"}
+            for model in self.models
         ]
         if path == "/models":
             return HttpResponse(200, JSON, json.dumps({"object": "list", "data": rows}).encode())
         self.model(path.removeprefix("/models/"))
-        row = next(one for one in rows if one["id"] == path.removeprefix("/models/"))
+        row = next(row for row in rows if row["id"] == path.removeprefix("/models/"))
         return HttpResponse(200, JSON, json.dumps(row).encode())
 
     # Chat completions.
@@ -267,13 +267,13 @@ class FakeOpenAI(FakeServer):
         given = body["input"]
         many = given if isinstance(given, list) and not isinstance(given[0], int) else [given]
         rows = []
-        for place, one in enumerate(many):
-            vector = vector_of(json.dumps(one), wanted)
+        for place, item in enumerate(many):
+            vector = vector_of(json.dumps(item), wanted)
             shown: Any = vector
             if body.get("encoding_format") == "base64":
                 shown = base64.b64encode(struct.pack(f"<{wanted}f", *vector)).decode()
             rows.append({"object": "embedding", "index": place, "embedding": shown})
-        used = sum(tokens(one) if isinstance(one, str) else len(one) for one in many)
+        used = sum(tokens(item) if isinstance(item, str) else len(item) for item in many)
         usage = {"prompt_tokens": used, "total_tokens": used}
         answer = {"object": "list", "data": rows, "model": body["model"], "usage": usage}
         return HttpResponse(200, JSON, json.dumps(answer).encode())

@@ -31,7 +31,9 @@ def content(body: dict[str, Any], reply: Reply) -> tuple[str, tuple[Call, ...], 
 def _forced(body: dict[str, Any], choice: Any) -> Call:
     functions = [tool["function"] for tool in body["tools"] if tool["type"] == "function"]
     if isinstance(choice, dict) and "function" in choice:
-        functions = [one for one in functions if one["name"] == choice["function"]["name"]]
+        functions = [
+            function for function in functions if function["name"] == choice["function"]["name"]
+        ]
     chosen = functions[0]
     return Call(chosen["name"], instance(chosen.get("parameters") or {"type": "object"}))
 
@@ -43,7 +45,7 @@ def _made_up(body: dict[str, Any]) -> str:
     if given["type"] == "json_object":
         return '{"answer": "x"}'
     said: dict[str, Any] = next(
-        (one for one in reversed(body["messages"]) if one["role"] == "user"), {}
+        (message for message in reversed(body["messages"]) if message["role"] == "user"), {}
     )
     words = said.get("content", "")
     if isinstance(words, list):
@@ -60,5 +62,5 @@ def vector_of(text: str, size: int) -> list[float]:
     """Return numbers that only the text decides, of length one."""
     raw = hashlib.shake_256(text.encode()).digest(size)
     numbers = [byte - 127.5 for byte in raw]
-    length = sum(one * one for one in numbers) ** 0.5
-    return [one / length for one in numbers]
+    length = sum(number * number for number in numbers) ** 0.5
+    return [number / length for number in numbers]

@@ -52,7 +52,7 @@ class Responses:
         return [*self._stored.get(before or "", []), *(given or [])]
 
     def _check_items(self, items: list[dict[str, Any]]) -> None:
-        known = {one.get("id") for listed in self._stored.values() for one in listed}
+        known = {entry.get("id") for listed in self._stored.values() for entry in listed}
         calls: list[str] = []
         for item in items:
             kind = item.get("type")
@@ -103,8 +103,8 @@ class Responses:
         if not body.get("stream"):
             return self._fake.whole(reply, response, headers)
         events = [
-            (one["type"], {**one, "sequence_number": place})
-            for place, one in enumerate(self._events(response))
+            (event["type"], {**event, "sequence_number": place})
+            for place, event in enumerate(self._events(response))
         ]
         return self._fake.streamed(reply, events, headers)
 
@@ -237,7 +237,7 @@ def _content(
     calls, choice = reply.calls, body.get("tool_choice", "auto")
     if not calls and reply.text is None and not reply.refusal and choice not in ("auto", "none"):
         named = choice.get("name") if isinstance(choice, dict) else None
-        tool = next(one for one in body["tools"] if named in (None, one["name"]))
+        tool = next(tool for tool in body["tools"] if named in (None, tool["name"]))
         calls = (Call(tool["name"], instance(tool.get("parameters") or {"type": "object"})),)
     if body.get("parallel_tool_calls") is False:
         calls = calls[:1]
@@ -253,7 +253,9 @@ def _made_up(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
         return json.dumps(instance(given["schema"]))
     if given["type"] == "json_object":
         return '{"answer": "x"}'
-    said: dict[str, Any] = next((one for one in reversed(items) if one.get("role") == "user"), {})
+    said: dict[str, Any] = next(
+        (item for item in reversed(items) if item.get("role") == "user"), {}
+    )
     words = said.get("content", "")
     if isinstance(words, list):
         words = "".join(part.get("text", "[image]") for part in words)

@@ -41,7 +41,7 @@ def check_model(body: dict[str, Any], model: Model, items: list[dict[str, Any]])
 
 
 def _check_tools(body: dict[str, Any], model: Model) -> None:
-    tools = [one for one in body.get("tools") or [] if one["type"] == "function"]
+    tools = [tool for tool in body.get("tools") or [] if tool["type"] == "function"]
     if tools and not model.tools:
         raise unsupported("tools")
     for place, tool in enumerate(tools):
@@ -64,7 +64,7 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
             check_strict(schema, told, where, "invalid_function_parameters")
     choice = body.get("tool_choice")
     named = choice.get("name") if isinstance(choice, dict) else None
-    if named is not None and named not in {one["name"] for one in tools}:
+    if named is not None and named not in {tool["name"] for tool in tools}:
         raise refusal(f"Tool choice '{named}' not found in 'tools' parameter.", "tool_choice")
     if choice == "required" and not body.get("tools"):
         told = "Tool choice 'required' must be specified with 'tools' parameter."

@@ -253,7 +253,7 @@ def told_of(wrong: Wrong) -> Refusal:
         return refusal(told, where, "missing_required_parameter")
     if wrong.kind == "type":
         words = [
-            f"{'an' if one[0] in 'aio' else 'a'} {one}" for one in wrong.expected.split(" or ")
+            f"{'an' if part[0] in 'aio' else 'a'} {part}" for part in wrong.expected.split(" or ")
         ]
         expected = words[0] if len(words) == 1 else f"one of {' or '.join(words)}"
         found = json_type(wrong.found)

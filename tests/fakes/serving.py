@@ -86,7 +86,7 @@ class FakeServer:
     @property
     def bodies(self) -> list[Any]:
         """The bodies that it has seen."""
-        return [one.body for one in self.requests]
+        return [request.body for request in self.requests]
 
     async def __aenter__(self) -> Self:
         self._server = await serve(self._handle, "127.0.0.1", 0, tls=self.tls)
@@ -177,7 +177,9 @@ class FakeServer:
                 raise Refusal(Fail(400, message, "invalid_request_error"))
         kept = {field: value for field, value in body.items() if field not in model.ignores}
         if "system" in model.ignores and isinstance(kept.get("messages"), list):
-            kept["messages"] = [one for one in kept["messages"] if one.get("role") != "system"]
+            kept["messages"] = [
+                message for message in kept["messages"] if message.get("role") != "system"
+            ]
         return kept
 
     # Sending.

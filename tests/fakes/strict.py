@@ -186,13 +186,13 @@ class Either(Shape):
     def __init__(self, *shapes: Shape, null: bool = False) -> None:
         super().__init__(null=null)
         self.shapes = shapes
-        self.noun = " or ".join(one.noun for one in shapes)
+        self.noun = " or ".join(shape.noun for shape in shapes)
 
     def inside(self, value: Any, path: Path) -> None:
-        for one in self.shapes:
-            flag = isinstance(value, bool) and bool not in one.types
-            if isinstance(value, one.types) and not flag:
-                one.check(value, path)
+        for shape in self.shapes:
+            flag = isinstance(value, bool) and bool not in shape.types
+            if isinstance(value, shape.types) and not flag:
+                shape.check(value, path)
                 return
         raise Wrong("type", path, self.noun, value)
 

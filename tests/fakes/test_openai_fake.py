@@ -296,8 +296,8 @@ async def test_streams_count_only_when_asked() -> None:
         told = await events(fake, "/chat/completions", chat(stream=True, stream_options=options))
         assert told[-2]["choices"] == []
         assert told[-2]["usage"]["total_tokens"] > 0
-        assert all(one["usage"] is None for one in told[:-2])
-        text = "".join(one["choices"][0]["delta"].get("content") or "" for one in told[:-2])
+        assert all(message["usage"] is None for message in told[:-2])
+        text = "".join(message["choices"][0]["delta"].get("content") or "" for message in told[:-2])
         assert text == "You said: Hi"
 
 

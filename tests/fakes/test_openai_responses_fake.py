@@ -171,7 +171,7 @@ async def test_what_is_answered() -> None:
         assert json.loads(said["output"][0]["content"][0]["text"]) == {"city": "x"}
         assert headers["x-request-id"].startswith("req_")
         _, said, _ = await post(fake, "/responses", ask(tools=[TOOL]))
-        assert [one["type"] for one in said["output"]] == ["message", "function_call"]
+        assert [item["type"] for item in said["output"]] == ["message", "function_call"]
         assert (await post(fake, "/responses", ask()))[0] == 429
         forced = ask(tools=[TOOL], tool_choice="required")
         _, said, _ = await post(fake, "/responses", forced)

@@ -39,7 +39,9 @@ def test_openai_blocking() -> None:
         assert answer.usage is not None
         assert answer.usage.total_tokens > 0
         answer = client.chat.completions.create(model="gpt-4o", messages=HI, tools=tools)
-        assert [one.function.arguments for one in answer.choices[0].message.tool_calls] == [
+        assert [
+            tool_call.function.arguments for tool_call in answer.choices[0].message.tool_calls
+        ] == [
             '{"city": "Rome"}',
             '{"city": "Oslo"}',
         ]
@@ -83,7 +85,7 @@ async def test_openai_streams_and_parses() -> None:
                 pass
             final = await stream.get_final_completion()
         calls = final.choices[0].message.tool_calls
-        assert [one.function.parsed_arguments for one in calls] == [
+        assert [call.function.parsed_arguments for call in calls] == [
             {"city": "Rome"},
             {"city": "Oslo"},
         ]
@@ -101,7 +103,10 @@ def test_openai_responses_blocking() -> None:
         assert (first.output_text, first.status) == ("Hello", "completed")
         assert first.usage.total_tokens > 0
         answer = create(model="gpt-4o", input=HI, tools=tools)
-        assert [one.arguments for one in answer.output] == ['{"city": "Rome"}', '{"city": "Oslo"}']
+        assert [item.arguments for item in answer.output] == [
+            '{"city": "Rome"}',
+            '{"city": "Oslo"}',
+        ]
         again = create(model="gpt-4o", input="?", previous_response_id=first.id)
         assert again.output_text == "Again"
         with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'top_k'") as raised:
@@ -124,7 +129,7 @@ async def test_openai_responses_streams_and_parses() -> None:
         openai.AsyncOpenAI(api_key="x", base_url=fake.base_url, max_retries=0) as client,
     ):
         async with client.responses.stream(model="gpt-5", input="Hi") as stream:
-            kinds = [one.type async for one in stream]
+            kinds = [chunk.type async for chunk in stream]
             final = await stream.get_final_response()
         assert "response.reasoning_summary_text.delta" in kinds
         assert (final.output_text, final.output[0].summary[0].text) == ("Hello there", "Hm")
@@ -132,7 +137,7 @@ async def test_openai_responses_streams_and_parses() -> None:
         tool: Any = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}
         async with client.responses.stream(model="gpt-4o", input="Hi", tools=[tool]) as stream:
             final = await stream.get_final_response()
-        assert [one.parsed_arguments for one in final.output] == [
+        assert [item.parsed_arguments for item in final.output] == [
             {"city": "Rome"},
             {"city": "Oslo"},
         ]
@@ -153,7 +158,7 @@ def test_anthropic_blocking() -> None:
         answer = client.messages.create(**ask)
         assert answer.content[0].text == "Hello"
         answer = client.messages.create(**ask, tools=tools)
-        assert [one.input for one in answer.content if one.type == "tool_use"] == [
+        assert [block.input for block in answer.content if block.type == "tool_use"] == [
             {"city": "Rome"},
             {"city": "Oslo"},
         ]
