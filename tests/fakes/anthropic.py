@@ -92,12 +92,12 @@ class FakeAnthropic(FakeServer):
     def _check_key(self, request: HttpRequest) -> None:
         # The documentation says x-api-key; the SDK sends the key as a bearer since its 2.x.
         bearer = (request.headers.get("authorization") or "").removeprefix("Bearer ")
-        given = request.headers.get("x-api-key") or bearer
-        if self.key and not given:
+        key = request.headers.get("x-api-key") or bearer
+        if self.key and not key:
             raise refusal("x-api-key header is required", "authentication_error", 401)
-        if self.key and given != self.key:
+        if self.key and key != self.key:
             # The real one does not show the key; this one does, to see that nobody passes it on.
-            raise refusal(f"invalid x-api-key {given}", "authentication_error", 401)
+            raise refusal(f"invalid x-api-key {key}", "authentication_error", 401)
         if not request.headers.get("anthropic-version"):
             raise refusal("anthropic-version: header is required")
 
@@ -158,11 +158,11 @@ class FakeAnthropic(FakeServer):
     ) -> tuple[list[dict[str, Any]], str, str | None]:
         """Return blocks, stop reason and stop sequence: those of the reply, or made up."""
         thinking = body.get("thinking", {"type": "disabled"})["type"] != "disabled"
-        found: list[dict[str, Any]] = []
+        blocks_: list[dict[str, Any]] = []
         if reply.thinking or thinking:
             said = reply.thinking or "Let me think."
             signature = f"{SIGNATURE}{len(said)}"
-            found.append({"type": "thinking", "thinking": said, "signature": signature})
+            blocks_.append({"type": "thinking", "thinking": said, "signature": signature})
         choice = body.get("tool_choice", {"type": "auto"})
         calls = reply.calls
         if not calls and reply.text is None and choice["type"] in ("any", "tool"):
@@ -177,16 +177,16 @@ class FakeAnthropic(FakeServer):
             if stop in text:
                 text, stopped = text.partition(stop)[0], stop
         if text:
-            found.append({"type": "text", "text": text})
+            blocks_.append({"type": "text", "text": text})
         for call in calls:
             identity = call.id or f"toolu_{self.number():024x}"
-            found.append(
+            blocks_.append(
                 {"type": "tool_use", "id": identity, "name": call.name, "input": call.input}
             )
         if reply.refusal:
-            return found, "refusal", None
+            return blocks_, "refusal", None
         reason = "tool_use" if calls else "stop_sequence" if stopped else "end_turn"
-        return found, reason, stopped
+        return blocks_, reason, stopped
 
     def _events(self, whole: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         def named(kind: str, **fields: Any) -> tuple[str, Any]:
@@ -225,17 +225,17 @@ class FakeAnthropic(FakeServer):
         ]
 
     def _usage(self, body: dict[str, Any], made: int) -> dict[str, Any]:
-        asked = prompt_tokens(body)
+        prompt = prompt_tokens(body)
         marked = [place for place, (_, one) in enumerate(blocks(body)) if one.get("cache_control")]
         read = written = 0
         if marked:
             prefix = json.dumps([body["model"], *list(blocks(body))[: marked[-1] + 1]])
-            size = min(tokens(prefix), asked)
+            size = min(tokens(prefix), prompt)
             if size >= self._cache_from:
                 read, written = (size, 0) if prefix in self._cached else (0, size)
                 self._cached.add(prefix)
         return {
-            "input_tokens": asked - read - written,
+            "input_tokens": prompt - read - written,
             "cache_creation_input_tokens": written,
             "cache_read_input_tokens": read,
             "cache_creation": {
@@ -258,10 +258,10 @@ def _made_up(body: dict[str, Any]) -> str:
     form = body.get("output_config", {}).get("format")
     if form is not None:
         return json.dumps(instance(form["schema"]))
-    said = next(
+    thinking = next(
         (message for message in reversed(body["messages"]) if message["role"] == "user"), None
     )
-    words: Any = said["content"] if said is not None else ""
+    words: Any = thinking["content"] if thinking is not None else ""
     if isinstance(words, list):
         words = "".join(part.get("text", f"[{part['type']}]") for part in words)
     return f"You said: {words}"

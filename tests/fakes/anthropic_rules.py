@@ -50,8 +50,8 @@ def tokens(text: str) -> int:
 def prompt_tokens(body: dict[str, Any]) -> int:
     """Count the tokens of a prompt; inlined images count as a fixed number."""
     parts = [body.get("system"), body["messages"], body.get("tools")]
-    shown = json.dumps([part for part in parts if part], ensure_ascii=False)
-    return tokens(re.sub(r'"data": "[^"]{200,}"', "x" * 6_000, shown))
+    text = json.dumps([part for part in parts if part], ensure_ascii=False)
+    return tokens(re.sub(r'"data": "[^"]{200,}"', "x" * 6_000, text))
 
 
 def blocks(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -112,8 +112,12 @@ def _check_blocks(body: dict[str, Any], model: Model) -> None:
         raise refusal("stop_sequences: each stop sequence must contain non-whitespace")
     final = body["messages"][-1]
     if final["role"] == "assistant":
-        said = final["content"]
-        text = said if isinstance(said, str) else (said[-1].get("text", "") if said else "")
+        content = final["content"]
+        text = (
+            content
+            if isinstance(content, str)
+            else (content[-1].get("text", "") if content else "")
+        )
         if text != text.rstrip():
             raise refusal("messages: final assistant content cannot end with trailing whitespace")
 
@@ -164,8 +168,8 @@ def _check_tools(body: dict[str, Any]) -> None:
             )
         if tool["input_schema"].get("type") != "object":
             kind = "Field required" if "type" not in tool["input_schema"] else ""
-            told = kind or "Input should be 'object'"
-            raise refusal(f"tools.{place}.custom.input_schema.type: {told}")
+            problem = kind or "Input should be 'object'"
+            raise refusal(f"tools.{place}.custom.input_schema.type: {problem}")
     if len(set(names)) != len(names):
         raise refusal("tools: Tool names must be unique.")
     choice = body.get("tool_choice")

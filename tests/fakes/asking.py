@@ -23,12 +23,12 @@ async def events(
 ) -> list[Any]:
     """Send a body; return the events of the answer, parsed where they are JSON."""
     sent = {"content-type": "application/json", **(headers or {})}
-    found = []
+    data = []
     async with Client() as client:
         url = f"{fake.base_url}{path}"
         answer = await client.request("POST", url, sent, json.dumps(body).encode())
         assert answer.status == 200, await answer.read()
         parser = EventParser()
         async for chunk in answer:
-            found += [event.data for event in parser.feed(chunk)]
-    return [one if one == "[DONE]" else json.loads(one) for one in found]
+            data += [event.data for event in parser.feed(chunk)]
+    return [one if one == "[DONE]" else json.loads(one) for one in data]

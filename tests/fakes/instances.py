@@ -11,9 +11,9 @@ def instance(schema: Any, root: Any = None, depth: int = 0) -> Any:
     if depth > 60:
         raise ValueError("the schema has no finite value")
     for special in (_fixed, _combined):
-        found = special(schema, root, depth)
-        if found is not None:
-            return found[0]
+        example = special(schema, root, depth)
+        if example is not None:
+            return example[0]
     kinds = schema.get("type", "object" if "properties" in schema else "string")
     kind = min(kinds, key=_SIMPLEST.index) if isinstance(kinds, list) else kinds
     return _MAKERS[kind](schema, root, depth)
@@ -88,11 +88,11 @@ _FORMATS = {
 
 
 def _string(schema: dict[str, Any], root: Any, depth: int) -> Any:
-    found = _FORMATS.get(schema.get("format", ""), "x")
+    example = _FORMATS.get(schema.get("format", ""), "x")
     least = schema.get("minLength", 0)
-    if len(found) < least:
-        found = found * least
-    return found[: schema.get("maxLength", len(found))]
+    if len(example) < least:
+        example = example * least
+    return example[: schema.get("maxLength", len(example))]
 
 
 def _number(schema: dict[str, Any], root: Any, depth: int) -> Any:

@@ -39,8 +39,8 @@ def obedient(body: dict[str, Any]) -> Step:
             )
         )
     if "code word" in text:
-        told = re.search(r"The code word is (\w+)", text)
-        return Reply(text=told[1] if told else "I was not told.")
+        match = re.search(r"The code word is (\w+)", text)
+        return Reply(text=match[1] if match else "I was not told.")
     repeated = re.search(r"exactly: (.*)", text)
     if repeated:
         return Reply(text=repeated[1])
@@ -70,8 +70,8 @@ def _parts(body: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
 
 
 def _system(body: dict[str, Any]) -> str:
-    told = body.get("system", "")
-    return str(told) + "".join(part.get("text", "") for part in _parts(body, "system"))
+    system = body.get("system", "")
+    return str(system) + "".join(part.get("text", "") for part in _parts(body, "system"))
 
 
 def _forced(body: dict[str, Any]) -> bool:

@@ -57,8 +57,8 @@ class FakeOpenAI(FakeServer):
         if path not in ("/chat/completions", "/responses", "/embeddings"):
             raise refusal(f"Invalid URL ({request.method} {request.path})", status=404)
         if request.method != "POST":
-            told = f"Not allowed to {request.method} on {request.path}."
-            raise refusal(told, None, "method_not_supported", 405)
+            message = f"Not allowed to {request.method} on {request.path}."
+            raise refusal(message, None, "method_not_supported", 405)
         if not readable or not isinstance(body, dict):
             raise refusal(
                 "We could not parse the JSON body of your request. (HINT: This likely means you "
@@ -92,17 +92,17 @@ class FakeOpenAI(FakeServer):
         return HttpResponse(fail.status, headers, content if fail.body is None else fail.body)
 
     def _check_key(self, request: HttpRequest) -> None:
-        given = (request.headers.get("authorization") or "").removeprefix("Bearer ").strip()
-        if not given and self.key:
+        key = (request.headers.get("authorization") or "").removeprefix("Bearer ").strip()
+        if not key and self.key:
             raise refusal(
                 "You didn't provide an API key. You need to provide your API key in an "
                 "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
                 status=401,
             )
-        if self.key and given != self.key:
+        if self.key and key != self.key:
             # The real one shows a part of the key; this one all, to see that nobody passes it on.
             raise refusal(
-                f"Incorrect API key provided: {given}. You can find your API key at "
+                f"Incorrect API key provided: {key}. You can find your API key at "
                 "https://platform.openai.com/account/api-keys.",
                 None,
                 "invalid_api_key",
@@ -111,15 +111,15 @@ class FakeOpenAI(FakeServer):
 
     def model(self, name: str) -> Model:
         """Return the model of that name."""
-        found = self.models.get(name)
-        if found is None:
+        model = self.models.get(name)
+        if model is None:
             raise refusal(
                 f"The model `{name}` does not exist or you do not have access to it.",
                 None,
                 "model_not_found",
                 404,
             )
-        return found
+        return model
 
     def _listed(self, path: str) -> HttpResponse:
         rows = [
@@ -172,8 +172,8 @@ class FakeOpenAI(FakeServer):
             message["reasoning_content"] = reply.thinking
         if written:
             message["tool_calls"] = written
-        said = {"token": text, "logprob": -0.25, "bytes": None, "top_logprobs": []}
-        odds = {"content": [said], "refusal": None} if body.get("logprobs") else None
+        token = {"token": text, "logprob": -0.25, "bytes": None, "top_logprobs": []}
+        odds = {"content": [token], "refusal": None} if body.get("logprobs") else None
         choices = [
             {"index": place, "message": message, "logprobs": odds, "finish_reason": finish}
             for place in range(body.get("n") or 1)
@@ -201,13 +201,13 @@ class FakeOpenAI(FakeServer):
             return "", {**made, "obfuscation": "x" * (self.number() % 9)}
 
         yield chunk({"role": "assistant", "content": None if calls else "", "refusal": None})
-        for field, said in (
+        for field, token in (
             ("reasoning_content", reply.thinking),
             ("content", text),
             ("refusal", refused),
         ):
-            for at in range(0, len(said), self.piece):
-                yield chunk({field: said[at : at + self.piece]})
+            for at in range(0, len(token), self.piece):
+                yield chunk({field: token[at : at + self.piece]})
         for index, call in enumerate(calls):
             given = call["function"]["arguments"]
             function = {**call["function"], "arguments": ""}
@@ -220,7 +220,7 @@ class FakeOpenAI(FakeServer):
             yield "", {**head, "object": "chat.completion.chunk", "choices": [], "usage": usage}
         yield "", "[DONE]"
 
-    def cached(self, prompt: str, asked: int) -> int:
+    def cached(self, prompt: str, prompt_size: int) -> int:
         """Count the tokens of a prompt that an earlier one began with."""
         cached = 0
         for before in self._prompts:
@@ -230,18 +230,18 @@ class FakeOpenAI(FakeServer):
             )
             cached = max(cached, tokens(prompt[:same]) // 128 * 128)
         self._prompts.append(prompt)
-        return min(cached, asked) if cached >= 1_024 else 0
+        return min(cached, prompt_size) if cached >= 1_024 else 0
 
     def _usage(self, body: dict[str, Any], model: Model, made: int) -> dict[str, Any]:
         prompt = json.dumps([body["model"], body.get("tools"), body["messages"]])
-        asked = prompt_tokens(body)
+        prompt_size = prompt_tokens(body)
         reasoned = REASONED if model.reasoning else 0
         return {
-            "prompt_tokens": asked,
+            "prompt_tokens": prompt_size,
             "completion_tokens": made + reasoned,
-            "total_tokens": asked + made + reasoned,
+            "total_tokens": prompt_size + made + reasoned,
             "prompt_tokens_details": {
-                "cached_tokens": self.cached(prompt, asked),
+                "cached_tokens": self.cached(prompt, prompt_size),
                 "audio_tokens": 0,
             },
             "completion_tokens_details": {
@@ -257,10 +257,10 @@ class FakeOpenAI(FakeServer):
     def _embedded(self, body: dict[str, Any], model: Model) -> HttpResponse:
         if not model.dimensions:
             raise refusal("You are not allowed to generate embeddings from this model", status=403)
-        wanted = body.get("dimensions", model.dimensions)
-        if wanted > model.dimensions:
+        dimensions = body.get("dimensions", model.dimensions)
+        if dimensions > model.dimensions:
             raise refusal(
-                f"Invalid value for 'dimensions' = {wanted}. Must be less than or equal to "
+                f"Invalid value for 'dimensions' = {dimensions}. Must be less than or equal to "
                 f"{model.dimensions}.",
                 "dimensions",
             )
@@ -268,11 +268,11 @@ class FakeOpenAI(FakeServer):
         many = given if isinstance(given, list) and not isinstance(given[0], int) else [given]
         rows = []
         for place, item in enumerate(many):
-            vector = vector_of(json.dumps(item), wanted)
-            shown: Any = vector
+            vector = vector_of(json.dumps(item), dimensions)
+            embedding: Any = vector
             if body.get("encoding_format") == "base64":
-                shown = base64.b64encode(struct.pack(f"<{wanted}f", *vector)).decode()
-            rows.append({"object": "embedding", "index": place, "embedding": shown})
+                embedding = base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode()
+            rows.append({"object": "embedding", "index": place, "embedding": embedding})
         used = sum(tokens(item) if isinstance(item, str) else len(item) for item in many)
         usage = {"prompt_tokens": used, "total_tokens": used}
         answer = {"object": "list", "data": rows, "model": body["model"], "usage": usage}

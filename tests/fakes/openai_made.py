@@ -39,15 +39,15 @@ def _forced(body: dict[str, Any], choice: Any) -> Call:
 
 
 def _made_up(body: dict[str, Any]) -> str:
-    given = body.get("response_format") or {"type": "text"}
-    if given["type"] == "json_schema":
-        return json.dumps(instance(given["json_schema"]["schema"]))
-    if given["type"] == "json_object":
+    response_format = body.get("response_format") or {"type": "text"}
+    if response_format["type"] == "json_schema":
+        return json.dumps(instance(response_format["json_schema"]["schema"]))
+    if response_format["type"] == "json_object":
         return '{"answer": "x"}'
-    said: dict[str, Any] = next(
+    last: dict[str, Any] = next(
         (message for message in reversed(body["messages"]) if message["role"] == "user"), {}
     )
-    words = said.get("content", "")
+    words = last.get("content", "")
     if isinstance(words, list):
         words = "".join(part.get("text", "[image]") for part in words)
     return f"You said: {words}"

@@ -35,13 +35,13 @@ class Responses:
         return self._answered(body, model, items, reply)
 
     def _items(self, body: dict[str, Any]) -> list[dict[str, Any]]:
-        given = body.get("input")
-        if given is None and body.get("prompt") is None:
+        items = body.get("input")
+        if items is None and body.get("prompt") is None:
             raise refusal(
                 "Missing required parameter: 'input'.", "input", "missing_required_parameter"
             )
-        if isinstance(given, str):
-            given = [{"type": "message", "role": "user", "content": given}]
+        if isinstance(items, str):
+            items = [{"type": "message", "role": "user", "content": items}]
         before = body.get("previous_response_id")
         if before is not None and before not in self._stored:
             raise refusal(
@@ -49,7 +49,7 @@ class Responses:
                 "previous_response_id",
                 "previous_response_not_found",
             )
-        return [*self._stored.get(before or "", []), *(given or [])]
+        return [*self._stored.get(before or "", []), *(items or [])]
 
     def _check_items(self, items: list[dict[str, Any]]) -> None:
         known = {entry.get("id") for listed in self._stored.values() for entry in listed}
@@ -69,8 +69,8 @@ class Responses:
                 calls.append(item["call_id"])
             elif kind == "function_call_output":
                 if item["call_id"] not in calls:
-                    told = "No tool call found for function call output with call_id {}."
-                    raise refusal(told.format(item["call_id"]), "input")
+                    message = "No tool call found for function call output with call_id {}."
+                    raise refusal(message.format(item["call_id"]), "input")
                 calls.remove(item["call_id"])
         if calls:
             raise refusal(f"No tool output found for function call {calls[0]}.", "input")
@@ -118,19 +118,19 @@ class Responses:
         reason: str | None,
     ) -> Iterator[dict[str, Any]]:
         if model.reasoning or reply.thinking:
-            shown = [{"type": "summary_text", "text": reply.thinking}] if reply.thinking else []
-            item = {"id": self._id("rs"), "type": "reasoning", "summary": shown}
+            summary = [{"type": "summary_text", "text": reply.thinking}] if reply.thinking else []
+            item = {"id": self._id("rs"), "type": "reasoning", "summary": summary}
             if ENCRYPTED in (body.get("include") or []):
                 item["encrypted_content"] = f"encrypted-{self._fake.number():08x}"
             yield item
         if text or reply.refusal or not calls:
-            said = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+            part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
             refused = {"type": "refusal", "refusal": reply.refusal}
             yield {
                 "id": self._id("msg"),
                 "type": "message",
                 "status": "incomplete" if reason else "completed",
-                "content": [refused] if reply.refusal else [said],
+                "content": [refused] if reply.refusal else [part],
                 "role": "assistant",
             }
         for call in calls:
@@ -150,15 +150,15 @@ class Responses:
         self, body: dict[str, Any], items: list[dict[str, Any]], model: Model, made: int
     ) -> dict[str, Any]:
         prompt = json.dumps([body["model"], body.get("tools"), body.get("instructions"), items])
-        asked = tokens(prompt)
+        prompt_size = tokens(prompt)
         made += REASONED if model.reasoning else 0
-        cached = self._fake.cached(prompt, asked)
+        cached = self._fake.cached(prompt, prompt_size)
         return {
-            "input_tokens": asked,
+            "input_tokens": prompt_size,
             "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
             "output_tokens": made,
             "output_tokens_details": {"reasoning_tokens": REASONED if model.reasoning else 0},
-            "total_tokens": asked + made,
+            "total_tokens": prompt_size + made,
         }
 
     # Events.
@@ -178,10 +178,10 @@ class Responses:
             opened = {**item, **blank[item["type"]]}
             yield {"type": "response.output_item.added", "output_index": index, "item": opened}
             if item["type"] == "function_call":
-                kind, given = "response.function_call_arguments", item["arguments"]
-                for piece in self._pieces(given):
+                kind, items = "response.function_call_arguments", item["arguments"]
+                for piece in self._pieces(items):
                     yield {"type": f"{kind}.delta", **at, "delta": piece}
-                yield {"type": f"{kind}.done", **at, "arguments": given}
+                yield {"type": f"{kind}.done", **at, "arguments": items}
             for number, part in enumerate(item.get("content", [])):
                 yield from self._part(part, {**at, "content_index": number})
             for number, part in enumerate(item.get("summary", [])):

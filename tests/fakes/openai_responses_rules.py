@@ -34,8 +34,8 @@ def check_model(body: dict[str, Any], model: Model, items: list[dict[str, Any]])
             "integer_above_max_value",
         )
     if body.get("stream_options") is not None and not body.get("stream"):
-        told = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise refusal(told, "stream_options")
+        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise refusal(message, "stream_options")
     _check_tools(body, model)
     _check_format(body, model, items)
 
@@ -54,32 +54,34 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
                 "invalid_value",
             )
         schema = tool["parameters"] or {}
-        told = f"Invalid schema for function '{tool['name']}': "
+        message = f"Invalid schema for function '{tool['name']}': "
         where = f"tools[{place}].parameters"
         if schema and schema.get("type") != "object":
-            found = schema.get("type")
-            told += f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
-            raise refusal(told, where, "invalid_function_parameters")
+            kind = schema.get("type")
+            message += (
+                f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+            )
+            raise refusal(message, where, "invalid_function_parameters")
         if tool.get("strict"):
-            check_strict(schema, told, where, "invalid_function_parameters")
+            check_strict(schema, message, where, "invalid_function_parameters")
     choice = body.get("tool_choice")
     named = choice.get("name") if isinstance(choice, dict) else None
     if named is not None and named not in {tool["name"] for tool in tools}:
         raise refusal(f"Tool choice '{named}' not found in 'tools' parameter.", "tool_choice")
     if choice == "required" and not body.get("tools"):
-        told = "Tool choice 'required' must be specified with 'tools' parameter."
-        raise refusal(told, "tool_choice")
+        message = "Tool choice 'required' must be specified with 'tools' parameter."
+        raise refusal(message, "tool_choice")
 
 
 def _check_format(body: dict[str, Any], model: Model, items: list[dict[str, Any]]) -> None:
-    given = (body.get("text") or {}).get("format") or {"type": "text"}
-    if given["type"] == "json_object" and "json" not in json.dumps(items).lower():
+    text_format = (body.get("text") or {}).get("format") or {"type": "text"}
+    if text_format["type"] == "json_object" and "json" not in json.dumps(items).lower():
         raise refusal(
             "Response input messages must contain the word 'json' in some form to use "
             "'text.format' of type 'json_object'.",
             "input",
         )
-    if given["type"] != "json_schema":
+    if text_format["type"] != "json_schema":
         return
     if not model.schemas:
         raise refusal(
@@ -87,6 +89,6 @@ def _check_format(body: dict[str, Any], model: Model, items: list[dict[str, Any]
             f"version `{model.id}`.",
             "text.format",
         )
-    if given.get("strict"):
-        told = f"Invalid schema for response_format '{given['name']}': "
-        check_strict(given["schema"], told, "text.format.schema", "invalid_json_schema")
+    if text_format.get("strict"):
+        message = f"Invalid schema for response_format '{text_format['name']}': "
+        check_strict(text_format["schema"], message, "text.format.schema", "invalid_json_schema")

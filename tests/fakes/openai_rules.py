@@ -52,8 +52,8 @@ def tokens(text: str) -> int:
 
 def prompt_tokens(body: dict[str, Any]) -> int:
     """Count the tokens of a prompt; inlined images count as a fixed number."""
-    shown = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
-    return tokens(re.sub(r"data:[^\"]{1,100}[^\"]*", "x" * 3_060, shown))
+    text = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
+    return tokens(re.sub(r"data:[^\"]{1,100}[^\"]*", "x" * 3_060, text))
 
 
 def check_model(body: dict[str, Any], model: Model) -> None:
@@ -70,8 +70,8 @@ def check_model(body: dict[str, Any], model: Model) -> None:
     _check_format(body, model)
     _check_messages(body, model)
     if body.get("stream_options") is not None and not body.get("stream"):
-        told = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise refusal(told, "stream_options")
+        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise refusal(message, "stream_options")
     if body.get("top_logprobs") is not None and not body.get("logprobs"):
         raise refusal("'logprobs' must be true when 'top_logprobs' is set.", "top_logprobs")
     used = prompt_tokens(body)
@@ -108,15 +108,17 @@ def _check_sampling(body: dict[str, Any], model: Model) -> None:
 def unsupported(name: str, instead: str = "") -> Exception:
     """Make the refusal of a parameter that a model does not have."""
     hint = f" Use '{instead}' instead." if instead else ""
-    told = f"Unsupported parameter: '{name}' is not supported with this model.{hint}"
-    return refusal(told, name, "unsupported_parameter")
+    message = f"Unsupported parameter: '{name}' is not supported with this model.{hint}"
+    return refusal(message, name, "unsupported_parameter")
 
 
 def _check_limit(body: dict[str, Any], model: Model) -> None:
     old, new = body.get("max_tokens"), body.get("max_completion_tokens")
     if old is not None and new is not None:
-        told = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        raise refusal(told, "max_tokens", "invalid_parameter_combination")
+        message = (
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+        )
+        raise refusal(message, "max_tokens", "invalid_parameter_combination")
     if model.reasoning and old is not None:
         raise unsupported("max_tokens", "max_completion_tokens")
     limit = old if old is not None else new
@@ -153,35 +155,35 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
                 "invalid_value",
             )
         schema = function.get("parameters", {})
-        told = f"Invalid schema for function '{function['name']}': "
+        message = f"Invalid schema for function '{function['name']}': "
         if schema and schema.get("type") != "object":
-            found = schema.get("type")
-            shown = "None" if found is None else found
+            kind = schema.get("type")
+            written = "None" if kind is None else kind
             raise refusal(
-                f"{told}schema must be a JSON Schema of 'type: \"object\"', got 'type: "
-                f'"{shown}"\'.',
+                f"{message}schema must be a JSON Schema of 'type: \"object\"', got 'type: "
+                f'"{written}"\'.',
                 f"{where}.parameters",
                 "invalid_function_parameters",
             )
         if function.get("strict"):
-            check_strict(schema, told, f"{where}.parameters", "invalid_function_parameters")
+            check_strict(schema, message, f"{where}.parameters", "invalid_function_parameters")
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice["type"] == "function":
         name = choice["function"]["name"]
         if name not in named:
-            told = f"Tool choice '{name}' not found in 'tools' parameter."
-            raise refusal(told, "tool_choice")
+            message = f"Tool choice '{name}' not found in 'tools' parameter."
+            raise refusal(message, "tool_choice")
 
 
 def _check_format(body: dict[str, Any], model: Model) -> None:
-    given = body.get("response_format") or {"type": "text"}
-    if given["type"] == "json_object" and not _JSON.search(json.dumps(body["messages"])):
+    response_format = body.get("response_format") or {"type": "text"}
+    if response_format["type"] == "json_object" and not _JSON.search(json.dumps(body["messages"])):
         raise refusal(
             "'messages' must contain the word 'json' in some form, to use 'response_format' of "
             "type 'json_object'.",
             "messages",
         )
-    if given["type"] != "json_schema":
+    if response_format["type"] != "json_schema":
         return
     if not model.schemas:
         raise refusal(
@@ -190,22 +192,26 @@ def _check_format(body: dict[str, Any], model: Model) -> None:
             "https://platform.openai.com/docs/guides/structured-outputs",
             "response_format",
         )
-    inner = given["json_schema"]
+    inner = response_format["json_schema"]
     if "schema" not in inner:
         where = "response_format.json_schema.schema"
         raise refusal(
             f"Missing required parameter: '{where}'.", where, "missing_required_parameter"
         )
     if inner.get("strict"):
-        told = f"Invalid schema for response_format '{inner['name']}': "
+        message = f"Invalid schema for response_format '{inner['name']}': "
         if inner["schema"].get("type") != "object":
-            found = inner["schema"].get("type", "None")
-            told += f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
-            raise refusal(told, "response_format", "invalid_json_schema")
-        check_strict(inner["schema"], told, "response_format", "invalid_json_schema")
+            kind = inner["schema"].get("type", "None")
+            message += (
+                f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+            )
+            raise refusal(message, "response_format", "invalid_json_schema")
+        check_strict(inner["schema"], message, "response_format", "invalid_json_schema")
 
 
-def check_strict(schema: Any, told: str, param: str, code: str, at: tuple[Any, ...] = ()) -> None:
+def check_strict(
+    schema: Any, message: str, param: str, code: str, at: tuple[Any, ...] = ()
+) -> None:
     """Refuse schemas that strict mode does not take."""
     if not isinstance(schema, dict):
         return
@@ -213,24 +219,24 @@ def check_strict(schema: Any, told: str, param: str, code: str, at: tuple[Any, .
     if schema.get("type") == "object":
         if schema.get("additionalProperties") is not False:
             what = "'additionalProperties' is required to be supplied and to be false."
-            raise refusal(f"{told}{place}{what}", param, code)
+            raise refusal(f"{message}{place}{what}", param, code)
         for name in schema.get("properties", {}):
             if name not in schema.get("required", []):
                 what = (
                     "'required' is required to be supplied and to be an array including every key "
                     f"in properties. Missing '{name}'."
                 )
-                raise refusal(f"{told}{place}{what}", param, code)
+                raise refusal(f"{message}{place}{what}", param, code)
     for name in ("allOf", "oneOf", "not"):
         if name in schema:
-            raise refusal(f"{told}{place}'{name}' is not permitted.", param, code)
+            raise refusal(f"{message}{place}'{name}' is not permitted.", param, code)
     for name, inner in schema.get("properties", {}).items():
-        check_strict(inner, told, param, code, (*at, "properties", name))
-    check_strict(schema.get("items"), told, param, code, (*at, "items"))
+        check_strict(inner, message, param, code, (*at, "properties", name))
+    check_strict(schema.get("items"), message, param, code, (*at, "items"))
     for place_, inner in enumerate(schema.get("anyOf", [])):
-        check_strict(inner, told, param, code, (*at, "anyOf", str(place_)))
+        check_strict(inner, message, param, code, (*at, "anyOf", str(place_)))
     for name, inner in schema.get("$defs", {}).items():
-        check_strict(inner, told, param, code, (*at, "$defs", name))
+        check_strict(inner, message, param, code, (*at, "$defs", name))
 
 
 def _check_messages(body: dict[str, Any], model: Model) -> None:

@@ -237,8 +237,8 @@ def check(shape: Shape, body: dict[str, Any]) -> None:
         shape.check(body, ())
     except Wrong as wrong:
         if wrong.kind == "unknown" and len(wrong.path) == 1:
-            told = f"Unrecognized request argument supplied: {wrong.path[0]}"
-            raise refusal(told) from None
+            message = f"Unrecognized request argument supplied: {wrong.path[0]}"
+            raise refusal(message) from None
         raise told_of(wrong) from None
 
 
@@ -249,48 +249,48 @@ def told_of(wrong: Wrong) -> Refusal:
     if wrong.kind == "unknown":
         return refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if wrong.kind == "missing":
-        told = f"Missing required parameter: '{where}'."
-        return refusal(told, where, "missing_required_parameter")
+        message = f"Missing required parameter: '{where}'."
+        return refusal(message, where, "missing_required_parameter")
     if wrong.kind == "type":
         words = [
             f"{'an' if part[0] in 'aio' else 'a'} {part}" for part in wrong.expected.split(" or ")
         ]
         expected = words[0] if len(words) == 1 else f"one of {' or '.join(words)}"
-        found = json_type(wrong.found)
-        found = "null" if found == "null" else f"{'an' if found[0] in 'aio' else 'a'} {found}"
-        told = f"Invalid type for '{where}': expected {expected}, but got {found} instead."
-        return refusal(told, where, "invalid_type")
+        got = json_type(wrong.found)
+        got = "null" if got == "null" else f"{'an' if got[0] in 'aio' else 'a'} {got}"
+        message = f"Invalid type for '{where}': expected {expected}, but got {got} instead."
+        return refusal(message, where, "invalid_type")
     if wrong.kind == "value":
         quoted = [f"'{one}'" for one in wrong.expected]
         listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
-        told = f"Invalid value: '{wrong.found}'. Supported values are: {listed}."
-        return refusal(told, where, "invalid_value")
+        message = f"Invalid value: '{wrong.found}'. Supported values are: {listed}."
+        return refusal(message, where, "invalid_value")
     if wrong.kind in ("below", "above"):
         sign, word = (">=", "minimum") if wrong.kind == "below" else ("<=", "maximum")
-        told = (
+        message = (
             f"Invalid '{where}': {wrong.noun} {wrong.kind} {word} value. Expected a value "
             f"{sign} {wrong.expected}, but got {wrong.found} instead."
         )
-        return refusal(told, where, f"{wrong.noun}_{wrong.kind}_{word[:3]}_value")
+        return refusal(message, where, f"{wrong.noun}_{wrong.kind}_{word[:3]}_value")
     if wrong.kind == "short" and wrong.found == 0:
-        told = (
+        message = (
             f"Invalid '{where}': empty {wrong.noun}. Expected {article} {wrong.noun} with minimum "
             f"length {wrong.expected}, but got an empty {wrong.noun} instead."
         )
-        return refusal(told, where, f"empty_{wrong.noun}")
+        return refusal(message, where, f"empty_{wrong.noun}")
     size, word = ("short", "minimum") if wrong.kind == "short" else ("long", "maximum")
-    told = (
+    message = (
         f"Invalid '{where}': {wrong.noun} too {size}. Expected {article} {wrong.noun} with {word} "
         f"length {wrong.expected}, but got {article} {wrong.noun} with length {wrong.found} "
         "instead."
     )
     rank = "below_min" if size == "short" else "above_max"
-    return refusal(told, where, f"{wrong.noun}_{rank}_length")
+    return refusal(message, where, f"{wrong.noun}_{rank}_length")
 
 
 def written(path: Path) -> str:
     """Write a place as OpenAI does: `messages[0].content`."""
-    found = ""
+    got = ""
     for step in path:
-        found += f"[{step}]" if isinstance(step, int) else f".{step}" if found else step
-    return found
+        got += f"[{step}]" if isinstance(step, int) else f".{step}" if got else step
+    return got

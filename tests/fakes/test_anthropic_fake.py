@@ -207,12 +207,12 @@ async def test_the_cache_is_written_then_read() -> None:
 async def test_streams_have_the_events_of_the_real_one() -> None:
     calls = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
     async with FakeAnthropic([Reply("Let me see.", calls)]) as fake:
-        found = await events(fake, "/v1/messages", ask(stream=True, tools=[TOOL]), VERSION)
-    kinds = [one["type"] for one in found]
+        streamed = await events(fake, "/v1/messages", ask(stream=True, tools=[TOOL]), VERSION)
+    kinds = [one["type"] for one in streamed]
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]
     assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 3
-    assert found[-2]["delta"]["stop_reason"] == "tool_use"
+    assert streamed[-2]["delta"]["stop_reason"] == "tool_use"
 
 
 @on_loop

@@ -270,8 +270,8 @@ async def test_forced_calls_have_arguments_that_match() -> None:
         _, answer, _ = await post(fake, "/chat/completions", body)
         (choice,) = answer["choices"]
         (call,) = choice["message"]["tool_calls"]
-        given = json.loads(call["function"]["arguments"])
-        assert Schema(TOOL["function"]["parameters"], "x").findings(given) == []  # type: ignore[index]
+        arguments = json.loads(call["function"]["arguments"])
+        assert Schema(TOOL["function"]["parameters"], "x").findings(arguments) == []  # type: ignore[index]
         assert choice["finish_reason"] == "tool_calls"
 
 
@@ -293,11 +293,13 @@ async def test_streams_count_only_when_asked() -> None:
         assert plain[-1] == "[DONE]"
         assert not any("usage" in one for one in plain[:-1])
         options = {"include_usage": True}
-        told = await events(fake, "/chat/completions", chat(stream=True, stream_options=options))
-        assert told[-2]["choices"] == []
-        assert told[-2]["usage"]["total_tokens"] > 0
-        assert all(message["usage"] is None for message in told[:-2])
-        text = "".join(message["choices"][0]["delta"].get("content") or "" for message in told[:-2])
+        chunks = await events(fake, "/chat/completions", chat(stream=True, stream_options=options))
+        assert chunks[-2]["choices"] == []
+        assert chunks[-2]["usage"]["total_tokens"] > 0
+        assert all(message["usage"] is None for message in chunks[:-2])
+        text = "".join(
+            message["choices"][0]["delta"].get("content") or "" for message in chunks[:-2]
+        )
         assert text == "You said: Hi"
 
 

@@ -158,24 +158,24 @@ async def test_what_is_refused(
     body: dict[str, Any], status: int, message: str, param: str | None, code: str | None
 ) -> None:
     async with FakeOpenAI() as fake:
-        answered, said, _ = await post(fake, "/responses", body)
+        answered, response, _ = await post(fake, "/responses", body)
     assert answered == status
     kind = "invalid_request_error"
-    assert said["error"] == {"message": message, "type": kind, "param": param, "code": code}
+    assert response["error"] == {"message": message, "type": kind, "param": param, "code": code}
 
 
 @on_loop
 async def test_what_is_answered() -> None:
     async with FakeOpenAI([Reply(), Reply("So", (Call("weather"),)), Fail(429)]) as fake:
-        _, said, headers = await post(fake, "/responses", ask(text=held(SCHEMA)))
-        assert json.loads(said["output"][0]["content"][0]["text"]) == {"city": "x"}
+        _, response, headers = await post(fake, "/responses", ask(text=held(SCHEMA)))
+        assert json.loads(response["output"][0]["content"][0]["text"]) == {"city": "x"}
         assert headers["x-request-id"].startswith("req_")
-        _, said, _ = await post(fake, "/responses", ask(tools=[TOOL]))
-        assert [item["type"] for item in said["output"]] == ["message", "function_call"]
+        _, response, _ = await post(fake, "/responses", ask(tools=[TOOL]))
+        assert [item["type"] for item in response["output"]] == ["message", "function_call"]
         assert (await post(fake, "/responses", ask()))[0] == 429
         forced = ask(tools=[TOOL], tool_choice="required")
-        _, said, _ = await post(fake, "/responses", forced)
-        assert json.loads(said["output"][0]["arguments"]) == {"city": "x"}
+        _, response, _ = await post(fake, "/responses", forced)
+        assert json.loads(response["output"][0]["arguments"]) == {"city": "x"}
 
 
 @on_loop
@@ -186,8 +186,8 @@ async def test_what_was_stored_is_remembered() -> None:
         again = ask(model="gpt-5", input=[thought, {"role": "user", "content": "?"}])
         assert (await post(fake, "/responses", again))[0] == 200
         _, second, _ = await post(fake, "/responses", ask(model="gpt-5", store=False))
-        status, said, _ = await post(fake, "/responses", {**again, "input": second["output"]})
-        assert (status, "Items are not persisted" in said["error"]["message"]) == (404, True)
+        status, response, _ = await post(fake, "/responses", {**again, "input": second["output"]})
+        assert (status, "Items are not persisted" in response["error"]["message"]) == (404, True)
         more = ask(model="gpt-5", previous_response_id=first["id"])
         assert (await post(fake, "/responses", more))[0] == 200
 
@@ -195,9 +195,9 @@ async def test_what_was_stored_is_remembered() -> None:
 @on_loop
 async def test_events_are_numbered_and_end_with_the_whole() -> None:
     async with FakeOpenAI(["Hello there, you"]) as fake:
-        found = await events(fake, "/responses", ask(stream=True))
-    assert [one["sequence_number"] for one in found] == list(range(len(found)))
-    assert (found[0]["type"], found[-1]["type"]) == ("response.created", "response.completed")
-    pieces = [one["delta"] for one in found if one["type"] == "response.output_text.delta"]
+        streamed = await events(fake, "/responses", ask(stream=True))
+    assert [one["sequence_number"] for one in streamed] == list(range(len(streamed)))
+    assert (streamed[0]["type"], streamed[-1]["type"]) == ("response.created", "response.completed")
+    pieces = [one["delta"] for one in streamed if one["type"] == "response.output_text.delta"]
     assert "".join(pieces) == "Hello there, you"
-    assert found[-1]["response"]["output"][0]["content"][0]["text"] == "Hello there, you"
+    assert streamed[-1]["response"]["output"][0]["content"][0]["text"] == "Hello there, you"

@@ -182,9 +182,9 @@ async def test_anthropic_streams() -> None:
             "thinking": {"type": "enabled", "budget_tokens": 1_024},
         }
         async with client.messages.stream(**ask) as stream:
-            said = [text async for text in stream.text_stream]
+            pieces = [text async for text in stream.text_stream]
             final = await stream.get_final_message()
-        assert "".join(said) == "Hello there"
+        assert "".join(pieces) == "Hello there"
         assert final.content[0].signature.startswith("fake-signature")
         with pytest.raises(anthropic.APIStatusError) as raised:
             await client.messages.create(**ask)
