@@ -16,7 +16,7 @@ from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import MODELS, Model
 from tests.fakes.replies import Call, Fail, Reply, Step, hang
-from tests.fakes.serving import FakeServer
+from tests.fakes.server import FakeServer
 
 SMALL = '[models."mock/small"]\ntool_calling = false\ncontext_window = 8192\n'
 REFUSED = "openai/gpt-4o-2024-05-13"

@@ -17,11 +17,11 @@ from modelpact.evidence import Observation, record
 from modelpact.ledger import Ledger
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
-from tests.fakes.minds import obedient
+from tests.fakes.behaviours import obedient
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import Model
 from tests.fakes.replies import Reply, Step, drip, hang
-from tests.fakes.serving import FakeServer
+from tests.fakes.server import FakeServer
 from tests.gateway.processes import until
 
 
@@ -29,7 +29,7 @@ from tests.gateway.processes import until
 def liar(tmp_path: Path) -> Iterator[FakeServer]:
     """A server whose gpt-4o claims tools and stops, and has neither."""
     model = Model("gpt-4o", ignores=("stop", "tools", "tool_choice", "parallel_tool_calls"))
-    with FakeOpenAI(models=[model], mind=obedient).in_thread() as fake:
+    with FakeOpenAI(models=[model], behaviour=obedient).in_thread() as fake:
         configure(tmp_path, fake)
         yield fake
 
@@ -147,10 +147,10 @@ def test_what_was_found_before_an_interrupt_is_told_and_kept(
 ) -> None:
     left = iter([True] * answers)
 
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         return obedient(body) if next(left, False) else Reply(fault=hang(-1))
 
-    with FakeOpenAI(models=[Model("gpt-4o")], mind=mind).in_thread() as fake:
+    with FakeOpenAI(models=[Model("gpt-4o")], behaviour=behaviour).in_thread() as fake:
         configure(tmp_path, fake)
         asked = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
         with Terminal(*asked, cwd=tmp_path) as terminal:
@@ -166,10 +166,10 @@ def test_what_was_found_before_an_interrupt_is_told_and_kept(
 
 
 def test_a_program_gets_what_was_found_before_an_interrupt(tmp_path: Path) -> None:
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         return Reply(fault=hang(-1)) if "seed" in body else obedient(body)
 
-    with FakeOpenAI(models=[Model("gpt-4o")], mind=mind).in_thread() as fake:
+    with FakeOpenAI(models=[Model("gpt-4o")], behaviour=behaviour).in_thread() as fake:
         configure(tmp_path, fake)
         asked = ("probe", "local/gpt-4o", "--yes", "--json", "--capability", "tools")
         process = subprocess.Popen(
@@ -217,7 +217,7 @@ def test_nothing_is_kept_where_that_is_asked_for(
 
 
 def test_a_model_that_keeps_its_word_exits_with_0(run: Run, tmp_path: Path) -> None:
-    with FakeOpenAI(mind=obedient).in_thread() as fake:
+    with FakeOpenAI(behaviour=obedient).in_thread() as fake:
         configure(tmp_path, fake)
         done = run("probe", "local/gpt-4o", "--yes", "--budget", "1")
     assert done.returncode == 0, done.stdout

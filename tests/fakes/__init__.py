@@ -5,6 +5,6 @@ machine, for tests of adapters, sessions and the gateway.
 """
 
 from tests.fakes.replies import Call, Fail, Fault, Reply, cut, drip, flood, garbage, hang
-from tests.fakes.serving import Seen
+from tests.fakes.server import Seen
 
 __all__ = ["Call", "Fail", "Fault", "Reply", "Seen", "cut", "drip", "flood", "garbage", "hang"]

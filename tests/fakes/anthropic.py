@@ -19,10 +19,10 @@ from tests.fakes.anthropic_rules import (
     tokens,
 )
 from tests.fakes.anthropic_shapes import COUNT, MESSAGES, check, refusal
-from tests.fakes.instances import instance
-from tests.fakes.minds import Mind
+from tests.fakes.behaviours import Behaviour
 from tests.fakes.replies import Call, Fail, Reply, Script
-from tests.fakes.serving import JSON, FakeServer
+from tests.fakes.schema_examples import instance
+from tests.fakes.server import JSON, FakeServer
 
 _WORDS = {
     400: ("invalid_request_error", "The request is invalid."),
@@ -46,11 +46,11 @@ class FakeAnthropic(FakeServer):
         key: str = "",
         piece: int = 7,
         models: Iterable[Model] = MODELS,
-        mind: Mind | None = None,
+        behaviour: Behaviour | None = None,
         cache_from: int = 1_024,
     ) -> None:
         """`key`: the only key that is taken; `cache_from`: the fewest tokens that are cached."""
-        super().__init__(script, key=key, piece=piece, mind=mind)
+        super().__init__(script, key=key, piece=piece, behaviour=behaviour)
         self.models = {model.id: model for model in models}
         self._cache_from = cache_from
         self._cached: set[str] = set()

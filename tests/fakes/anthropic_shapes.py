@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.fakes.replies import Fail
-from tests.fakes.serving import Refusal
-from tests.fakes.strict import (
+from tests.fakes.server import Refusal
+from tests.fakes.validation import (
     Either,
     Flag,
     Many,

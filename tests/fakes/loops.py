@@ -1,4 +1,4 @@
-"""Async tests, run to their end; one that hangs fails."""
+"""The loops of async tests: each test runs on a loop of its own, and one that hangs fails."""
 
 import asyncio
 import functools

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modelpact.wire import HttpRequest, HttpResponse
-from tests.fakes.minds import Mind
-from tests.fakes.openai_made import CREATED, arguments, content, vector_of
+from tests.fakes.behaviours import Behaviour
+from tests.fakes.openai_defaults import CREATED, arguments, content, vector_of
 from tests.fakes.openai_responses import Responses
 from tests.fakes.openai_rules import MODELS, REASONED, Model, check_model, prompt_tokens, tokens
 from tests.fakes.openai_shapes import CHAT, EMBEDDINGS, check, refusal
 from tests.fakes.replies import Fail, Reply, Script
-from tests.fakes.serving import JSON, FakeServer
+from tests.fakes.server import JSON, FakeServer
 
 _WORDS = {
     401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
@@ -40,10 +40,10 @@ class FakeOpenAI(FakeServer):
         key: str = "",
         piece: int = 7,
         models: Iterable[Model] = MODELS,
-        mind: Mind | None = None,
+        behaviour: Behaviour | None = None,
     ) -> None:
         """`key`: the only key that is taken; without one, any is."""
-        super().__init__(script, key=key, piece=piece, mind=mind)
+        super().__init__(script, key=key, piece=piece, behaviour=behaviour)
         self.models = {model.id: model for model in models}
         self._prompts: list[str] = []
         self._responses = Responses(self)

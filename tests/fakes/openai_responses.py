@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from modelpact.wire import HttpResponse
-from tests.fakes.instances import instance
-from tests.fakes.openai_made import CREATED, arguments
+from tests.fakes.openai_defaults import CREATED, arguments
 from tests.fakes.openai_responses_rules import ENCRYPTED, check_model
 from tests.fakes.openai_responses_shapes import check_responses
 from tests.fakes.openai_rules import REASONED, Model, tokens
 from tests.fakes.openai_shapes import refusal
 from tests.fakes.replies import Call, Reply
+from tests.fakes.schema_examples import instance
 
 if TYPE_CHECKING:
     from tests.fakes.openai import FakeOpenAI

@@ -1,7 +1,7 @@
 """What OpenAI's Responses API takes."""
 
 from tests.fakes.openai_shapes import told_of
-from tests.fakes.strict import (
+from tests.fakes.validation import (
     Either,
     Flag,
     Many,

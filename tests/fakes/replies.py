@@ -92,14 +92,14 @@ Script = Iterable[Step | Callable[[dict[str, Any]], Step]]
 class Scripted:
     """Hands out the steps of a script; at its end, and without one, answers are made up.
 
-    A `mind` makes them up from the request.
+    A `behaviour` makes them up from the request.
     """
 
     def __init__(
-        self, script: Script, mind: Callable[[dict[str, Any]], Step] | None = None
+        self, script: Script, behaviour: Callable[[dict[str, Any]], Step] | None = None
     ) -> None:
         self._steps = list(script)
-        self._mind = mind
+        self._behaviour = behaviour
 
     def add(self, *steps: Step | Callable[[dict[str, Any]], Step]) -> None:
         """Put more steps at the end."""
@@ -107,7 +107,7 @@ class Scripted:
 
     def next(self, body: dict[str, Any]) -> Reply | Fail:
         """Return the next step for a request."""
-        step = self._steps.pop(0) if self._steps else self._mind or Reply()
+        step = self._steps.pop(0) if self._steps else self._behaviour or Reply()
         if callable(step):
             step = step(body)
         if isinstance(step, str):

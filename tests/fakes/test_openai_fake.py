@@ -7,7 +7,7 @@ import pytest
 
 from modelpact.emulation.validation import Schema
 from tests.fakes import Call, Fail, Reply
-from tests.fakes.asking import events, post
+from tests.fakes.client import events, post
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
 

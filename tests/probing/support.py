@@ -12,7 +12,7 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.probing import Budget, ProbeReport, plan_probe, run_probe
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.wire import Client
-from tests.fakes.serving import FakeServer
+from tests.fakes.server import FakeServer
 
 
 def configuration(fake: FakeServer, kind: str) -> Configuration:

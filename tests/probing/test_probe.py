@@ -10,8 +10,8 @@ from modelpact.evidence import read_evidence, record
 from modelpact.probing import Budget
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.anthropic_rules import Model as AnthropicModel
+from tests.fakes.behaviours import obedient
 from tests.fakes.loops import on_loop
-from tests.fakes.minds import obedient
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import Model
 from tests.fakes.replies import Call, Fail, Reply, Step
@@ -33,12 +33,12 @@ EVERYTHING = [
 
 def lying(**lies: Any) -> FakeOpenAI:
     """Return a fake whose gpt-4o lies."""
-    return FakeOpenAI(models=[Model("gpt-4o", **lies)], mind=obedient)
+    return FakeOpenAI(models=[Model("gpt-4o", **lies)], behaviour=obedient)
 
 
 @on_loop
 async def test_a_model_that_keeps_its_word(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path)
     found = verdicts(report)
     assert {found[name] for name in (*EVERYTHING, "json-object", "logprobs", "seed")} == {
@@ -52,7 +52,7 @@ async def test_a_model_that_keeps_its_word(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_reasoning_model(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-5", tmp_path)
     found = {one.capability: one for one in report.results}
     assert found["reasoning"].verdict == found["reasoning-effort"].verdict == "supported"
@@ -65,7 +65,7 @@ async def test_a_reasoning_model(tmp_path: Path) -> None:
 
 @on_loop
 async def test_the_other_api(tmp_path: Path) -> None:
-    async with FakeAnthropic(mind=obedient) as fake:
+    async with FakeAnthropic(behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
     found = verdicts(report)
     assert {found[name] for name in (*EVERYTHING, "reasoning", "thinking-budget", "top-k")} == {
@@ -127,7 +127,7 @@ async def test_the_other_api_can_lie_too(tmp_path: Path) -> None:
         effort=True,
         ignores=("stop_sequences", "thinking", "tools", "tool_choice"),
     )
-    async with FakeAnthropic(models=[model], mind=obedient) as fake:
+    async with FakeAnthropic(models=[model], behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
     found = verdicts(report)
     assert found["stop-sequences"] == found["thinking-budget"] == found["tool-calling"] == "ignored"
@@ -136,22 +136,22 @@ async def test_the_other_api_can_lie_too(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_schema_that_is_claimed_and_not_kept(tmp_path: Path) -> None:
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         schema = body.get("response_format", {}).get("type") == "json_schema"
         return Reply(text='{"zq_kind": "vorn", "zq_total": "many"}') if schema else obedient(body)
 
-    async with FakeOpenAI(mind=mind) as fake:
+    async with FakeOpenAI(behaviour=behaviour) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["structured-output"])
     assert verdicts(report) == {"structured-output": "ignored"}
 
 
 @on_loop
 async def test_tool_calls_with_wrong_arguments_are_none(tmp_path: Path) -> None:
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         call = Call("record_reading", arguments='{"station": 5}')
         return Reply(calls=(call,)) if body.get("tools") else obedient(body)
 
-    async with FakeOpenAI(mind=mind) as fake:
+    async with FakeOpenAI(behaviour=behaviour) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools"])
     (result,) = report.results
     assert result.verdict == "ignored"
@@ -163,11 +163,11 @@ async def test_a_mood_is_not_a_verdict(tmp_path: Path) -> None:
     """One answer without effect is tried again before it is believed."""
     moods = iter(["prose, this once"])
 
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         mood = next(moods, None) if body.get("tools") else None
         return obedient(body) if mood is None else mood
 
-    async with FakeOpenAI(mind=mind) as fake:
+    async with FakeOpenAI(behaviour=behaviour) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools"])
     assert verdicts(report) == {"tool-calling": "supported"}
     assert report.calls == 3
@@ -207,7 +207,7 @@ def test_an_outage_makes_the_rest_inconclusive(fail: Fail, tmp_path: Path) -> No
             Reply(calls=(Call("record_reading", {"station": "K", "celsius": 17}),)),
             fail,
         ]
-        async with FakeOpenAI(script, mind=obedient) as fake:
+        async with FakeOpenAI(script, behaviour=obedient) as fake:
             report = await probe(fake, "gpt-4o", tmp_path, ["tools", "stop", "image"])
         assert verdicts(report) == {
             "tool-calling": "supported",
@@ -233,7 +233,7 @@ async def test_a_model_that_does_not_answer_is_not_judged(tmp_path: Path) -> Non
 @on_loop
 async def test_content_filters_prove_nothing(tmp_path: Path) -> None:
     filtered = Fail(400, "The response was filtered by the content management policy", code="x")
-    async with FakeOpenAI(["ok", filtered], mind=obedient) as fake:
+    async with FakeOpenAI(["ok", filtered], behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop"])
     assert verdicts(report) == {"stop-sequences": "inconclusive"}
     assert report.stopped == ""
@@ -241,10 +241,10 @@ async def test_content_filters_prove_nothing(tmp_path: Path) -> None:
 
 @on_loop
 async def test_an_answer_that_is_cut_off_proves_nothing(tmp_path: Path) -> None:
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         return Reply(text="Well, let me see", stop="length") if body.get("tools") else "ok"
 
-    async with FakeOpenAI(mind=mind) as fake:
+    async with FakeOpenAI(behaviour=behaviour) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools"])
     (result,) = report.results
     assert result.verdict == "inconclusive"
@@ -253,7 +253,7 @@ async def test_an_answer_that_is_cut_off_proves_nothing(tmp_path: Path) -> None:
 
 @on_loop
 async def test_calls_are_bounded(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, budget=Budget(3, 10**12))
     assert report.calls == len(fake.requests) == 3
     assert report.stopped == "the budget of 3 calls is used up"
@@ -264,7 +264,7 @@ async def test_calls_are_bounded(tmp_path: Path) -> None:
 async def test_money_is_bounded(tmp_path: Path) -> None:
     """A probe "stops before exceeding" its budget."""
     budget = Budget(money=4_000_000)
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, budget=budget)
     assert report.stopped == "the next call might exceed the budget"
     assert report.spent is not None
@@ -273,14 +273,14 @@ async def test_money_is_bounded(tmp_path: Path) -> None:
 
 @on_loop
 async def test_no_money_no_call(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, budget=Budget(money=0))
     assert (report.calls, len(fake.requests), report.answered) == (0, 0, False)
 
 
 @on_loop
 async def test_every_call_is_an_invocation_with_its_cost(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop", "image"])
     assert report.envelope.startswith("probe/")
     with ledger(tmp_path) as kept:
@@ -295,7 +295,7 @@ async def test_the_transcript_can_be_checked(tmp_path: Path) -> None:
     """Transcript hash: SHA-256 over canonical JSON of requests and answers."""
     import hashlib
 
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["temperature"])
     assert report.hash == f"sha256:{hashlib.sha256(report.transcript).hexdigest()}"
     first, second, third = json.loads(report.transcript)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from modelpact.probing import Budget
+from tests.fakes.behaviours import forgetful, obedient
 from tests.fakes.loops import on_loop
-from tests.fakes.minds import forgetful, obedient
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.openai_rules import Model
 from tests.fakes.replies import Fail, Reply, Step
@@ -13,7 +13,7 @@ from tests.probing.support import probe
 
 @on_loop
 async def test_a_window_is_as_the_catalog_says(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-3.5-turbo", tmp_path, ["context-window"])
     (result,) = report.results
     assert (result.value, result.contradicts) == (16_385, False)
@@ -21,7 +21,7 @@ async def test_a_window_is_as_the_catalog_says(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_smaller_window_than_claimed_contradicts(tmp_path: Path) -> None:
-    async with FakeOpenAI(models=[Model("gpt-4o", context=9_000)], mind=obedient) as fake:
+    async with FakeOpenAI(models=[Model("gpt-4o", context=9_000)], behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results
     assert (result.value, result.contradicts) == (9_000, True)
@@ -30,7 +30,7 @@ async def test_a_smaller_window_than_claimed_contradicts(tmp_path: Path) -> None
 
 @on_loop
 async def test_a_window_that_drops_the_start_in_silence(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=forgetful(9_000)) as fake:
+    async with FakeOpenAI(behaviour=forgetful(9_000)) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results
     assert isinstance(result.value, int)
@@ -40,12 +40,12 @@ async def test_a_window_that_drops_the_start_in_silence(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_server_that_does_not_say_its_limit_is_searched(tmp_path: Path) -> None:
-    def mind(body: dict[str, list[dict[str, str]]]) -> Step:
+    def behaviour(body: dict[str, list[dict[str, str]]]) -> Step:
         if len(body["messages"][-1]["content"]) > 40_000:
             return Fail(400, "Input is too long for requested model.")
         return obedient(body)
 
-    async with FakeOpenAI(mind=mind) as fake:
+    async with FakeOpenAI(behaviour=behaviour) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results
     assert isinstance(result.value, int)
@@ -55,7 +55,7 @@ async def test_a_server_that_does_not_say_its_limit_is_searched(tmp_path: Path) 
 
 @on_loop
 async def test_a_budget_ends_the_search_without_a_verdict(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=obedient) as fake:
+    async with FakeOpenAI(behaviour=obedient) as fake:
         budget = Budget(money=50_000_000)
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"], budget=budget)
     (result,) = report.results
@@ -68,7 +68,7 @@ async def test_a_budget_ends_the_search_without_a_verdict(tmp_path: Path) -> Non
 
 @on_loop
 async def test_a_model_that_never_remembers_tells_nothing(tmp_path: Path) -> None:
-    async with FakeOpenAI(mind=lambda _: Reply(text="hm")) as fake:
+    async with FakeOpenAI(behaviour=lambda _: Reply(text="hm")) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results
     assert result.verdict == "inconclusive"

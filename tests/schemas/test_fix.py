@@ -188,7 +188,7 @@ EXTRAS: tuple[dict[str, Any], ...] = (
     {"additionalProperties": False},
     {"enum": [{}, {"a": 1}]},
 )
-"""What an object has now and then, and what rewriting must mind."""
+"""What an object has now and then, and what rewriting must behaviour."""
 REFS = st.sampled_from([{"$ref": f"#/$defs/{name}"} for name in DEFS])
 LEAVES = st.one_of(
     st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(

@@ -4,8 +4,8 @@ import hashlib
 import json
 from typing import Any
 
-from tests.fakes.instances import instance
 from tests.fakes.replies import Call, Reply
+from tests.fakes.schema_examples import instance
 
 CREATED = 1_767_225_600
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from modelpact.wire import HttpRequest, HttpResponse, Server, serve
-from tests.fakes.minds import Mind
+from tests.fakes.behaviours import Behaviour
 from tests.fakes.replies import Fail, Fault, Reply, Script, Scripted
 
 JSON = {"content-type": "application/json"}
@@ -52,9 +52,14 @@ class FakeServer:
     tls: ssl.SSLContext | None = None
 
     def __init__(
-        self, script: Script = (), *, key: str = "", piece: int = 7, mind: Mind | None = None
+        self,
+        script: Script = (),
+        *,
+        key: str = "",
+        piece: int = 7,
+        behaviour: Behaviour | None = None,
     ) -> None:
-        self.script = Scripted(script, mind)
+        self.script = Scripted(script, behaviour)
         self.key = key
         self.piece = piece
         self.requests: list[Seen] = []

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from modelpact.wire import Client, EventParser
-from tests.fakes.serving import FakeServer
+from tests.fakes.server import FakeServer
 
 
 async def post(

@@ -1,4 +1,4 @@
-"""Minds for the fakes: what a model answers to any request, rather than a script."""
+"""Behaviours of the fakes: how a model responds to any request, instead of a script."""
 
 import base64
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.fakes.replies import Call, Reply, Step
 
-Mind = Callable[[dict[str, Any]], Step]
+Behaviour = Callable[[dict[str, Any]], Step]
 
 _COLOURS = {
     (220, 20, 20): "red",
@@ -49,17 +49,17 @@ def obedient(body: dict[str, Any]) -> Step:
     return Reply(text="ok")
 
 
-def forgetful(tokens: int) -> Mind:
+def forgetful(tokens: int) -> Behaviour:
     """Answer as a server does that cuts long prompts at their start without a word."""
 
-    def mind(body: dict[str, Any]) -> Step:
+    def behaviour(body: dict[str, Any]) -> Step:
         kept = {**body, "messages": [dict(message) for message in body["messages"]]}
         last = kept["messages"][-1]
         if isinstance(last["content"], str):
             last["content"] = last["content"][-4 * tokens :]
         return obedient(kept)
 
-    return mind
+    return behaviour
 
 
 def _parts(body: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
