@@ -95,7 +95,7 @@ def test_an_import_changes_no_costs_but_its_own(
     fill(ledger, count=1_500)
     ledger.append(Draft("run-1", "cost.corrected", {"cost": wrong}))
     lines = list(export_lines(ledger, "run-1"))
-    with pytest.raises(NotVerified, match="cannot be taken"):
+    with pytest.raises(NotVerified, match="cannot be imported"):
         import_export(lite, lambda: lines)
     assert only(cost_totals(lite, "provider")).money == 5_000
     assert lite.envelope("run-1") is None  # all of it is looked at before any of it is taken

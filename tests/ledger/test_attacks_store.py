@@ -18,8 +18,9 @@ from modelpact.ledger import (
     export_lines,
     import_export,
 )
-from modelpact.ledger.verify.audit import verify_envelope, verify_tables
+from modelpact.ledger.verify.audit import verify_envelope
 from modelpact.ledger.verify.report import VerifyReport
+from modelpact.ledger.verify.tables import verify_tables
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
@@ -47,7 +48,7 @@ def audited(ledger: Ledger, keyring: Keyring | None = None) -> dict[str, str]:
     """Return what is broken, by envelope or table."""
     keys = None if keyring is None else keyring.public_keys
     reports = {name: verify_envelope(ledger, name, keys) for name in ledger.envelope_names()}
-    tables = verify_tables(ledger, reports, whole=True)
+    tables = verify_tables(ledger, reports, complete=True)
     told: list[tuple[str, Any]] = [*reports.items(), *((one.table, one) for one in tables)]
     return {name: one.broken.kind for name, one in told if one.broken is not None}
 
@@ -174,7 +175,7 @@ def test_what_users_read_is_held_against_the_events(
 def test_tables_of_an_archive_rest_on_it(used: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     archive(used, "invocations/r", tmp_path / "a.jsonl.gz", signer=keyring, drop=True)
     reports = {name: verify_envelope(used, name) for name in used.envelope_names()}
-    tables = {one.table: one for one in verify_tables(used, reports, whole=True)}
+    tables = {one.table: one for one in verify_tables(used, reports, complete=True)}
     assert all(one.ok for one in tables.values())
     assert (tables["costs"].rows, tables["costs"].unproven) == (0, 5)
     assert (tables["invocations"].rows, tables["invocations"].unproven) == (0, 3)
@@ -193,7 +194,7 @@ def test_what_is_written_meanwhile_is_no_contradiction(ledger: Ledger) -> None:
     spend(ledger, CostRecord((usd(1),)))
     reports: dict[str, VerifyReport] = {"run-1": verify_envelope(ledger, "run-1")}
     spend(ledger, CostRecord((usd(1),)))
-    assert all(one.ok for one in verify_tables(ledger, reports, whole=True))
+    assert all(one.ok for one in verify_tables(ledger, reports, complete=True))
 
 
 @pytest.mark.parametrize(

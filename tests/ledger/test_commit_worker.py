@@ -25,7 +25,7 @@ from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals.totals import cost_totals
-from modelpact.ledger.verify.audit import verify_tables
+from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.write import worker, worker_client
 from modelpact.ledger.write.batch import EnvelopeClosed
 from modelpact.ledger.write.worker import CommitReply, CommitRequest, encode_frame, take_frames
@@ -84,7 +84,7 @@ def check_chain(ledger: LedgerReader, events: int) -> None:
     assert [event.sequence for event in found] == list(range(1, events + 1))
     report = verified(ledger, "calls")
     assert report.events == events
-    assert all(one.ok for one in verify_tables(ledger, {"calls": report}, whole=True))
+    assert all(one.ok for one in verify_tables(ledger, {"calls": report}, complete=True))
 
 
 @pytest.mark.parametrize("alone", [False, True])

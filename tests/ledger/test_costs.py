@@ -169,8 +169,8 @@ def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
         ([{"unit": "discrete", "amount": 1, "currency": "USD"}], "currency"),
         ([{"unit": "currency", "amount": 1, "currency": "usd"}], "three capital letters"),
         ([{"unit": "currency", "amount": 1, "currency": "\x1b[3"}], "three capital letters"),
-        ([{"unit": "discrete", "amount": 1}] * 2, "stands twice"),
-        ([{"unit": "discrete", "amount": 1}] * 33, "too many"),
+        ([{"unit": "discrete", "amount": 1}] * 2, "appears twice"),
+        ([{"unit": "discrete", "amount": 1}] * 33, "the maximum is 32"),
     ],
 )
 def test_wrong_lines_are_named(lines: Any, said: str) -> None:

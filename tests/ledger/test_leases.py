@@ -26,7 +26,7 @@ def store(url: str) -> Store:
 
 def test_one_has_a_name_and_others_have_others(store: Store) -> None:
     first, other = store.lease("host/a"), store.lease("host/b")
-    with pytest.raises(NameTaken, match="host/a is alive"):
+    with pytest.raises(NameTaken, match="host/a is held by another live process"):
         store.lease("host/a")
     assert first.is_held()
     assert other.is_held()

@@ -152,7 +152,7 @@ def test_a_second_process_leaves_the_first_alone(
         env={**os.environ, "MODELPACT_TOKEN": TOKEN, "MODELPACT_DATA": str(tmp_path / "data")},
     )
     assert second.returncode == 2
-    assert "is alive on this store" in second.stderr
+    assert "is held by another live process on this store" in second.stderr
     assert "[gateway] name" in second.stderr
     fake.hold = None
     release.set()

@@ -1,4 +1,4 @@
-"""Checkpoints: signed statements that an envelope stood at an event, with its hash."""
+"""Checkpoints: signed statements that an event of an envelope has a certain hash."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Whoever holds the key says: at this time, event `sequence` of the envelope had this hash."""
+    """The holder of a key states: at this time, event `sequence` of the envelope had this hash."""
 
     envelope: str
     sequence: int
@@ -25,32 +25,32 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """In lower-case hex."""
 
     def statement(self) -> bytes:
-        """Return what is signed."""
+        """Return the bytes that are signed."""
         return statement(self.envelope, self.sequence, self.hash, self.time)
 
     def row(self) -> Row:
-        """Return the checkpoint as it is stored."""
+        """Return the checkpoint as a row of its table."""
         return msgspec.structs.astuple(self)
 
     def line(self) -> bytes:
-        """Return the checkpoint as a line of an export; its time is a text, as in events."""
+        """Return the checkpoint as a line of an export. Its time is text, as in events."""
         fields = {**msgspec.structs.asdict(self), "time": str(self.time)}
         return canonical({"checkpoint": fields}) + b"\n"
 
-    def holds(self, keys: "PublicKeys") -> bool:
-        """Tell whether one of the keys signed this."""
+    def is_signed_by(self, keys: "PublicKeys") -> bool:
+        """Tell whether one of the keys made this signature."""
         from modelpact.identity import Signature, verify
 
         try:
             value = bytes.fromhex(self.signature)
         except ValueError:
             return False
-        if value.hex() != self.signature:  # capitals and blanks would be read as well
+        if value.hex() != self.signature:  # `fromhex` also accepts capitals and spaces
             return False
         return verify(keys, self.statement(), Signature(self.key_id, value))
 
 
-class _OnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CheckpointJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     envelope: str
     sequence: int
     hash: str
@@ -60,27 +60,33 @@ class _OnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _CheckpointLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    checkpoint: _OnWire
+    checkpoint: _CheckpointJson
 
 
-_LINE: Final = msgspec.json.Decoder(_CheckpointLine)
+_decode_line: Final = msgspec.json.Decoder(_CheckpointLine).decode
 
 
 def read_checkpoint(line: bytes) -> Checkpoint:
-    """Read a line of an export; raises `msgspec.DecodeError` or `InputError`.
+    """Read a line of an export. Raises `msgspec.DecodeError` or `InputError`.
 
-    Only the canonical form is read: a signature covers what a line says, not how it is spelled.
+    Only the canonical form is accepted: a signature covers the content of a line, not its bytes.
     """
-    wire = _LINE.decode(line).checkpoint
-    when = parse_time(wire.time)
-    made = Checkpoint(wire.envelope, wire.sequence, wire.hash, when, wire.key_id, wire.signature)
-    if made.line().rstrip(b"\n") != line.rstrip(b"\n"):
-        raise InputError("a checkpoint is not in its canonical form")
-    return made
+    data = _decode_line(line).checkpoint
+    checkpoint = Checkpoint(
+        data.envelope,
+        data.sequence,
+        data.hash,
+        parse_time(data.time),
+        data.key_id,
+        data.signature,
+    )
+    if checkpoint.line().rstrip(b"\n") != line.rstrip(b"\n"):
+        raise InputError("the checkpoint is not in canonical form")
+    return checkpoint
 
 
 def statement(envelope: str, sequence: int, digest: str, time: int) -> bytes:
-    """Return the canonical text that a checkpoint signs."""
+    """Return the canonical JSON that a checkpoint signs."""
     return canonical(
         {
             "checkpoint": "modelpact/1",
@@ -95,13 +101,13 @@ def statement(envelope: str, sequence: int, digest: str, time: int) -> bytes:
 def sign_checkpoint(
     signer: "Signer", envelope: str, sequence: int, digest: str, time: int
 ) -> Checkpoint:
-    """Sign where an envelope stands."""
-    made = signer.sign(statement(envelope, sequence, digest, time))
-    return Checkpoint(envelope, sequence, digest, time, made.key_id, made.value.hex())
+    """Sign an event of an envelope, and with it all events before."""
+    signature = signer.sign(statement(envelope, sequence, digest, time))
+    return Checkpoint(envelope, sequence, digest, time, signature.key_id, signature.value.hex())
 
 
 def signer_keys(signer: Any) -> tuple[str, str] | None:
-    """Return the oldest key's name and all public keys of a signer that knows its history."""
+    """Return the id of the oldest key and all public keys, if the signer knows its history."""
     keys: PublicKeys | None = getattr(signer, "public_keys", None)
     if keys is None:
         return None

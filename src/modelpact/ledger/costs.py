@@ -1,11 +1,11 @@
-"""Costs: what an invocation cost, in whole units, with who it was for.
+"""Costs: what an invocation cost, in whole units, and for whom.
 
 Money is in nano-units of a currency, rounded half-even once. A correction is a record of its own
-that names what it corrects; totals count it once.
+that names the event it corrects. Totals count it once.
 """
 
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -25,25 +25,15 @@ Unit = Literal[
     "time",
     "discrete",
 ]
-UNITS: Final[tuple[Unit, ...]] = (
-    "currency",
-    "tokens.input",
-    "tokens.output",
-    "tokens.reasoning",
-    "tokens.cache-read",
-    "tokens.cache-write",
-    "time",
-    "discrete",
-)
-
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 COST_EVENT_PREFIXES: Final = ("capability.", "cost.", "signal.")
-"""How the types of events begin that embed cost records."""
+"""The first parts of the types of events that may embed a cost record."""
 MAX_LINES: Final = 32
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
 
 class CostLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """So much of one unit: nano-units of a currency, tokens, nanoseconds, or pieces."""
+    """An amount of one unit: nano-units of a currency, tokens, nanoseconds, or pieces."""
 
     unit: Unit
     amount: int
@@ -51,7 +41,7 @@ class CostLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attribution(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who and what a cost was for."""
+    """What a cost was for, and who caused it."""
 
     provider: str = ""
     model: str = ""
@@ -71,7 +61,7 @@ class CostRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     estimate: bool = False
     corrects: str = ""
     replaced: tuple[CostLine, ...] = ()
-    """The lines that a correction takes back, for whoever reads it; totals know them already."""
+    """The lines that a correction replaces, for readers of the event. Totals do not use them."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as an event embeds it."""
@@ -80,60 +70,60 @@ class CostRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
-    """Read cost lines that a provider reports; errors name the place.
+    """Read cost lines that a provider reports. Errors name the line.
 
-    There is one line for each unit and currency, so that the bound of a line bounds the record.
+    There is one line for each unit and currency, so the limit of a line limits the record.
     """
     if not isinstance(lines, (list, tuple)) or not lines:
-        raise InputError(f"{where}: expected at least one line of unit and amount")
+        raise InputError(f"{where}: expected at least one line with a unit and an amount")
     if len(lines) > MAX_LINES:
-        raise InputError(f"{where}: {len(lines):,} lines are too many, the most is {MAX_LINES}")
-    found: list[CostLine] = []
-    seen: set[tuple[str, str]] = set()
-    for place, line in enumerate(lines):
+        raise InputError(f"{where}: has {len(lines):,} lines, and the maximum is {MAX_LINES}")
+    checked: dict[tuple[str, str], CostLine] = {}
+    for index, data in enumerate(lines):
         try:
-            one = msgspec.convert(line, CostLine)
+            line = msgspec.convert(data, CostLine)
         except msgspec.ValidationError as error:
-            raise InputError(f"{where}[{place}]: {error}") from None
-        if not 0 <= one.amount <= MAX_SAFE_INTEGER:
-            raise InputError(f"{where}[{place}].amount: {brief(one.amount)} is out of range")
-        if (one.unit == "currency") != bool(one.currency):
-            raise InputError(f"{where}[{place}]: a currency goes with the unit currency")
-        if one.currency and not _CURRENCY.fullmatch(one.currency):
+            raise InputError(f"{where}[{index}]: {error}") from None
+        if not 0 <= line.amount <= MAX_SAFE_INTEGER:
+            raise InputError(f"{where}[{index}].amount: {brief(line.amount)} is out of range")
+        if (line.unit == "currency") != bool(line.currency):
             raise InputError(
-                f"{where}[{place}].currency: expected three capital letters, "
-                f"not {brief(one.currency)}"
+                f"{where}[{index}]: the unit currency, and no other, needs a field currency"
             )
-        if (one.unit, one.currency) in seen:
+        if line.currency and not _CURRENCY.fullmatch(line.currency):
             raise InputError(
-                f"{where}[{place}]: {one.unit} stands twice; add its amounts to one line"
+                f"{where}[{index}].currency: expected three capital letters, "
+                f"not {brief(line.currency)}"
             )
-        seen.add((one.unit, one.currency))
-        found.append(one)
-    return tuple(found)
+        if (line.unit, line.currency) in checked:
+            raise InputError(
+                f"{where}[{index}]: {line.unit} appears twice; add its amounts to one line"
+            )
+        checked[line.unit, line.currency] = line
+    return tuple(checked.values())
 
 
 def check_record(record: CostRecord, envelope: str) -> None:
-    """Refuse a record that totals cannot be made of; a correction stays within its envelope."""
+    """Raise if a record cannot be stored. A correction must be in the envelope of its event."""
     check_lines(record.lines, "cost.lines")
     if record.corrects and record.corrects.rpartition(":")[0] != envelope:
         raise InputError(
             f"cost.corrects: {brief(record.corrects)} is not an event of {envelope}, "
-            "where the correction stands"
+            "the envelope of the correction"
         )
 
 
 def divide_half_even(amount: int, divisor: int) -> int:
-    """Divide whole numbers, rounding half to even."""
-    quotient, rest = divmod(amount, divisor)
-    twice = 2 * rest
+    """Divide integers and round half to even."""
+    quotient, remainder = divmod(amount, divisor)
+    twice = 2 * remainder
     if twice > divisor or (twice == divisor and quotient % 2):
         quotient += 1
     return quotient
 
 
 def usage_lines(usage: Usage) -> tuple[CostLine, ...]:
-    """Return the tokens of a usage as cost lines, those that are not zero."""
+    """Return the token counts of a usage that are not zero, as cost lines."""
     lines = [CostLine("tokens.input", usage.input)] if usage.input else []
     if usage.output:
         lines.append(CostLine("tokens.output", usage.output))
@@ -147,19 +137,19 @@ def usage_lines(usage: Usage) -> tuple[CostLine, ...]:
 
 
 def price_cost(price: Price, usage: Usage) -> CostLine | None:
-    """Return what a usage costs at a price, in nano-dollars; None where the price is not known.
+    """Return what a usage costs at a price, in nano-dollars, or None if the price is unknown.
 
-    Cached input tokens are part of the input and have prices of their own.
+    Cached input tokens are part of the input and have their own prices.
     """
-    for above, dearer in price.tiers:
+    for above, tier in price.tiers:
         if usage.input > above:
-            price = dearer
+            price = tier
     if price.input is None or price.output is None:
         return None
     read = min(usage.cache_read, usage.input)
     written = min(usage.cache_write, usage.input - read)
-    plain = usage.input - read - written
-    pico = plain * price.input + usage.output * price.output
+    uncached = usage.input - read - written
+    pico = uncached * price.input + usage.output * price.output
     pico += read * (price.input if price.cache_read is None else price.cache_read)
     pico += written * (price.input if price.cache_write is None else price.cache_write)
     return CostLine("currency", divide_half_even(pico, 1_000), "USD")
@@ -181,10 +171,6 @@ def cost_of(price: Price | None, usage: Usage) -> tuple[CostLine, ...]:
     return lines
 
 
-def _bounded(line: CostLine) -> CostLine:
-    return CostLine(line.unit, min(line.amount, MAX_SAFE_INTEGER), line.currency)
-
-
 def money_of(lines: tuple[CostLine, ...]) -> int | None:
     """Return the money among cost lines, in nano-units of its currency, or None."""
     for line in lines:
@@ -201,3 +187,7 @@ def embedded_cost(event: Event) -> CostRecord | None:
         return msgspec.convert(event.payload.get("cost"), CostRecord)
     except msgspec.ValidationError:
         return None
+
+
+def _bounded(line: CostLine) -> CostLine:
+    return CostLine(line.unit, min(line.amount, MAX_SAFE_INTEGER), line.currency)

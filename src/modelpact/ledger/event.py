@@ -1,4 +1,4 @@
-"""Events: what happened, chained by hashes so that nothing can be changed unseen."""
+"""Events: records of what happened, chained by hashes so that every change is detected."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ import msgspec
 from modelpact.vocabulary.errors import InputError, brief
 
 GENESIS: Final = "0" * 64
-"""What the first event of an envelope has for the hash of the one before it."""
+"""The previous hash of the first event of an envelope."""
 
 STANDARD_TYPES: Final = frozenset(
     {
@@ -62,26 +62,25 @@ STANDARD_TYPES: Final = frozenset(
         "envelope.archived",
     }
 )
-"""The types that have one meaning everywhere."""
+"""The event types that modelpact defines. Their meaning is the same in every ledger."""
 
 _RESERVED: Final = frozenset(name.partition(".")[0] for name in STANDARD_TYPES)
 _CUSTOM: Final = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+")
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An event that is yet to be appended."""
+    """An event to append."""
 
     envelope: str
     type: str
     payload: dict[str, Any]
     cause: str | None = None
     unchecked: bool = False
-    """Whether who made the payload vouches that it is plain: keys in ASCII, texts, and whole
-    numbers that every JSON reader reads exactly. It is not looked through then."""
+    """Whether to encode the payload without checking it, as `canonical_unchecked` describes."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """An event in its envelope: `time` is in nanoseconds since 1970, UTC."""
+    """An event in its envelope. `time` is in nanoseconds since 1970, UTC."""
 
     envelope: str
     sequence: int
@@ -94,12 +93,12 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The event's name, by which others refer to it."""
+        """The id by which others refer to the event: `ENVELOPE:NUMBER`."""
         return f"{self.envelope}:{self.sequence}"
 
 
 class EventJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event as its JSON has it."""
+    """An event in JSON, where the time is text."""
 
     cause: str | None
     envelope: str
@@ -125,29 +124,40 @@ class EventJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_time(text: str) -> int:
-    """Read nanoseconds as JSON has them."""
+    """Parse a time in nanoseconds, which is text in JSON."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 19:
         raise InputError(f"{brief(text)} is not a time in nanoseconds")
     return int(text)
 
 
 def check_type(name: str) -> str:
-    """Return the type, or raise: standard types are closed, others need their own namespace."""
+    """Return an event type, or raise.
+
+    It must be a standard type, or have a namespace that no standard type has.
+    """
     if name in STANDARD_TYPES:
         return name
     if not isinstance(name, str) or len(name) > 128 or not _CUSTOM.fullmatch(name):
-        raise InputError(f"{brief(name)} is not an event type: write namespace.name")
+        raise InputError(f"{brief(name)} is not an event type: expected namespace.name")
     if name.partition(".")[0] in _RESERVED:
-        raise InputError(f"{name}: {name.partition('.')[0]}.… is reserved for standard types")
+        raise InputError(
+            f"{name}: the namespace {name.partition('.')[0]} is reserved for standard types"
+        )
     return name
 
 
-def check_name(name: object, what: str = "envelope") -> str:
-    """Return the name of an envelope or an event, or raise: visible characters, no spaces."""
+def check_name(name: object, field: str = "envelope") -> str:
+    """Return the name of an envelope or the id of an event, or raise.
+
+    It has 1 to 256 printable characters and no spaces.
+    """
     if not isinstance(name, str) or not 0 < len(name) <= 256:
-        raise InputError(f"{what}: expected a name of 1 to 256 characters, not {brief(name)}")
+        raise InputError(f"{field}: expected a name of 1 to 256 characters, not {brief(name)}")
     if not name.isprintable() or " " in name:
-        raise InputError(f"{what}: {brief(name)} has characters that a name cannot have")
+        raise InputError(
+            f"{field}: {brief(name)} has a space or an unprintable character, which a name cannot "
+            "have"
+        )
     return name
 
 
@@ -162,7 +172,7 @@ def event_body(
 ) -> bytes:
     """Return the canonical JSON of an event, given its canonical payload.
 
-    The time is a text there: nanoseconds are more than every JSON reader reads exactly.
+    The time is text there: nanoseconds exceed the integers that every JSON reader reads exactly.
     """
     return (
         b'{"cause":%b,"envelope":%b,"payload":%b,"previous":"%b","sequence":%d,"time":"%d","type":%b}'
@@ -187,7 +197,7 @@ def event_hash(
     payload: bytes,
     previous: str,
 ) -> str:
-    """Return the hash of an event: SHA-256 of its canonical JSON, given its canonical payload."""
+    """Return the SHA-256 of the canonical JSON of an event, given its canonical payload."""
     body = event_body(envelope, sequence, kind, time, cause, payload, previous)
     return hashlib.sha256(body).hexdigest()
 

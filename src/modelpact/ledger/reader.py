@@ -1,4 +1,4 @@
-"""Reading a ledger: events, envelopes, checkpoints, and what caused what."""
+"""Reading a ledger: events and their causes, envelopes, checkpoints."""
 
 import threading
 from typing import Any, Final
@@ -24,8 +24,8 @@ EVENT_COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous
 _EVENT_TYPES: Final = frozenset(
     (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
 )
-"""What the values of a row are: SQLite takes any type in any column."""
-_PAYLOAD: Final = msgspec.json.Decoder(dict[str, Any])
+"""The types of the values of a row. SQLite accepts any type in any column."""
+_decode_payload: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
     "heads.events, heads.latest, e.archived FROM (SELECT envelope, MIN(time) AS opened, "
@@ -35,7 +35,7 @@ _ENVELOPES: Final = (
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An envelope: what it is about, and how far it has come."""
+    """An envelope: what it is for, and how many events it has."""
 
     id: str
     kind: str
@@ -44,7 +44,7 @@ class Envelope(msgspec.Struct, frozen=True):
     events: int
     latest: int
     archived: int | None = None
-    """When it was closed; its events may then lie in an archive only."""
+    """When it was archived. Its events may since be only in the archive."""
 
 
 class LedgerReader:
@@ -52,21 +52,21 @@ class LedgerReader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._reader: StoreConnection | None = None
-        self._reading = threading.Lock()
-        self._done = False
+        self._connection: StoreConnection | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     @classmethod
     def open(cls, url: str) -> "LedgerReader":
-        """Open what a URL names for reading only; nothing is made and nothing is changed."""
+        """Open the ledger at a URL for reading only. Nothing is created or changed."""
         reader = LedgerReader(open_store(url))
-        connection = reader._reader = reader.store.connect(writer=False)
+        connection = reader._connection = reader.store.connect(writer=False)
         try:
             check_schema(connection)
         except StatementRejected:
             reader.close()
-            where = reader.store.url
-            raise LedgerError(f"there is no ledger in {where}: name another with --store") from None
+            url = reader.store.url
+            raise LedgerError(f"there is no ledger in {url}: name another with --store") from None
         except BaseException:
             reader.close()
             raise
@@ -79,30 +79,30 @@ class LedgerReader:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; nothing is read from then on."""
-        with self._reading:
-            self._done = True
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        """Close the connection. Nothing can be read from then on."""
+        with self._lock:
+            self._closed = True
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def read(self, sql: str, params: Params = ()) -> list[Row]:
-        """Read from the store; what was acknowledged is seen."""
-        with self._reading:
-            if self._done:  # else a thread that comes late would connect, and nobody disconnect
+        """Run a query. It sees every write that was acknowledged."""
+        with self._lock:
+            if self._closed:  # else a late thread would open a connection that is never closed
                 raise LedgerError("the ledger is closed")
-            if self._reader is None:
-                self._reader = self.store.connect(writer=False)
+            if self._connection is None:
+                self._connection = self.store.connect(writer=False)
             try:
-                return self._reader.execute(sql, params)
+                return self._connection.execute(sql, params)
             except LedgerUnavailable:
-                self._reader.close()
-                self._reader = None
+                self._connection.close()
+                self._connection = None
                 raise
 
-    def event(self, name: str) -> Event | None:
-        """Return the event of that name, or None."""
-        envelope, _, number = name.rpartition(":")
+    def event(self, event_id: str) -> Event | None:
+        """Return the event with that id, or None."""
+        envelope, _, number = event_id.rpartition(":")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return None
         rows = self.read(
@@ -112,11 +112,11 @@ class LedgerReader:
         return read_event(rows[0]) if rows else None
 
     def events(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Event]:
-        """Return events of an envelope in order."""
+        """Return the events of an envelope in order, after a sequence number."""
         return [read_event(row) for row in self.event_rows(envelope, after=after, limit=limit)]
 
     def event_rows(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Row]:
-        """Return the rows of an envelope's events in order."""
+        """Return the rows of events of an envelope in order, after a sequence number."""
         return self.read(
             f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence > ? "
             "ORDER BY sequence LIMIT ?",
@@ -126,7 +126,10 @@ class LedgerReader:
     def latest_events(
         self, limit: int, *, after: tuple[int, str, int] | None = None
     ) -> list[Event]:
-        """Return the latest events of all envelopes, or the first after one, in order of time."""
+        """Return the latest events of all envelopes, in order of time.
+
+        `after` is the time, envelope and sequence number of an event: return the next ones instead.
+        """
         order = "time {0}, envelope {0}, sequence {0} LIMIT ?"
         if after is None:
             sql = f"SELECT {EVENT_COLUMNS} FROM events ORDER BY {order.format('DESC')}"
@@ -137,26 +140,24 @@ class LedgerReader:
         )
         return [read_event(row) for row in self.read(sql, (after[0], *after, limit))]
 
-    def cause_chain(self, name: str) -> list[Event]:
-        """Walk back from an event through what caused it, to the origin."""
-        found: list[Event] = []
-        seen: set[str] = set()
-        wanted: str | None = name
-        while wanted is not None and wanted not in seen:
-            seen.add(wanted)
-            event = self.event(wanted)
+    def cause_chain(self, event_id: str) -> list[Event]:
+        """Return an event, the event that caused it, and so on back to the origin."""
+        chain: dict[str, Event] = {}
+        cause: str | None = event_id
+        while cause is not None and cause not in chain:
+            event = self.event(cause)
             if event is None:
                 break
-            found.append(event)
-            wanted = event.cause
-        return found
+            chain[cause] = event
+            cause = event.cause
+        return list(chain.values())
 
     def envelopes(self) -> list[Envelope]:
-        """Return all envelopes, those that were written to last first."""
+        """Return all envelopes, the one that was written to last first."""
         return [read_envelope(row) for row in self.read(_ENVELOPES.format(where=""))]
 
     def envelope_names(self) -> list[Any]:
-        """Return the names of all envelopes, also of those of which only traces are left."""
+        """Return the names of all envelopes, even if only a checkpoint or a name is left."""
         rows = self.read(
             "SELECT envelope FROM events UNION SELECT envelope FROM checkpoints "
             "UNION SELECT id FROM envelopes ORDER BY 1"
@@ -164,12 +165,12 @@ class LedgerReader:
         return [name for (name,) in rows]
 
     def envelope(self, name: str) -> Envelope | None:
-        """Return the envelope of that name, or None."""
+        """Return the envelope with that name, or None."""
         rows = self.read(_ENVELOPES.format(where="WHERE envelope = ?"), (name,))
         return read_envelope(rows[0]) if rows else None
 
     def checkpoints(self, envelope: str) -> list[Checkpoint]:
-        """Return the checkpoints of an envelope in order, as they stand in the store."""
+        """Return the checkpoints of an envelope in order, without verifying them."""
         rows = self.read(
             "SELECT envelope, sequence, hash, time, key_id, signature FROM checkpoints "
             "WHERE envelope = ? ORDER BY sequence, time, key_id",
@@ -178,32 +179,32 @@ class LedgerReader:
         return [Checkpoint(*row) for row in rows]
 
     def signer_keys(self) -> list[str]:
-        """Return the public keys of those who signed checkpoints here, as they were kept."""
+        """Return the stored public keys of all signers of checkpoints, as JSON."""
         return [keys for (keys,) in self.read("SELECT keys FROM signers ORDER BY root")]
 
 
 def read_event(row: Row) -> Event:
-    """Make an event of its row; raises where it was edited to something that is no event."""
-    envelope, sequence, kind, when, cause, payload, previous, digest = row
+    """Return the event of a row. Raises if the row was edited and is no longer an event."""
+    envelope, sequence, kind, time, cause, payload, previous, digest = row
     try:
         if tuple(map(type, row)) in _EVENT_TYPES:
-            decoded = _PAYLOAD.decode(payload)
-            return Event(envelope, sequence, kind, when, cause, decoded, previous, digest)
-        said = "a value is of another type than events have"
+            content = _decode_payload(payload)
+            return Event(envelope, sequence, kind, time, cause, content, previous, digest)
+        problem = "a value has the wrong type"
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        said = f"its payload is no object in JSON: {error}"
+        problem = f"its payload is not a JSON object: {error}"
     raise LedgerError(
-        f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {said}; "
-        "`modelpact audit verify` tells more"
+        f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {problem}; "
+        "run `modelpact audit verify`"
     )
 
 
 def read_envelope(row: Row) -> Envelope:
-    """Make an envelope of its row; raises where it was edited to something that is none."""
+    """Return the envelope of a row. Raises if the row was edited and is no longer valid."""
     try:
         return msgspec.convert(dict(zip(Envelope.__struct_fields__, row, strict=True)), Envelope)
     except msgspec.ValidationError as error:
         raise LedgerError(
             f"envelope {brief(row[0])} was edited in the store: {error}; "
-            "`modelpact audit verify` tells more"
+            "run `modelpact audit verify`"
         ) from None

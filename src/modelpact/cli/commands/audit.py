@@ -34,8 +34,9 @@ from modelpact.cli.render.audit import (
 from modelpact.cli.render.progress import Progress
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.verify.audit import verify_envelope, verify_tables
+from modelpact.ledger.verify.audit import verify_envelope
 from modelpact.ledger.verify.report import ExpectedHead, TableReport, VerifyReport
+from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.verify.verifier import verify_export
 from modelpact.vocabulary.errors import InputError, nearest
 
@@ -195,11 +196,11 @@ def verify_command(
         with open_reader(store, config_path) as reader:
             found = {
                 name: verify_envelope(
-                    reader, name, keys, expected=expected, watch=partial(_watched, reader, name)
+                    reader, name, keys, expected=expected, progress=partial(_watched, reader, name)
                 )
                 for name in (inside if names else reader.envelope_names())
             }
-            tables = verify_tables(reader, found, whole=not names)
+            tables = verify_tables(reader, found, complete=not names)
         told += [(str(name), _excused(report, key_files)) for name, report in found.items()]
         told += [(f"table {report.table}", report) for report in tables]
     if as_json:

@@ -1,4 +1,4 @@
-"""Stores: SQLite and PostgreSQL behind one small interface, chosen by URL."""
+"""The interface of stores, their errors, and the migration of their tables."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -13,100 +13,100 @@ Params = Sequence[Any]
 
 
 class LedgerError(ModelpactError):
-    """The ledger refused or could not do something."""
+    """The ledger refused an operation, or could not perform it."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The store did not take a write: nothing of it was kept, and it may be tried again."""
+    """The store did not accept a write. Nothing of it was kept. Try again."""
 
 
 class LedgerUncertain(LedgerUnavailable):
-    """The connection broke at the commit: look whether the write was kept before trying again."""
+    """The connection broke during the commit. Check whether it was kept before you try again."""
 
 
 class NewerSchema(LedgerError):
-    """The store was made by a newer modelpact."""
+    """The store was written by a newer version of modelpact."""
 
 
 class WriteConflict(LedgerError):
-    """Another writer was first: a key is taken."""
+    """Another writer was first: a key exists, or a row has changed."""
 
 
 class SerializationConflict(WriteConflict):
-    """Two writers waited for each other, and this one had to yield: it does its work again."""
+    """Two transactions got in each other's way, and the database aborted this one."""
 
 
 class NameTaken(LedgerError):
-    """Another process that is alive goes by this name on the store."""
+    """Another live process holds the lease of this name."""
 
 
 class StatementRejected(LedgerError):
-    """A statement that the store cannot make sense of: the fault of whoever wrote it."""
+    """The statement or its values are wrong. The store itself works."""
 
 
 class StoreConnection(Protocol):
-    """One connection to a store. Placeholders are `?` in either."""
+    """One connection to a store. Placeholders are `?` for both databases."""
 
     detects_other_writers: bool
-    """Whether `begin` notices that others wrote; else what they may change is to be looked up."""
+    """Whether `begin` detects that another connection has written. If not, cache no values."""
 
     def execute(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run a statement and return its rows, if it has any."""
+        """Run a statement and return its rows."""
 
     def execute_update(self, sql: str, params: Params = ()) -> int:
-        """Run a statement and return how many rows it changed."""
+        """Run a statement and return the number of rows it changed."""
 
     def execute_many(self, sql: str, rows: Sequence[Params]) -> int:
-        """Run a statement with `VALUES (?, …)` of several rows, in as few steps as can be.
+        """Run a statement with `VALUES (?, …)` for several rows, in as few steps as possible.
 
-        Returns how many rows it changed.
+        Returns the number of rows it changed.
         """
 
     def begin(self, *, exclusive: bool = False) -> bool:
-        """Begin a transaction that may write; `exclusive`: nobody else writes events meanwhile.
+        """Begin a transaction that may write; `exclusive` keeps other writers out until it ends.
 
-        Returns whether somebody else has written since the last one began, as far as it sees that.
+        Returns whether another connection has written since the last `begin`, if that is detected.
         """
 
     def commit(self) -> None:
         """Make the transaction durable."""
 
     def rollback(self) -> None:
-        """Give the transaction up."""
+        """Undo the transaction."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class Lease(Protocol):
-    """A name that one process at a time has on a store; when it dies, the name is free."""
+    """A name that one process at a time holds on a store. It is free when the process dies."""
 
     def is_held(self) -> bool:
-        """Tell whether it is still held; one that broke is taken again where nobody else has it."""
+        """Tell whether the lease is still held. One that was lost is taken again if it is free."""
 
     def release(self) -> None:
-        """Let another have the name."""
+        """Release the name."""
 
 
 class Store(Protocol):
-    """Where a ledger is kept."""
+    """A database that contains a ledger."""
 
     url: str
     reopenable: bool
-    """Whether its URL is all that another process needs to open it."""
+    """Whether another process can open the store with nothing but `url`."""
 
     def connect(self, *, writer: bool, wait: bool = True) -> StoreConnection:
-        """Open a connection; raises `LedgerUnavailable` where that fails.
+        """Open a connection, or raise `LedgerUnavailable`.
 
-        One that is not `wait`ing does not wait to begin while another writes, but raises.
+        Without `wait`, beginning a transaction raises while another connection writes.
         """
 
     def lease(self, name: str) -> Lease:
-        """Take a name; raises `NameTaken` where another process has it."""
+        """Take a name, or raise `NameTaken` if another process holds it."""
 
 
 def open_store(url: str) -> Store:
-    """Return the store that a URL names: `sqlite:FILE` or `postgresql://…`."""
+    """Return the store at a URL: `sqlite:FILE` or `postgresql://…`."""
     if url.startswith("sqlite:"):
         from modelpact.ledger.stores.sqlite import SqliteStore
 
@@ -123,46 +123,45 @@ def open_store(url: str) -> Store:
     raise InputError(f"store.url: {scheme!r:.40}… is neither sqlite:FILE nor postgresql://…")
 
 
-STATEMENTS: Final = 512
-"""How many statements are kept prepared."""
-_ANY_SIZE: Final = 40
-_LARGEST_STEP: Final = 128
+_SCHEMA_VERSION: Final = "schema_version"
+CACHED_STATEMENTS: Final = 512
+"""How many statements a connection keeps prepared."""
+_MAX_EXACT_ROWS: Final = 40
+_MAX_ROWS: Final = 128
 
 
 def expand_values(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements that take many rows at once, of so few sizes that they stay prepared.
+    """Yield statements that take many rows at once, in few sizes so that they stay prepared.
 
-    One statement is one step: a thread that goes row by row gives way to all others each time.
+    One statement for all rows is one step. A thread that writes row by row gives up the interpreter
+    after each.
     """
     start = 0
     while start < len(rows):
         left = len(rows) - start
-        size = left if left <= _ANY_SIZE else min(_LARGEST_STEP, 1 << (left.bit_length() - 1))
-        yield _widened(sql, size), list(chain.from_iterable(rows[start : start + size]))
+        size = left if left <= _MAX_EXACT_ROWS else min(_MAX_ROWS, 1 << (left.bit_length() - 1))
+        yield _with_rows(sql, size), list(chain.from_iterable(rows[start : start + size]))
         start += size
 
 
-@lru_cache(maxsize=STATEMENTS)
-def _widened(sql: str, size: int) -> str:
-    head, marks, rest = split_values(sql)
-    return f"{head}VALUES {', '.join([f'({marks})'] * size)}{rest}"
+@lru_cache(maxsize=CACHED_STATEMENTS)
+def _with_rows(sql: str, size: int) -> str:
+    before, marks, after = split_values(sql)
+    return f"{before}VALUES {', '.join([f'({marks})'] * size)}{after}"
 
 
 def split_values(sql: str) -> tuple[str, str, str]:
-    """Part a statement into what stands before `VALUES`, in its parentheses, and after them."""
-    head, _, rest = sql.partition("VALUES (")
+    """Split a statement into the parts before `VALUES`, in its parentheses, and after them."""
+    before, _, rest = sql.partition("VALUES (")
     depth, end = 1, 0
     while depth:
         depth += {"(": 1, ")": -1}.get(rest[end], 0)
         end += 1
-    return head, rest[: end - 1], rest[end:]
-
-
-_VERSION: Final = "schema_version"
+    return before, rest[: end - 1], rest[end:]
 
 
 def migrate(connection: StoreConnection) -> None:
-    """Bring a store's tables up to date; refuse one that a newer modelpact has made."""
+    """Bring the tables of a store up to date. Raise if a newer version wrote them."""
     connection.begin(exclusive=True)
     try:
         connection.execute(
@@ -173,8 +172,10 @@ def migrate(connection: StoreConnection) -> None:
             for statement in statements:
                 connection.execute(statement)
         if version < len(MIGRATIONS):
-            connection.execute("DELETE FROM meta WHERE key = ?", (_VERSION,))
-            connection.execute("INSERT INTO meta VALUES (?, ?)", (_VERSION, str(len(MIGRATIONS))))
+            connection.execute("DELETE FROM meta WHERE key = ?", (_SCHEMA_VERSION,))
+            connection.execute(
+                "INSERT INTO meta VALUES (?, ?)", (_SCHEMA_VERSION, str(len(MIGRATIONS)))
+            )
         connection.commit()
     except BaseException:
         connection.rollback()
@@ -182,24 +183,26 @@ def migrate(connection: StoreConnection) -> None:
 
 
 def check_schema(connection: StoreConnection) -> None:
-    """Refuse to read a store whose tables are not those of this modelpact."""
+    """Raise if the tables of a store are not those of this version."""
     version = _version(connection)
     if version < len(MIGRATIONS):
         raise LedgerError(
-            f"the store has schema {version}, this modelpact needs {len(MIGRATIONS)}: "
-            "open it once for writing, and it is brought up to date"
+            f"the store has schema {version}, and this modelpact needs {len(MIGRATIONS)}: "
+            "open it once for writing to update it"
         )
 
 
 def _version(connection: StoreConnection) -> int:
-    rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_VERSION,))
+    rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_SCHEMA_VERSION,))
     text = str(rows[0][0]) if rows else "0"
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise LedgerError(f"the store's schema is {text!r:.40}, which is no number: it was edited")
+        raise LedgerError(
+            f"the schema of the store is {text!r:.40}, which is no number: it was edited"
+        )
     version = int(text)
     if version > len(MIGRATIONS):
         raise NewerSchema(
-            f"the store has schema {version}, this modelpact knows {len(MIGRATIONS)}: "
-            "upgrade modelpact to use it"
+            f"the store has schema {version}, and this modelpact knows {len(MIGRATIONS)}: "
+            "upgrade modelpact"
         )
     return version

@@ -1,6 +1,6 @@
-"""The tables: a list of migrations, each applied once, never changed afterwards.
+"""The tables, as a list of migrations. Each is applied once and never changed afterwards.
 
-The statements are such that SQLite and PostgreSQL both take them.
+SQLite and PostgreSQL both accept the statements.
 """
 
 from typing import Final

@@ -1,1 +1,1 @@
-"""Totals of costs."""
+"""The tables of costs, and the totals made from them."""

@@ -1,7 +1,7 @@
-"""Rows of which totals are made: one per record and currency, and sums by the hour.
+"""The rows that totals are made of: one for each record and currency, and sums by the hour.
 
-A correction is a row of differences beside what it corrects, at the time of that, so that every
-sum counts the work once, as it stands now.
+A correction is a row of differences, with the time of the event that it corrects. So every sum
+counts the work once, at its current cost.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, Unit, check_record
+from modelpact.ledger.costs import Attribution, CostRecord, Unit, check_record
 from modelpact.ledger.stores.base import Row, StoreConnection
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -25,61 +25,62 @@ COLUMNS: Final[dict[Unit, str]] = {
     "time": "duration",
     "discrete": "pieces",
 }
-_PLACES: Final = {unit: place for place, unit in enumerate(COLUMNS)}
 AMOUNTS: Final = ("records", *COLUMNS.values())
 SUMS: Final = ", ".join(f"SUM({name} >> 32), SUM({name} & 4294967295)" for name in AMOUNTS)
-"""Sums in two halves, which no number of rows makes overflow; `join_halves` puts them together."""
-_ALONE: Final = 2**36
-"""From this amount on a row has sums of its own: no hour holds enough lesser ones to overflow."""
-_NAMES: Final = msgspec.structs.fields(Attribution)
+"""Sums in two halves, so that no number of rows makes them overflow. See `join_halves`."""
+_INDEXES: Final = {unit: index for index, unit in enumerate(COLUMNS)}
+_LARGE: Final = 2**36
+"""A row with an amount this large gets its own sums. Smaller ones cannot overflow an hour."""
+_INSERT_ATTRIBUTION: Final = (
+    f"INSERT INTO attributions VALUES ({', '.join('?' * (1 + len(Attribution.__struct_fields__)))})"
+    " ON CONFLICT DO NOTHING"
+)
+_INSERT_COST: Final = f"INSERT INTO costs VALUES ({', '.join('?' * 17)})"
+_ADD_TO_HOUR: Final = (
+    f"INSERT INTO cost_hours VALUES ({', '.join('?' * 14)}) "
+    "ON CONFLICT (hour, attribution, currency, estimate, writer) DO UPDATE SET "
+    + ", ".join(f"{name} = cost_hours.{name} + excluded.{name}" for name in AMOUNTS)
+)
 
-Amounts = list[int]
-Parts = dict[tuple[str, int], Amounts]
-"""Amounts by currency (none: an empty text) and whether they are estimates."""
-
-
+Parts = dict[tuple[str, int], list[int]]
+"""The amounts of a cost, by currency (empty if there is no money) and whether it is estimated."""
 CostRow = tuple[Any, ...]
-"""Part of a record, its amounts in one currency, as the table has it: `envelope`, `sequence`,
-`part`, `corrects`, `time`, `attribution`, `currency`, `estimate`, and those of `AMOUNTS`."""
+"""A row of the table `costs`, the amounts of a record in one currency: `envelope`, `sequence`,
+`part`, `corrects`, `time`, `attribution`, `currency`, `estimate`, and then `AMOUNTS`."""
 ROW_KEY: Final = 3
-"""How many values its key has; those that follow are places in it."""
+"""How many values the key of a row has. The following constants are indexes in a row."""
 _ROW_TIME: Final = 4
 ROW_CURRENCY: Final = 6
 _ROW_RECORDS: Final = 8
 ROW_AMOUNTS: Final = 9
 
 
-def attribution_id(who: Attribution) -> int:
-    """Return the number by which rows name an attribution: the same in every store."""
-    digest = hashlib.sha256(msgspec.json.encode(msgspec.structs.astuple(who))).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def add_lines(parts: Parts, lines: Iterable[CostLine], estimate: bool, sign: int) -> None:
-    """Add lines to the parts; those without a currency go with the money, if there is any."""
-    listed = tuple(lines)
-    home = next((line.currency for line in listed if line.currency), "")
-    for line in listed:
-        key = (line.currency or home, int(estimate))
-        amounts = parts.setdefault(key, [0] * len(_PLACES))
-        amounts[_PLACES[line.unit]] += sign * line.amount
-
-
-def join_halves(halves: Sequence[int]) -> list[int]:
-    """Return the sums of `AMOUNTS`, given the columns of `SUMS`."""
-    return [int(high) * 2**32 + int(low) for high, low in zip(*[iter(halves)] * 2, strict=True)]
-
-
 class CurrentCost(NamedTuple):
-    """What the cost of an event stands at that is corrected: corrections are of the root."""
+    """The cost of an event including all corrections, which refer to the root."""
 
     root: str
+    """The event that was corrected first."""
     time: int
     parts: Parts
 
 
+def attribution_id(attribution: Attribution) -> int:
+    """Return the id that rows have for an attribution. It is the same in every store."""
+    names = msgspec.structs.astuple(attribution)
+    digest = hashlib.sha256(msgspec.json.encode(names)).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def parse_event_id(event: str) -> tuple[str, int]:
+    """Return the envelope and the sequence number of an event."""
+    envelope, _, number = event.rpartition(":")
+    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+        raise InputError(f"{brief(event)} is not the id of an event: expected ENVELOPE:NUMBER")
+    return envelope, int(number)
+
+
 def current_cost(connection: StoreConnection, event: str) -> CurrentCost:
-    """Return what an event's cost stands at, corrections included; or that of what it corrects."""
+    """Return the current cost of an event. For a correction, that of the event it corrects."""
     root, seen = event, {event}
     while True:
         envelope, sequence = parse_event_id(root)
@@ -87,7 +88,7 @@ def current_cost(connection: StoreConnection, event: str) -> CurrentCost:
             "SELECT corrects FROM costs WHERE envelope = ? AND sequence = ?", (envelope, sequence)
         )
         if not rows:
-            raise InputError(f"cost.corrects: {brief(root)} has no cost that could be corrected")
+            raise InputError(f"cost.corrects: {brief(root)} has no cost to correct")
         if rows[0][0] is None or rows[0][0] in seen:
             break
         root = rows[0][0]
@@ -104,110 +105,100 @@ def current_cost(connection: StoreConnection, event: str) -> CurrentCost:
     return CurrentCost(root, rows[0][0], parts)
 
 
-def parse_event_id(event: str) -> tuple[str, int]:
-    """Return the envelope and the number of an event."""
-    envelope, _, number = event.rpartition(":")
-    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
-        raise InputError(f"{brief(event)} is not the name of an event: write ENVELOPE:NUMBER")
-    return envelope, int(number)
-
-
 def add_amounts(parts: Parts, key: tuple[str, int], amounts: Iterable[int]) -> None:
-    """Add the amounts of a row to the parts."""
-    before = parts.get(key) or [0] * len(_PLACES)
-    parts[key] = [one + more for one, more in zip(before, amounts, strict=True)]
+    """Add the amounts of a row to the parts of a cost."""
+    before = parts.get(key) or [0] * len(_INDEXES)
+    parts[key] = [left + right for left, right in zip(before, amounts, strict=True)]
+
+
+def join_halves(halves: Sequence[int]) -> list[int]:
+    """Return the sums of `AMOUNTS`, given the columns of `SUMS`."""
+    return [int(high) * 2**32 + int(low) for high, low in zip(*[iter(halves)] * 2, strict=True)]
 
 
 def plain_rows(
-    place: tuple[str, int], time: int, record: CostRecord, attribution: int
+    key: tuple[str, int], time: int, record: CostRecord, attribution: int
 ) -> Sequence[CostRow]:
-    """Return the rows of a record that is no correction: one, unless its currencies are several."""
-    amounts, home = [0] * len(_PLACES), ""
+    """Return the rows of a record that is not a correction: one for each currency."""
+    amounts, currency = [0] * len(_INDEXES), ""
     for line in record.lines:
-        if line.currency and line.currency != home:
-            if home:
-                return record_rows(place, time, record, attribution, None)
-            home = line.currency
-        amounts[_PLACES[line.unit]] += line.amount
-    return ((*place, 0, None, time, attribution, home, int(record.estimate), 1, *amounts),)
+        if line.currency and line.currency != currency:
+            if currency:
+                return record_rows(key, time, record, attribution, None)
+            currency = line.currency
+        amounts[_INDEXES[line.unit]] += line.amount
+    return ((*key, 0, None, time, attribution, currency, int(record.estimate), 1, *amounts),)
 
 
 def record_rows(
-    place: tuple[str, int],
+    key: tuple[str, int],
     time: int,
     record: CostRecord,
     attribution: int,
-    standing: CurrentCost | None,
+    corrected: CurrentCost | None,
 ) -> list[CostRow]:
-    """Return the rows of a record; for a correction, less what stands for the event so far."""
+    """Return the rows of a record. Those of a correction are differences to the current cost."""
     parts: Parts = {}
-    add_lines(parts, record.lines, record.estimate, 1)
-    for key, amounts in standing.parts.items() if standing else ():
-        add_amounts(parts, key, [-amount for amount in amounts])
+    default = next((line.currency for line in record.lines if line.currency), "")
+    for line in record.lines:  # tokens and times go with the first currency
+        part = (line.currency or default, int(record.estimate))
+        amounts = parts.setdefault(part, [0] * len(_INDEXES))
+        amounts[_INDEXES[line.unit]] += line.amount
+    for part, amounts in corrected.parts.items() if corrected else ():
+        add_amounts(parts, part, [-amount for amount in amounts])
     return [
         (
-            *place,
-            part,
-            standing.root if standing else None,
-            standing.time if standing else time,
+            *key,
+            number,
+            corrected.root if corrected else None,
+            corrected.time if corrected else time,
             attribution,
             currency,
             estimate,
-            int(part == 0 and not standing),
+            int(number == 0 and not corrected),
             *amounts,
         )
-        for part, ((currency, estimate), amounts) in enumerate(parts.items())
+        for number, ((currency, estimate), amounts) in enumerate(parts.items())
     ]
 
 
 def checked_rows(
     connection: StoreConnection,
-    place: tuple[str, int],
+    key: tuple[str, int],
     time: int,
     record: CostRecord,
     attribution: int,
 ) -> list[CostRow]:
     """Check a record and return its rows."""
-    check_record(record, place[0])
-    standing = current_cost(connection, record.corrects) if record.corrects else None
-    return record_rows(place, time, record, attribution, standing)
+    check_record(record, key[0])
+    corrected = current_cost(connection, record.corrects) if record.corrects else None
+    return record_rows(key, time, record, attribution, corrected)
 
 
-def write_attributions(connection: StoreConnection, numbered: dict[Attribution, int]) -> None:
-    """Write attributions by their numbers, those that are not there yet."""
-    rows = [(number, *msgspec.structs.astuple(who)) for who, number in numbered.items()]
-    connection.execute_many(_ATTRIBUTION, sorted(rows))
+def write_attributions(connection: StoreConnection, ids: dict[Attribution, int]) -> None:
+    """Insert attributions that are not in the store yet."""
+    rows = [(number, *msgspec.structs.astuple(attribution)) for attribution, number in ids.items()]
+    connection.execute_many(_INSERT_ATTRIBUTION, sorted(rows))
 
 
 def write_costs(connection: StoreConnection, rows: list[CostRow], writer: str) -> None:
-    """Write rows, and add them to the sums of their hours; each writer has sums of its own."""
+    """Insert rows and add them to the sums of their hours. Each writer has its own sums."""
     hours: dict[Row, list[CostRow]] = {}
     for row in rows:
         key = (row[_ROW_TIME] // HOUR * HOUR, *row[_ROW_TIME + 1 : _ROW_RECORDS])
         hours.setdefault(key, []).append(row)
     sums: list[Row] = []
-    for key, those in hours.items():
-        added = [row[_ROW_RECORDS:] for row in those]
-        if max(map(max, added)) >= _ALONE or min(map(min, added)) <= -_ALONE:
-            great = [row for row in those if _is_alone(row)]
-            sums += [(*key, f"{writer}/{row[0]}:{row[1]}", *row[_ROW_RECORDS:]) for row in great]
-            added = [row[_ROW_RECORDS:] for row in those if not _is_alone(row)]
-        if added:
-            sums.append((*key, writer, *map(sum, zip(*added, strict=True))))
-    connection.execute_many(_INSERT, rows)
-    connection.execute_many(_ADD, sorted(sums))
+    for key, in_hour in hours.items():
+        amounts = [row[_ROW_RECORDS:] for row in in_hour]
+        if max(map(max, amounts)) >= _LARGE or min(map(min, amounts)) <= -_LARGE:
+            large = [row for row in in_hour if _is_large(row)]
+            sums += [(*key, f"{writer}/{row[0]}:{row[1]}", *row[_ROW_RECORDS:]) for row in large]
+            amounts = [row[_ROW_RECORDS:] for row in in_hour if not _is_large(row)]
+        if amounts:
+            sums.append((*key, writer, *map(sum, zip(*amounts, strict=True))))
+    connection.execute_many(_INSERT_COST, rows)
+    connection.execute_many(_ADD_TO_HOUR, sorted(sums))
 
 
-def _is_alone(row: CostRow) -> bool:
-    return any(not -_ALONE < amount < _ALONE for amount in row[ROW_AMOUNTS:])
-
-
-_ATTRIBUTION: Final = (
-    f"INSERT INTO attributions VALUES ({', '.join('?' * (1 + len(_NAMES)))}) ON CONFLICT DO NOTHING"
-)
-_INSERT: Final = f"INSERT INTO costs VALUES ({', '.join('?' * 17)})"
-_ADD: Final = (
-    f"INSERT INTO cost_hours VALUES ({', '.join('?' * 14)}) "
-    "ON CONFLICT (hour, attribution, currency, estimate, writer) DO UPDATE SET "
-    + ", ".join(f"{name} = cost_hours.{name} + excluded.{name}" for name in AMOUNTS)
-)
+def _is_large(row: CostRow) -> bool:
+    return any(not -_LARGE < amount < _LARGE for amount in row[ROW_AMOUNTS:])

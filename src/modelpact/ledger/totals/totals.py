@@ -1,6 +1,6 @@
-"""Totals of costs: by the hour where whole hours count, by the record at the edges."""
+"""Totals of costs: from the sums of whole hours, and from single records at the edges."""
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -10,19 +10,19 @@ from modelpact.ledger.stores.base import LedgerError
 from modelpact.ledger.totals.cost_rows import COLUMNS, HOUR, SUMS, join_halves
 
 Grouping = Literal["provider", "model", "intent", "worker", "function"]
-GROUPINGS: Final[tuple[Grouping, ...]] = ("provider", "model", "intent", "worker", "function")
+GROUPINGS: Final[tuple[Grouping, ...]] = get_args(Grouping)
 
 
 class CostTotal(msgspec.Struct, frozen=True):
-    """What one provider, model, intent, worker or function cost, in one currency."""
+    """The cost of one provider, model, intent, worker or function, in one currency."""
 
     name: str
     currency: str
-    """Empty where there was no money."""
+    """Empty if there is no money."""
     records: int
     amounts: dict[Unit, int]
     estimated: dict[Unit, int]
-    """How much of the amounts is estimates that nothing has corrected yet."""
+    """The part of the amounts that is estimated and not corrected yet."""
 
     @property
     def money(self) -> int:
@@ -38,53 +38,54 @@ def cost_totals(
     until: int | None = None,
     envelope: str | None = None,
 ) -> list[CostTotal]:
-    """Return totals, the dearest first; each correction counts once, when its work was done.
+    """Return totals, the most expensive first. A correction counts at the time of the work.
 
-    `envelope` narrows them to the work of one envelope.
+    `envelope` limits them to the work of one envelope.
     """
     start, end = since or 0, until if until is not None else 2**62
-    first = min(-(-start // HOUR) * HOUR, end)
-    last = max(end // HOUR * HOUR, first)
-    found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    first_hour = min(-(-start // HOUR) * HOUR, end)
+    last_hour = max(end // HOUR * HOUR, first_hour)
     spans = (
-        (("costs", "time", start, end),)  # the sums of the hours know no envelopes
+        (("costs", "time", start, end),)  # the sums of hours do not distinguish envelopes
         if envelope is not None
         else (
-            ("cost_hours", "hour", first, last),
-            ("costs", "time", start, first),
-            ("costs", "time", last, end),
+            ("cost_hours", "hour", first_hour, last_hour),
+            ("costs", "time", start, first_hour),
+            ("costs", "time", last_hour, end),
         )
     )
-    within = "" if envelope is None else "envelope = ? AND "
+    condition = "" if envelope is None else "envelope = ? AND "
+    sums: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for table, column, low, high in spans:
         if low >= high:
             continue
         rows = reader.read(
-            f"SELECT a.{GROUPINGS[GROUPINGS.index(by)]}, c.* FROM (SELECT attribution, "
-            f"currency, estimate, "
-            f"{SUMS} FROM {table} WHERE {within}{column} >= ? AND {column} < ? "
+            f"SELECT a.{GROUPINGS[GROUPINGS.index(by)]}, c.* FROM (SELECT attribution, currency, "
+            f"estimate, {SUMS} FROM {table} WHERE {condition}{column} >= ? AND {column} < ? "
             "GROUP BY attribution, currency, estimate) c "
             "JOIN attributions a ON a.id = c.attribution",
             (low, high) if envelope is None else (envelope, low, high),
         )
         for name, _, currency, estimate, *halves in rows:
             if type(name) is not str or type(currency) is not str:
-                raise LedgerError("costs were edited in the store: see `modelpact audit verify`")
-            sums = join_halves(halves)
-            everything, guessed = found.setdefault(
-                (name, currency), ([0] * len(sums), [0] * len(sums))
+                raise LedgerError("costs were edited in the store: run `modelpact audit verify`")
+            amounts = join_halves(halves)
+            total, estimated = sums.setdefault(
+                (name, currency), ([0] * len(amounts), [0] * len(amounts))
             )
-            for place, amount in enumerate(sums):
-                everything[place] += amount
-                guessed[place] += amount if estimate else 0
+            for index, amount in enumerate(amounts):
+                total[index] += amount
+                estimated[index] += amount if estimate else 0
     totals = [
         CostTotal(
             name,
             currency,
-            everything[0],
-            dict(zip(COLUMNS, everything[1:], strict=True)),
-            dict(zip(COLUMNS, guessed[1:], strict=True)),
+            total[0],
+            dict(zip(COLUMNS, total[1:], strict=True)),
+            dict(zip(COLUMNS, estimated[1:], strict=True)),
         )
-        for (name, currency), (everything, guessed) in found.items()
+        for (name, currency), (total, estimated) in sums.items()
     ]
-    return sorted(totals, key=lambda one: (one.currency, -one.money, -one.records, one.name))
+    return sorted(
+        totals, key=lambda total: (total.currency, -total.money, -total.records, total.name)
+    )

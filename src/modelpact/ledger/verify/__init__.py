@@ -1,1 +1,1 @@
-"""Verification: exports, audits, archives and imports."""
+"""Verification of events and tables, and what rests on it: exports, archives and imports."""

@@ -1,4 +1,4 @@
-"""Archiving: an envelope is closed, exported, verified, and its events may leave the store."""
+"""Archiving: close an envelope, export it, verify the export, and remove the events if asked."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from modelpact.ledger.write.transaction import ARCHIVED, Transaction
 if TYPE_CHECKING:
     from modelpact.identity import Keyring
 
-_TOGETHER: Final = 5_000
+_CHUNK_EVENTS: Final = 5_000
 
 
 def archive(
@@ -27,29 +27,29 @@ def archive(
     drop: bool = False,
     reason: str = "",
 ) -> VerifyReport:
-    """Close an envelope and write its archive; with `drop`, its events then leave the store.
+    """Close an envelope and write its archive. With `drop`, its events then leave the store.
 
-    Each step can be done again: what was stopped on the way is finished by the next call. The
-    last event stays in the store, so that nothing can be appended behind the archive's back.
+    If this is interrupted, call it again with the same arguments to finish. The last event stays in
+    the store, so that nothing can be appended after the archive.
     """
-    found = ledger.envelope(envelope)
-    if found is None:
+    info = ledger.envelope(envelope)
+    if info is None:
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {ledger.store.url}")
     if drop and signer is None:
-        raise LedgerError("events are dropped only where their archive is signed: give a signer")
+        raise LedgerError("events are dropped only if their archive is signed: name a signer")
     (first,) = ledger.events(envelope, limit=1)
     if first.sequence == 1:
-        _check_free(ledger, envelope, file)
-    if found.archived is None:
-        payload = {"events": found.events, "file": file.name, "reason": reason}
+        _check_not_taken(ledger, envelope, file)
+    if info.archived is None:
+        payload = {"events": info.events, "file": file.name, "reason": reason}
         ledger.write(lambda tx: _close(tx, Draft(envelope, ARCHIVED, payload)))
     if signer is not None:
         ledger.checkpoint(envelope, signer)
     expected = None
     if first.sequence == 1:
         write_export(file, export_lines(ledger, envelope), compress=True)
-    else:  # stopped while events were dropped: the archive must be the one that this is the end of
-        head = ledger.events(envelope, after=found.events - 1)[-1]
+    else:  # interrupted while events were dropped: the file must be the archive of this envelope
+        head = ledger.events(envelope, after=info.events - 1)[-1]
         expected = ExpectedHead(head.sequence, head.hash)
     keys = None if signer is None else signer.public_keys
     report = verify_export(read_export(file), keys, expected=expected)
@@ -60,29 +60,29 @@ def archive(
     return report
 
 
-def _check_free(ledger: Ledger, envelope: str, file: Path) -> None:
-    """Refuse to write over a file, unless it is an earlier part of the same envelope."""
+def _check_not_taken(ledger: Ledger, envelope: str, file: Path) -> None:
+    """Refuse to overwrite a file, unless it is an earlier archive of the same envelope."""
     if not file.exists():
         return
-    there = verify_export(read_export(file))
+    present = verify_export(read_export(file))
     same = ledger.read(
-        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, there.events)
+        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, present.events)
     )
-    if not there.ok or there.envelope != envelope or same != [(there.head,)]:
+    if not present.ok or present.envelope != envelope or same != [(present.head,)]:
         raise LedgerError(
-            f"{file} is there already and is not the archive of {envelope}: "
-            "name another file; nothing was changed"
+            f"{file} exists and is not the archive of {envelope}: name another file; "
+            "nothing was changed"
         )
 
 
 def _close(tx: Transaction, draft: Draft) -> None:
-    """Close an envelope, unless something in it is yet to end."""
+    """Close an envelope in which nothing is open."""
     rows = tx.execute(
         "SELECT id FROM invocations WHERE envelope = ? AND state = 'open'", (draft.envelope,)
     )
     if rows:
         raise LedgerError(
-            f"{draft.envelope} has {len(rows):,} open invocations, {rows[0][0]} among them: let "
+            f"{draft.envelope} has {len(rows):,} open invocations, for example {rows[0][0]}: let "
             "them end, or cancel them with `modelpact invocations cancel`; nothing was changed"
         )
     last = tx.execute(
@@ -92,14 +92,15 @@ def _close(tx: Transaction, draft: Draft) -> None:
     )
     if last and last[0][1] == "gateway" and last[0][0] != "gateway.stopped":
         raise LedgerError(
-            f"{draft.envelope} is a gateway's that has not finished it: stop that gateway, or "
-            "start it again if it died; nothing was changed"
+            f"{draft.envelope} belongs to a gateway that has not finished it: stop the gateway, or "
+            "start it again if it crashed; nothing was changed"
         )
     tx.append(draft)
 
 
 def _drop(ledger: Ledger, envelope: str, last: int) -> None:
-    for end in range(_TOGETHER, last + _TOGETHER, _TOGETHER):
+    """Delete all events but the last."""
+    for end in range(_CHUNK_EVENTS, last + _CHUNK_EVENTS, _CHUNK_EVENTS):
 
         def work(tx: Transaction, end: int = min(end, last - 1)) -> None:
             tx.execute("DELETE FROM events WHERE envelope = ? AND sequence <= ?", (envelope, end))

@@ -1,33 +1,29 @@
-"""Auditing a store: its envelopes, what archives left of them, and the tables beside the events."""
+"""Audit of an envelope in a store: its chain, or what archiving left of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.event import GENESIS
 from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable
+from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, Row
 from modelpact.ledger.verify.export import (
     UNREADABLE,
     decode_event,
     event_line,
     export_lines,
-    hash_holds,
-    keys_of,
+    find_signer_keys,
+    is_hash_valid,
 )
 from modelpact.ledger.verify.keys import TrustedKeys
-from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, Kind, TableReport, VerifyReport
-from modelpact.ledger.verify.tables import (
-    REGISTRY,
-    verify_cost_envelopes,
-    verify_costs,
-    verify_hourly_sums,
-    verify_invocation_events,
-    verify_invocations,
-    verify_providers,
+from modelpact.ledger.verify.report import (
+    BreakKind,
+    BrokenLink,
+    BrokenLinkError,
+    ExpectedHead,
+    VerifyReport,
 )
 from modelpact.ledger.verify.verifier import verify_export
 from modelpact.ledger.write.transaction import ARCHIVED
@@ -36,9 +32,9 @@ from modelpact.vocabulary.errors import InputError, brief
 if TYPE_CHECKING:
     from modelpact.identity import PublicKeys
 
-Watch = Callable[[Iterable[bytes]], Iterable[bytes]]
-
-_PAGE = 1_000
+LineProgress = Callable[[Iterable[bytes]], Iterable[bytes]]
+"""Passes lines on, and may show how many there were."""
+_PAGE_ROWS: Final = 1_000
 
 
 def verify_envelope(
@@ -47,101 +43,63 @@ def verify_envelope(
     public_keys: "PublicKeys | Sequence[PublicKeys] | None" = None,
     *,
     expected: ExpectedHead | None = None,
-    watch: Watch = iter,
+    progress: LineProgress = iter,
 ) -> VerifyReport:
-    """Verify an envelope as it stands in a store, whatever was done to it there."""
+    """Verify an envelope in a store. Its rows may have been edited in any way."""
     try:
-        found = reader.envelope(name)
-        if found is None:
-            return _vanished(reader, name, TrustedKeys(public_keys))
+        envelope = reader.envelope(name)
+        if envelope is None:
+            return _report_missing(reader, name, TrustedKeys(public_keys))
         (first,) = reader.event_rows(name, limit=1)
-        if first[1] != 1 and found.archived is not None:
-            return _Remains(reader, found, public_keys).verify(expected)
-        report = verify_export(watch(export_lines(reader, name)), public_keys, expected=expected)
-        return _with_state(reader, found, report)
+        if first[1] != 1 and envelope.archived is not None:
+            return _ArchivedRest(reader, envelope, public_keys).verify(expected)
+        report = verify_export(progress(export_lines(reader, name)), public_keys, expected=expected)
+        return _check_state(reader, envelope, report)
     except LedgerUnavailable:
         raise
     except LedgerError as error:
         return _report(brief(name), broken=BrokenLink("edited", 0, "", str(error)))
 
 
-def verify_tables(
-    reader: LedgerReader, reports: Mapping[str, VerifyReport], *, whole: bool
-) -> list[TableReport]:
-    """Hold the tables that users read against events that were verified; exports have none.
+def _check_state(reader: LedgerReader, before: Envelope, report: VerifyReport) -> VerifyReport:
+    """Compare the state in the table of envelopes with the last event.
 
-    `whole`: the reports are of all envelopes, so that nothing may be there beside them.
+    The envelope may have been archived meanwhile, so its state is read before and after.
     """
-    checks: list[partial[TableReport]] = []
-    for name, report in reports.items():
-        if report.events and (report.ok or report.unsigned):
-            ends = (report.first, report.events)
-            checks.append(partial(verify_costs, reader, name, *ends))
-            checks.append(partial(verify_invocations, reader, name, *ends))
-    if whole:
-        left = {name: one.first for name, one in reports.items()}
-        checks.append(partial(verify_cost_envelopes, reader, reports.keys()))
-        checks.append(partial(verify_hourly_sums, reader))
-        checks.append(partial(verify_invocation_events, reader, left))
-        checks.append(partial(verify_providers, reader, left.get(REGISTRY, 1)))
-    found: dict[str, TableReport] = {}
-    for check in checks:
-        try:
-            one = check()
-        except LedgerUnavailable:
-            raise
-        except LedgerError as error:
-            table = check.func.__name__.removeprefix("verify_")
-            one = TableReport(
-                table, broken=BrokenLink("edited", 0, "", f"it cannot be read: {error}")
-            )
-        found[one.table] = found[one.table] + one if one.table in found else one
-    return [one for one in found.values() if one.rows or one.unproven or not one.ok]
-
-
-def _with_state(reader: LedgerReader, before: Envelope, report: VerifyReport) -> VerifyReport:
-    """Hold what the table of envelopes says against the last event; both may have come on since."""
     after = reader.envelope(before.id)
-    closed = report.archived and after is not None and after.archived is None
-    if report.broken is None and (closed or (before.archived is not None and not report.archived)):
-        said = "archived" if before.archived is not None else "open"
-        broken = BrokenLink(
-            "edited", 0, "", f"the envelope is marked as {said}, its last event is not"
-        )
-        return msgspec.structs.replace(report, broken=broken)
+    still_open = report.archived and after is not None and after.archived is None
+    if report.ok and (still_open or (before.archived is not None and not report.archived)):
+        state = "archived" if before.archived is not None else "open"
+        message = f"the envelope is marked as {state}, and its last event says otherwise"
+        return msgspec.structs.replace(report, broken=BrokenLink("edited", 0, "", message))
     return report
 
 
-def _vanished(reader: LedgerReader, name: str, trusted: TrustedKeys) -> VerifyReport:
-    """Tell of an envelope without events: it may just never have been written to."""
+def _report_missing(reader: LedgerReader, name: str, trusted: TrustedKeys) -> VerifyReport:
+    """Report on an envelope without events, which may never have had any."""
     rows = reader.read("SELECT archived FROM envelopes WHERE id = ?", (name,))
-    signed = reader.checkpoints(name)
-    if not rows and not signed:
+    checkpoints = reader.checkpoints(name)
+    if not rows and not checkpoints:
         raise InputError(f"there is no envelope {name!r:.80} in {reader.store.url}")
     broken = None
-    if signed:
-        said = f"a checkpoint signs event {signed[-1].sequence}, and no event is here"
-        broken = BrokenLink("truncated", 0, f"{name}:1", said)
+    if checkpoints:
+        message = f"a checkpoint signs event {checkpoints[-1].sequence}, and there are no events"
+        broken = BrokenLink("truncated", 0, f"{name}:1", message)
     elif rows[0][0] is not None:
-        said = "it is marked as archived, and not even its last event is here"
-        broken = BrokenLink("truncated", 0, f"{name}:1", said)
-    elif trusted.given:
-        broken = BrokenLink("unsigned", 0, "", "it was opened, and no event is here")
-    return _report(name, trusted=trusted.given, broken=broken)
+        message = "the envelope is marked as archived, and even its last event is missing"
+        broken = BrokenLink("truncated", 0, f"{name}:1", message)
+    elif trusted.supplied:
+        broken = BrokenLink("unsigned", 0, "", "the envelope was opened and has no events")
+    return _report(name, trusted=trusted.supplied, broken=broken)
 
 
-def _report(name: str, **more: Any) -> VerifyReport:
+def _report(name: str, **fields: Any) -> VerifyReport:
     empty = VerifyReport(name, "", "", 0, GENESIS, 0, 0, (), False, False)
-    return msgspec.structs.replace(empty, **more)
+    return msgspec.structs.replace(empty, **fields)
 
 
-class _Broken(Exception):
-    def __init__(self, kind: Kind, sequence: int, message: str) -> None:
-        self.kind, self.sequence, self.message = kind, sequence, message
-
-
-class _Remains:
-    """What dropping left of an archived envelope: its end, which the archive must lead to."""
+class _ArchivedRest:
+    """The events of an archived envelope that are still in the store: its end."""
 
     def __init__(
         self,
@@ -157,79 +115,87 @@ class _Remains:
         self.head = ""
 
     def verify(self, expected: ExpectedHead | None) -> VerifyReport:
-        """Verify that the events which are left are chained, end the envelope, and are signed."""
-        name, broken = self.envelope.id, None
-        signed = self.reader.checkpoints(name)
+        """Verify that the events are chained, that they end the envelope, and that it is signed."""
+        broken: BrokenLink | None = None
+        checkpoints = self.reader.checkpoints(self.envelope.id)
         keys: tuple[str, ...] = ()
         try:
             self.read_events(expected)
-            keys = self.read_checkpoints(signed)
-        except _Broken as found:
-            place = f"{name}:{found.sequence}"
-            broken = BrokenLink(found.kind, 0, place, found.message)
+            keys = self.read_checkpoints(checkpoints)
+        except BrokenLinkError as error:
+            broken = error.link
         return _report(
-            name,
+            self.envelope.id,
             kind=self.envelope.kind,
             subject=self.envelope.subject,
             events=0 if broken else self.last,
             head=self.head,
-            checkpoints=len(signed),
+            checkpoints=len(checkpoints),
             signed=0 if broken else self.last,
             keys=keys,
-            trusted=self.trusted.given,
+            trusted=self.trusted.supplied,
             archived=True,
             broken=broken,
             first=self.first,
         )
 
     def read_events(self, expected: ExpectedHead | None) -> None:
-        """Read the events that are left, in order; the last one closes the envelope."""
+        """Read the events in order. The last one must close the envelope."""
         kind = ""
         for row in self.rows():
-            here = self.last + 1
+            sequence = self.last + 1
             try:
                 line = event_line(row).rstrip(b"\n")
                 event = decode_event(line)
             except UNREADABLE:
-                raise _Broken("edited", here, "the event cannot be read") from None
-            here = event.sequence
-            if not hash_holds(line, event.hash):
-                raise _Broken("edited", here, "the event does not have the hash that it names")
-            if self.last and here != self.last + 1:
-                raise _Broken("dropped", self.last + 1, f"event {here:,} follows {self.last:,}")
+                raise self.broken("edited", sequence, "the event cannot be read") from None
+            sequence = event.sequence
+            if not is_hash_valid(line, event.hash):
+                raise self.broken("edited", sequence, "the event does not match its hash")
+            if self.last and sequence != self.last + 1:
+                message = f"event {sequence:,} follows event {self.last:,}"
+                raise self.broken("dropped", self.last + 1, message)
             if self.last and event.previous != self.head:
-                raise _Broken("edited", self.last, "the next event was chained to another")
-            if expected is not None and here == expected.sequence and event.hash != expected.hash:
-                raise _Broken("edited", here, "it is not the event that is expected")
-            self.first = self.first or here
-            self.last, self.head, kind = here, event.hash, event.type
+                message = "the next event was chained to another event"
+                raise self.broken("edited", self.last, message)
+            if expected is not None and (
+                sequence == expected.sequence and event.hash != expected.hash
+            ):
+                raise self.broken("edited", sequence, "the event does not have the expected hash")
+            self.first = self.first or sequence
+            self.last, self.head, kind = sequence, event.hash, event.type
         if kind != ARCHIVED:
-            said = "the events before are missing, and this one does not close the envelope"
-            raise _Broken("dropped", self.last, said)
+            message = "earlier events are missing, and the last event does not close the envelope"
+            raise self.broken("dropped", self.last, message)
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of the events that are left."""
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of the events."""
         after: Any = 0
-        while page := self.reader.event_rows(self.envelope.id, after=after, limit=_PAGE):
+        while page := self.reader.event_rows(self.envelope.id, after=after, limit=_PAGE_ROWS):
             yield from page
             after = page[-1][1]
 
-    def read_checkpoints(self, signed: list[Checkpoint]) -> tuple[str, ...]:
-        """Return the keys that signed the end; raise if none did."""
-        keys: list[str] = []
-        self.trusted.learn(keys_of(self.reader, {one.key_id for one in signed}))
-        for one in signed:
-            if type(one.sequence) is not int or one.sequence > self.last:
-                raise _Broken(
-                    "truncated", self.last + 1, f"a checkpoint signs {one.sequence!r:.40}"
-                )
-            known = self.trusted.find(one.key_id)
-            if one.sequence < self.last or known is None:
+    def read_checkpoints(self, checkpoints: list[Checkpoint]) -> tuple[str, ...]:
+        """Return the ids of the keys that signed the last event. At least one must have."""
+        key_ids: list[str] = []
+        offered = find_signer_keys(self.reader, {checkpoint.key_id for checkpoint in checkpoints})
+        self.trusted.add(offered)
+        for checkpoint in checkpoints:
+            if type(checkpoint.sequence) is not int or checkpoint.sequence > self.last:
+                message = f"a checkpoint signs event {checkpoint.sequence!r:.40}"
+                raise self.broken("truncated", self.last + 1, message)
+            keys = self.trusted.find(checkpoint.key_id)
+            if checkpoint.sequence < self.last or keys is None:
                 continue
-            if one.hash != self.head or not one.holds(known):
-                raise _Broken("forged checkpoint", self.last, "it does not hold for the last event")
-            keys.append(one.key_id)
-        if not keys:
-            said = "the events before are missing, and no trusted key signed that it was archived"
-            raise _Broken("dropped", self.last, said)
-        return tuple(keys)
+            if checkpoint.hash != self.head or not checkpoint.is_signed_by(keys):
+                message = "the checkpoint does not sign the last event"
+                raise self.broken("forged checkpoint", self.last, message)
+            key_ids.append(checkpoint.key_id)
+        if not key_ids:
+            message = "earlier events are missing, and no trusted key signed the archived envelope"
+            raise self.broken("dropped", self.last, message)
+        return tuple(key_ids)
+
+    def broken(self, kind: BreakKind, sequence: int, message: str) -> BrokenLinkError:
+        """Return the error for a broken link at an event."""
+        return BrokenLinkError(kind, 0, f"{self.envelope.id}:{sequence}", message)

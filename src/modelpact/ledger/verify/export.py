@@ -1,7 +1,7 @@
 """Exports: an envelope as JSON lines that anyone can verify offline.
 
-A header, then each event as its canonical JSON with its hash at the end, and after an event the
-checkpoints that sign it. The hash of a line is that of the line without it.
+An export is a header, then each event as its canonical JSON with its hash at the end, and after an
+event the checkpoints that sign it. The hash of a line covers the line without the hash.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -29,12 +29,15 @@ FORMAT: Final = "modelpact-audit/1"
 EVENT_START: Final = b'{"cause":'
 HEADER_START: Final = b'{"checkpoints":'
 CHECKPOINT_START: Final = b'{"checkpoint":'
-HASH_START: Final = b',"hash":"'
-HASH_LENGTH: Final = len(HASH_START) + 64 + len(b'"}')
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The errors of decoding a line that is not JSON of its kind, or is nested too deep."""
+_HASH_START: Final = b',"hash":"'
+_HASH_LENGTH: Final = len(_HASH_START) + 64 + len(b'"}')
+_HASH_SLICE: Final = slice(-_HASH_LENGTH, -_HASH_LENGTH + len(_HASH_START))
 _DAMAGED: Final = b"damaged\n"
-"""No line of an export: verification names the place."""
-_PAGE: Final = 2_000
-_LONGEST_LINE: Final = 64 * 1024 * 1024
+"""Stands for a line that cannot be written or read. Verification names its place."""
+_PAGE_ROWS: Final = 2_000
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 class ExportHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,74 +50,65 @@ class ExportHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head: str
     """The hash of the last event."""
     keys: list[dict[str, Any]]
-    """The public keys of those who signed, each list with its rotations."""
+    """The public keys of the signers, each list with its rotations."""
     kind: str
     signed: int
-    """The number of the last event that a checkpoint signs, or 0."""
+    """The sequence number of the last event that a checkpoint signs, or 0."""
     subject: str
     hash: str = ""
 
 
-def with_hash(body: bytes) -> bytes:
-    """Return a line: canonical JSON of an object, with its hash put in at the end."""
-    return hashed_line(body, hashlib.sha256(body).hexdigest())
+class LinkedEvent(msgspec.Struct):
+    """The fields that link an event to its neighbours. The rest is not decoded."""
+
+    envelope: str
+    sequence: int
+    type: str
+    previous: str
+    hash: str
 
 
-def hashed_line(body: bytes, digest: str) -> bytes:
-    """Return a line with the hash that is recorded for it."""
-    return b'%b%b%b"}\n' % (body[:-1], HASH_START, digest.encode())
-
-
-def event_line(row: Row) -> bytes:
-    """Return the line of an event, as its row stands in the store; no line if it is no event."""
-    envelope, sequence, kind, when, cause, payload, previous, digest = row
-    if type(sequence) is not int or type(when) is not int:
-        return _DAMAGED
-    try:
-        body = event_body(envelope, sequence, kind, when, cause, payload.encode(), previous)
-        return hashed_line(body, digest)
-    except AttributeError:  # bytes or a number where a text should be
-        return _DAMAGED
+decode_event: Final = msgspec.json.Decoder(LinkedEvent).decode
 
 
 def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
-    """Yield an envelope's lines, as far as it has come when this begins.
+    """Yield the lines of an envelope, up to the event that is the last when this starts.
 
-    Every checkpoint is among them, so that one which signs an event that is gone tells of it. They
-    are read before the events: no event is appended behind one that is there already.
+    Every checkpoint is included: one that signs a missing event shows that the event is missing.
+    Checkpoints are read before the events, so that each has its event.
     """
-    signed = reader.checkpoints(envelope)
-    found = reader.envelope(envelope)
+    checkpoints = reader.checkpoints(envelope)
+    info = reader.envelope(envelope)
     ends = reader.read(
         "SELECT sequence, hash FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
         (envelope,),
     )
-    if not ends or found is None:
+    if not ends or info is None:
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
     (first,) = reader.event_rows(envelope, limit=1)
-    if first[1] != 1 and found.archived is not None:
+    if first[1] != 1 and info.archived is not None:
         raise LedgerError(f"{envelope} is archived and its events are only in the archive")
     last, head = ends[0]
     if type(last) is not int or type(head) is not str:
-        last, head = MAX_SAFE_INTEGER, GENESIS  # it was edited: read on until that is found
-    waiting = deque(map(_checkpoint_line, signed))
+        last, head = MAX_SAFE_INTEGER, GENESIS  # it was edited: go on until the reader notices
+    waiting = deque(map(_checkpoint_line, checkpoints))
     header = ExportHeader(
         checkpoints=len(waiting),
         envelope=envelope,
         events=last,
         format=FORMAT,
         head=head,
-        keys=keys_of(reader, {one.key_id for one in signed}),
-        kind=found.kind,
+        keys=find_signer_keys(reader, {checkpoint.key_id for checkpoint in checkpoints}),
+        kind=info.kind,
         signed=waiting[-1][0] if waiting else 0,
-        subject=found.subject,
+        subject=info.subject,
     )
-    plain = msgspec.to_builtins(header)
-    del plain["hash"]
-    yield with_hash(canonical(plain))
+    fields = msgspec.to_builtins(header)
+    del fields["hash"]
+    yield with_hash(canonical(fields))
     after = 0
     while after < last:
-        page = reader.event_rows(envelope, after=after, limit=_PAGE)
+        page = reader.event_rows(envelope, after=after, limit=_PAGE_ROWS)
         for row in page:
             line, after = event_line(row), row[1]
             if line is _DAMAGED:
@@ -131,30 +125,55 @@ def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
         yield line
 
 
-def _checkpoint_line(one: Checkpoint) -> tuple[int, bytes]:
-    """Return the number of the event that a checkpoint signs, and its line, if it has one."""
-    if type(one.sequence) is int and type(one.time) is int:
-        with suppress(NotCanonical):
-            return one.sequence, one.line()
-    return 0, CHECKPOINT_START + _DAMAGED
-
-
-def keys_of(reader: LedgerReader, key_ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return the lists of public keys, of those that are kept, in which some of the keys are."""
-    found = []
+def find_signer_keys(reader: LedgerReader, key_ids: Collection[str]) -> list[dict[str, Any]]:
+    """Return the stored lists of public keys that contain one of these keys."""
+    matches = []
     for text in reader.signer_keys():
         try:
-            one = msgspec.json.decode(text)
-            if any(key["key_id"] in key_ids for key in one["keys"]):
-                canonical(one)
-                found.append(one)
+            keys = msgspec.json.decode(text)
+            if any(key["key_id"] in key_ids for key in keys["keys"]):
+                canonical(keys)
+                matches.append(keys)
         except (ValueError, TypeError, LookupError, RecursionError):
-            continue  # it was edited: the checkpoints of its keys are then signed by nobody known
-    return found
+            continue  # it was edited: checkpoints of these keys then have no known signer
+    return matches
+
+
+def event_line(row: Row) -> bytes:
+    """Return the line of an event from its row, or a damaged line if the row is not an event."""
+    envelope, sequence, kind, time, cause, payload, previous, digest = row
+    if type(sequence) is not int or type(time) is not int:
+        return _DAMAGED
+    try:
+        body = event_body(envelope, sequence, kind, time, cause, payload.encode(), previous)
+        return hashed_line(body, digest)
+    except AttributeError:  # bytes or a number instead of text
+        return _DAMAGED
+
+
+def with_hash(body: bytes) -> bytes:
+    """Return the line of a JSON object in canonical form, with its hash added."""
+    return hashed_line(body, hashlib.sha256(body).hexdigest())
+
+
+def hashed_line(body: bytes, digest: str) -> bytes:
+    """Return a line with the hash that is recorded for it."""
+    return b'%b%b%b"}\n' % (body[:-1], _HASH_START, digest.encode())
+
+
+def is_hash_valid(line: bytes, digest: str) -> bool:
+    """Tell whether a line ends with the hash of everything before it."""
+    return (
+        line[_HASH_SLICE] == _HASH_START
+        and hashlib.sha256(line[:-_HASH_LENGTH] + b"}").hexdigest() == digest
+    )
 
 
 def write_export(path: Path, lines: Iterable[bytes], *, compress: bool | None = None) -> None:
-    """Write lines to a file that appears whole, on the disk, or not at all; `.gz` is compressed."""
+    """Write lines to a file, which appears complete and on disk or not at all.
+
+    A file that ends in `.gz` is compressed, unless `compress` says otherwise.
+    """
     packed = path.suffix == ".gz" if compress is None else compress
     name = ""
     try:
@@ -184,91 +203,28 @@ def read_export(path: Path) -> Iterator[bytes]:
         with path.open("rb") as stream:
             packed = stream.read(2) == b"\x1f\x8b"
             stream.seek(0)
-            yield from _unpacked(stream) if packed else _lines(stream)
+            yield from _decompressed_lines(stream) if packed else _lines(stream)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
+def _checkpoint_line(checkpoint: Checkpoint) -> tuple[int, bytes]:
+    """Return the number of the event that a checkpoint signs, and the checkpoint's line."""
+    if type(checkpoint.sequence) is int and type(checkpoint.time) is int:
+        with suppress(NotCanonical):
+            return checkpoint.sequence, checkpoint.line()
+    return 0, CHECKPOINT_START + _DAMAGED
+
+
+def _decompressed_lines(stream: IO[bytes]) -> Iterator[bytes]:
     try:
         with gzip.GzipFile(fileobj=stream, mode="rb") as zipped:
             yield from _lines(zipped)
     except EOFError:
-        return  # cut short: what follows is missing, and verification says so
+        return  # the file was cut short, and verification says what is missing
     except (zlib.error, gzip.BadGzipFile):
         yield _DAMAGED
 
 
 def _lines(stream: Any) -> Iterator[bytes]:
-    return iter(partial(stream.readline, _LONGEST_LINE), b"")
-
-
-Line: TypeAlias = bytes | str
-_HASH_AT: Final = slice(-HASH_LENGTH, -HASH_LENGTH + len(HASH_START))
-
-
-class LinkedEvent(msgspec.Struct):
-    """What links an event to its neighbours; the rest is not read."""
-
-    envelope: str
-    sequence: int
-    type: str
-    previous: str
-    hash: str
-
-
-decode_event: Final = msgspec.json.Decoder(LinkedEvent).decode
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading a line that is no JSON of its kind, or is nested beyond all measure, ends in."""
-
-
-class CountedLines:
-    """Lines without their ends, counted; `whole` says whether the last one had an end.
-
-    Where the first line has none, they were taken off: then `bare`.
-    """
-
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self.number = 0
-        self.whole = True
-        self.bare = False
-        self._rest = self._read(lines)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._rest
-
-    def __next__(self) -> bytes:
-        return next(self._rest)
-
-    def _read(self, lines: Iterable[Line]) -> Iterator[bytes]:
-        for raw in lines:
-            line = raw if type(raw) is bytes else _encoded(raw)
-            self.number += 1
-            if line[-1:] == b"\n":
-                yield line[:-1]
-            else:
-                self.whole = False
-                self.bare = self.bare or self.number == 1
-                yield line
-
-
-def _encoded(line: Line) -> bytes:
-    return line.encode("utf-8", "surrogatepass") if isinstance(line, str) else bytes(line)
-
-
-def hash_holds(line: bytes, digest: str) -> bool:
-    """Tell whether a line ends with the hash of what stands before it."""
-    return (
-        line[_HASH_AT] == HASH_START
-        and hashlib.sha256(line[:-HASH_LENGTH] + b"}").hexdigest() == digest
-    )
-
-
-def sequence_of(line: bytes) -> int:
-    """Return the number of the event in a line, or 0."""
-    if not line.startswith(EVENT_START):
-        return 0
-    try:
-        return decode_event(line).sequence
-    except UNREADABLE:
-        return 0
+    return iter(partial(stream.readline, _MAX_LINE_BYTES), b"")

@@ -1,4 +1,4 @@
-"""The keys that a verifier trusts, and those to which they handed over."""
+"""The public keys that a verifier trusts, and the keys that replaced them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,42 +12,46 @@ if TYPE_CHECKING:
 
 
 class TrustedKeys:
-    """Lists of public keys, each of one signer."""
+    """Lists of public keys, one for each signer."""
 
     def __init__(self, public_keys: "PublicKeys | Sequence[PublicKeys] | None") -> None:
-        self.given = public_keys is not None
+        self.supplied = public_keys is not None
+        """Whether the verifier named keys to trust. If not, those of the export are used."""
         listed = [] if public_keys is None else public_keys
         self._lists: list[PublicKeys] = (
             list(listed) if isinstance(listed, (list, tuple)) else [listed]  # type: ignore[list-item]
         )
 
-    def learn(self, offered: Sequence[dict[str, Any]]) -> str:
-        """Follow rotations in lists that an export brings; return what is wrong with one, or ""."""
+    def add(self, offered: Sequence[dict[str, Any]]) -> str:
+        """Take key lists that an export brings, as far as trusted keys handed over to them.
+
+        Returns what is wrong with one of them, or an empty string.
+        """
         from modelpact.identity import PublicKeys, UntrustedKeys
 
-        for one in offered:
+        for data in offered:
             try:
-                keys = PublicKeys.parse(msgspec.json.encode(one))
+                keys = PublicKeys.parse(msgspec.json.encode(data))
             except InputError as error:
                 return str(error)
-            if not self.given:
+            if not self.supplied:
                 self._lists.append(keys)
                 continue
-            for place, known in enumerate(self._lists):
-                if any(known.find(key.key_id) for key in keys.keys):
+            for index, trusted in enumerate(self._lists):
+                if any(trusted.find(key.key_id) for key in keys.keys):
                     try:
-                        self._lists[place] = known.carried_over(keys)
+                        self._lists[index] = trusted.carried_over(keys)
                     except UntrustedKeys as error:
                         return str(error)
         return ""
 
     def find(self, key_id: str) -> "PublicKeys | None":
-        """Return the list that has the key, or None."""
-        return next((one for one in self._lists if one.find(key_id)), None)
+        """Return the list that has a key, or None."""
+        return next((keys for keys in self._lists if keys.find(key_id)), None)
 
 
 def read_keys(data: bytes, where: object) -> "PublicKeys":
-    """Read public keys as `modelpact identity export` prints them."""
+    """Parse public keys in the form that `modelpact identity export` prints."""
     from modelpact.identity import PublicKeys
 
     try:

@@ -1,8 +1,8 @@
-"""Verifying an export: offline, in one pass, naming the first broken link and what broke it."""
+"""Verification of an export: offline, in one pass, up to the first broken link."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 import msgspec
 
@@ -14,29 +14,27 @@ from modelpact.ledger.verify.export import (
     FORMAT,
     HEADER_START,
     UNREADABLE,
-    CountedLines,
     ExportHeader,
-    Line,
     LinkedEvent,
     decode_event,
-    hash_holds,
-    sequence_of,
+    is_hash_valid,
 )
 from modelpact.ledger.verify.keys import TrustedKeys
-from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, Kind, VerifyReport
+from modelpact.ledger.verify.report import (
+    BreakKind,
+    BrokenLink,
+    BrokenLinkError,
+    ExpectedHead,
+    VerifyReport,
+)
 from modelpact.ledger.write.transaction import ARCHIVED
 from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:
     from modelpact.identity import PublicKeys
 
-
-class _Broken(Exception):
-    def __init__(self, kind: Kind, event: str, message: str, line: int = 0) -> None:
-        self.kind, self.event, self.message, self.line = kind, event, message, line
-
-
-_HEADER: Final = msgspec.json.Decoder(ExportHeader)
+Line: TypeAlias = bytes | str
+_decode_header: Final = msgspec.json.Decoder(ExportHeader).decode
 
 
 def verify_export(
@@ -45,15 +43,16 @@ def verify_export(
     *,
     expected: ExpectedHead | None = None,
 ) -> VerifyReport:
-    """Verify the lines of an export against public keys that the verifier trusts.
+    """Verify the lines of an export against public keys that you trust.
 
-    Without keys, the export's own are used, which proves that it holds together, not whose it is.
+    Without keys, those of the export are used. That proves that the export is consistent, not who
+    signed it.
     """
     return _Verifier(lines, public_keys, expected).run()
 
 
 class _Verifier:
-    """Holds what is known so far: the header, the last event that holds, the checkpoints."""
+    """The state of a verification: the header, the last event that is intact, the checkpoints."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class _Verifier:
         public_keys: "PublicKeys | Sequence[PublicKeys] | None",
         expected: ExpectedHead | None,
     ) -> None:
-        self.lines = CountedLines(lines)
+        self.lines = _CountedLines(lines)
         self.trusted = TrustedKeys(public_keys)
         self.expected = expected
         self.header = ExportHeader(0, "", 0, FORMAT, GENESIS, [], "", 0, "")
@@ -86,11 +85,9 @@ class _Verifier:
                     self.read_checkpoint(line)
                 else:
                     self.blame_other(line)
-            self.finish()
-        except _Broken as found:
-            broken = BrokenLink(
-                found.kind, found.line or self.lines.number, found.event, found.message
-            )
+            self.check_end()
+        except BrokenLinkError as error:
+            broken = error.link
         return VerifyReport(
             envelope=self.header.envelope,
             kind=self.header.kind,
@@ -100,7 +97,7 @@ class _Verifier:
             checkpoints=self.checkpoints,
             signed=self.signed,
             keys=tuple(self.keys),
-            trusted=self.trusted.given,
+            trusted=self.trusted.supplied,
             archived=self.archived,
             broken=broken,
         )
@@ -109,34 +106,34 @@ class _Verifier:
         """Read the first line."""
         line = next(self.lines, None)
         if line is None:
-            raise _Broken("truncated", "", "there is nothing in the export")
+            raise self.broken("truncated", "", "the export is empty")
         if line.startswith((EVENT_START, CHECKPOINT_START)):
-            later = any(one.startswith(HEADER_START) for one in self.lines)
-            kind: Kind = "reordered" if later else "dropped"
-            raise _Broken(kind, "", "the header is not in its place, the first line", 1)
+            later = any(other.startswith(HEADER_START) for other in self.lines)
+            kind: BreakKind = "reordered" if later else "dropped"
+            raise self.broken(kind, "", "the first line is not the header", 1)
         try:
-            header = _HEADER.decode(line)
+            header = _decode_header(line)
         except UNREADABLE as error:
             raise self.unreadable(line, "", f"the header cannot be read: {error}") from None
-        if header.format != FORMAT or not hash_holds(line, header.hash):
-            raise _Broken("edited", "", "the header does not have the hash that it names")
+        if header.format != FORMAT or not is_hash_valid(line, header.hash):
+            raise self.broken("edited", "", "the header does not match its hash")
         self.header, self.header_line = header, line
-        problem = self.trusted.learn(header.keys)
+        problem = self.trusted.add(header.keys)
         if problem:
-            raise _Broken("unknown key", "", problem)
+            raise self.broken("unknown key", "", problem)
 
     def read_event(self, line: bytes) -> None:
-        """Read an event: what is in order is done with quickly."""
+        """Read an event. The checks for one that is intact come first, because they are fast."""
         try:
             event = decode_event(line)
         except UNREADABLE as error:
-            place = self.name(self.count + 1)
-            raise self.unreadable(line, place, f"the event cannot be read: {error}") from None
+            name = self.event_id(self.count + 1)
+            raise self.unreadable(line, name, f"the event cannot be read: {error}") from None
         if (
             event.sequence != self.count + 1
             or event.previous != self.head
             or event.envelope != self.header.envelope
-            or not hash_holds(line, event.hash)
+            or not is_hash_valid(line, event.hash)
         ):
             self.blame_event(line, event)
         self.count += 1
@@ -144,122 +141,177 @@ class _Verifier:
         self.archived = event.type == ARCHIVED
         expected = self.expected
         if expected is not None and self.count == expected.sequence and self.head != expected.hash:
-            raise _Broken("edited", self.name(self.count), "it is not the event that is expected")
+            raise self.broken(
+                "edited", self.event_id(self.count), "the event does not have the expected hash"
+            )
 
     def read_checkpoint(self, line: bytes) -> None:
-        """Read a checkpoint: it signs the event before it."""
-        here = self.name(self.count)
+        """Read a checkpoint. It signs the event before it."""
+        name = self.event_id(self.count)
         try:
-            one = read_checkpoint(line)
+            checkpoint = read_checkpoint(line)
         except (*UNREADABLE, InputError) as error:
-            text = f"the checkpoint cannot be read: {error}"
-            raise self.unreadable(line, here, text, "forged checkpoint") from None
+            message = f"the checkpoint cannot be read: {error}"
+            raise self.unreadable(line, name, message, "forged checkpoint") from None
         digest = hashlib.sha256(line).digest()
         if digest in self.seen:
-            raise _Broken("duplicated", here, "a checkpoint stands here again")
+            raise self.broken("duplicated", name, "the checkpoint is repeated")
         self.seen.add(digest)
-        keys = self.trusted.find(one.key_id)
+        keys = self.trusted.find(checkpoint.key_id)
         if keys is None:
-            raise _Broken(
-                "unknown key", here, f"the checkpoint is signed with key {one.key_id!r:.40}"
+            raise self.broken(
+                "unknown key",
+                name,
+                f"the checkpoint is signed with key {checkpoint.key_id!r:.40}",
             )
-        spelt = one.line() == line + b"\n"
-        if not spelt or one.envelope != self.header.envelope or not one.holds(keys):
-            raise _Broken("forged checkpoint", here, "the checkpoint's signature does not hold")
-        if one.sequence != self.count:
-            self.blame_checkpoint(line, one.sequence)
-        if one.hash != self.head:
-            raise _Broken("edited", here, "the event has another hash than was signed")
+        is_canonical = checkpoint.line() == line + b"\n"
+        is_ours = checkpoint.envelope == self.header.envelope
+        if not is_canonical or not is_ours or not checkpoint.is_signed_by(keys):
+            raise self.broken("forged checkpoint", name, "the signature is not valid")
+        if checkpoint.sequence != self.count:
+            self.blame_checkpoint(line, checkpoint.sequence)
+        if checkpoint.hash != self.head:
+            raise self.broken("edited", name, "the event does not have the hash that was signed")
         self.checkpoints += 1
         self.signed = self.count
-        self.keys[one.key_id] = None
+        self.keys[checkpoint.key_id] = None
 
-    def finish(self) -> None:
-        """Look whether anything is missing at the end."""
-        header, here = self.header, self.name(self.count + 1)
+    def check_end(self) -> None:
+        """Check that nothing is missing at the end."""
+        header, name = self.header, self.event_id(self.count + 1)
         if self.count < header.events:
-            said = f"the export ends after {self.count:,} of {header.events:,} events"
-            raise _Broken("truncated", here, said)
+            message = f"the export ends after {self.count:,} of {header.events:,} events"
+            raise self.broken("truncated", name, message)
         if self.expected is not None and self.count < self.expected.sequence:
-            said = f"the export ends before event {self.expected.sequence:,}, which is expected"
-            raise _Broken("truncated", here, said)
+            message = f"the export ends before event {self.expected.sequence:,}, which is expected"
+            raise self.broken("truncated", name, message)
         if self.count > header.events or self.head != header.head:
-            raise _Broken("edited", "", "the header names another end than the events have")
+            raise self.broken("edited", "", "the last event is not the one that the header names")
         if self.checkpoints != header.checkpoints:
-            kind: Kind = "truncated" if self.signed < header.signed else "dropped"
+            kind: BreakKind = "truncated" if self.signed < header.signed else "dropped"
             if self.checkpoints > header.checkpoints:
                 kind = "edited"
-            said = f"there are {self.checkpoints} checkpoints, the header says {header.checkpoints}"
-            raise _Broken(kind, self.name(header.signed), said)
-        if self.trusted.given and not self.checkpoints:
-            raise _Broken("unsigned", "", "no checkpoint says whose the export is")
+            message = (
+                f"there are {self.checkpoints} checkpoints, and the header says "
+                f"{header.checkpoints}"
+            )
+            raise self.broken(kind, self.event_id(header.signed), message)
+        if self.trusted.supplied and not self.checkpoints:
+            raise self.broken("unsigned", "", "no checkpoint shows who wrote the export")
 
     def blame_event(self, line: bytes, event: LinkedEvent) -> NoReturn:
-        """Say what is wrong with an event that is not the next link."""
+        """Raise what is wrong with an event that does not continue the chain."""
         wanted = self.count + 1
-        here = self.name(wanted)
-        if not hash_holds(line, event.hash):
-            said = f"event {wanted:,} does not have the hash that it names"
-            raise self.unreadable(line, here, said)
+        name = self.event_id(wanted)
+        if not is_hash_valid(line, event.hash):
+            raise self.unreadable(line, name, f"event {wanted:,} does not match its hash")
         if event.envelope != self.header.envelope:
-            raise _Broken("edited", here, f"it belongs to envelope {event.envelope!r:.80}")
+            raise self.broken("edited", name, f"it belongs to envelope {event.envelope!r:.80}")
         if event.sequence < wanted:
-            raise _Broken("duplicated", self.name(event.sequence), "the event stands here again")
+            raise self.broken("duplicated", self.event_id(event.sequence), "the event is repeated")
         if event.sequence == wanted:
-            before = self.name(self.count) if self.count else here
-            raise _Broken(
-                "edited", before, f"event {wanted:,} was chained to another than this one"
-            )
-        again, missing, at = False, False, self.lines.number
-        for one in self.lines:
-            again = again or one == line
-            missing = missing or wanted <= sequence_of(one) < event.sequence
-        if again:
-            raise _Broken(
-                "duplicated",
-                self.name(event.sequence),
-                "the event stands twice, here too early",
-                at,
-            )
+            before = self.event_id(self.count) if self.count else name
+            raise self.broken("edited", before, f"event {wanted:,} was chained to another event")
+        repeated, missing, number = False, False, self.lines.number
+        for other in self.lines:
+            repeated = repeated or other == line
+            missing = missing or wanted <= _sequence_of(other) < event.sequence
+        if repeated:
+            message = "the event is there twice, and here too early"
+            raise self.broken("duplicated", self.event_id(event.sequence), message, number)
         if missing:
-            raise _Broken("reordered", here, f"event {event.sequence:,} stands before it", at)
-        raise _Broken("dropped", here, f"event {event.sequence:,} follows event {self.count:,}", at)
+            message = f"event {event.sequence:,} comes before it"
+            raise self.broken("reordered", name, message, number)
+        message = f"event {event.sequence:,} follows event {self.count:,}"
+        raise self.broken("dropped", name, message, number)
 
     def blame_checkpoint(self, line: bytes, sequence: int) -> NoReturn:
-        """Say what is wrong with a true checkpoint in a wrong place."""
-        at = self.lines.number
+        """Raise what is wrong with a valid checkpoint in a wrong place."""
+        number, name = self.lines.number, self.event_id(sequence)
         if sequence < self.count:
-            if any(0 < sequence_of(one) <= self.count for one in self.lines):
-                raise _Broken("duplicated", self.name(self.count), "the event stands twice", at)
-            raise _Broken("reordered", self.name(sequence), "its checkpoint stands too late", at)
-        again, events, found = False, False, False
-        for one in self.lines:
-            again = again or one == line
-            events = events or one.startswith(EVENT_START)
-            found = found or sequence_of(one) == sequence
-        here = self.name(self.count + 1)
-        if again:
-            raise _Broken("duplicated", self.name(sequence), "its checkpoint stands twice", at)
-        if found:
-            raise _Broken("reordered", self.name(sequence), "its checkpoint stands too early", at)
-        kind: Kind = "dropped" if events else "truncated"
-        raise _Broken(kind, here, f"the next checkpoint signs event {sequence:,}", at)
+            if any(0 < _sequence_of(other) <= self.count for other in self.lines):
+                last = self.event_id(self.count)
+                raise self.broken("duplicated", last, "the event is there twice", number)
+            raise self.broken("reordered", name, "its checkpoint comes too late", number)
+        repeated, more_events, has_event = False, False, False
+        for other in self.lines:
+            repeated = repeated or other == line
+            more_events = more_events or other.startswith(EVENT_START)
+            has_event = has_event or _sequence_of(other) == sequence
+        if repeated:
+            raise self.broken("duplicated", name, "its checkpoint is there twice", number)
+        if has_event:
+            raise self.broken("reordered", name, "its checkpoint comes too early", number)
+        kind: BreakKind = "dropped" if more_events else "truncated"
+        message = f"the next checkpoint signs event {sequence:,}"
+        raise self.broken(kind, self.event_id(self.count + 1), message, number)
 
     def blame_other(self, line: bytes) -> NoReturn:
-        """Say what is wrong with a line that is neither an event nor a checkpoint."""
-        here = self.name(self.count + 1)
+        """Raise what is wrong with a line that is neither an event nor a checkpoint."""
         if line == self.header_line:
-            raise _Broken("duplicated", "", "the header stands here again")
-        raise self.unreadable(line, here, "the line is neither an event nor a checkpoint")
+            raise self.broken("duplicated", "", "the header is repeated")
+        name = self.event_id(self.count + 1)
+        raise self.unreadable(line, name, "the line is neither an event nor a checkpoint")
 
-    def unreadable(self, line: bytes, place: str, said: str, kind: Kind = "edited") -> "_Broken":
-        """Tell a last line that was cut off from one that was changed."""
-        at = self.lines.number
-        cut = not self.lines.whole and next(self.lines, None) is None
-        if cut and (at == 1 or not (self.lines.bare and line.endswith(b"}"))):
-            return _Broken("truncated", place, "the export ends within this line", at)
-        return _Broken(kind, place, said, at)
+    def unreadable(
+        self, line: bytes, event: str, message: str, kind: BreakKind = "edited"
+    ) -> BrokenLinkError:
+        """Tell a last line that was cut off from a line that was changed."""
+        number = self.lines.number
+        is_last = not self.lines.terminated and next(self.lines, None) is None
+        if is_last and (number == 1 or not (self.lines.stripped and line.endswith(b"}"))):
+            return self.broken("truncated", event, "the export ends within this line", number)
+        return self.broken(kind, event, message, number)
 
-    def name(self, sequence: int) -> str:
-        """Return an event's name."""
+    def broken(
+        self, kind: BreakKind, event: str, message: str, line: int | None = None
+    ) -> BrokenLinkError:
+        """Return the error for a broken link, in the current line unless another is given."""
+        return BrokenLinkError(kind, self.lines.number if line is None else line, event, message)
+
+    def event_id(self, sequence: int) -> str:
+        """Return the id of an event of this envelope."""
         return f"{self.header.envelope}:{sequence}"
+
+
+class _CountedLines:
+    """Counts lines and takes off their ends."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.number = 0
+        self.terminated = True
+        """Whether all lines so far had an end."""
+        self.stripped = False
+        """Whether the first line had none: the caller took them all off."""
+        self._lines = self._read(lines)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._lines
+
+    def __next__(self) -> bytes:
+        return next(self._lines)
+
+    def _read(self, lines: Iterable[Line]) -> Iterator[bytes]:
+        for raw in lines:
+            line = raw if type(raw) is bytes else _encoded(raw)
+            self.number += 1
+            if line[-1:] == b"\n":
+                yield line[:-1]
+            else:
+                self.terminated = False
+                self.stripped = self.stripped or self.number == 1
+                yield line
+
+
+def _encoded(line: Line) -> bytes:
+    return line.encode("utf-8", "surrogatepass") if isinstance(line, str) else bytes(line)
+
+
+def _sequence_of(line: bytes) -> int:
+    """Return the sequence number of the event in a line, or 0."""
+    if not line.startswith(EVENT_START):
+        return 0
+    try:
+        return decode_event(line).sequence
+    except UNREADABLE:
+        return 0

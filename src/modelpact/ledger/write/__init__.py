@@ -1,1 +1,1 @@
-"""Writing: the one way in for events, and the commits that make them durable."""
+"""Writing: transactions, the batches that share a commit, and where commits happen."""
