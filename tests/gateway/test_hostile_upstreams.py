@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from tests.gateway.conftest import Serve
+from tests.gateway.scripted_upstream import GOOD, JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
 from tests.gateway.support import HI, Answer
-from tests.gateway.wild import GOOD, JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
 
 CHUNK = (
     b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"any",'

@@ -18,7 +18,7 @@ from tests.fakes import Fail
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import CHAT, Process, Upstream, chat_body, started, until
 from tests.gateway.support import Running
-from tests.gateway.test_killed import folder_for
+from tests.gateway.test_crash import folder_for
 
 DAY = 86_400 * 10**9
 EVENING = 1_767_657_540 * 10**9

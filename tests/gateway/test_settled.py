@@ -7,8 +7,8 @@ import pytest
 from modelpact.ledger.canonical import canonical
 from tests.cli.conftest import Run
 from tests.gateway.conftest import Serve
-from tests.gateway.loads import verified
-from tests.gateway.wild import JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
+from tests.gateway.load_clients import verified
+from tests.gateway.scripted_upstream import JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
 
 NOT_UTF8 = b'{"choices":[],"usage":{"prompt_tokens":"\xfe","completion_tokens":1,"\xff":1}}'
 KEYED = 'api_key = { env = "OPENAI_API_KEY" }\n'

@@ -1,4 +1,4 @@
-"""What clients can ask about: models, with what they can do, and the words for it."""
+"""Lists for clients: models with their capabilities, and the vocabulary of capabilities."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.search import find_models
 from modelpact.vocabulary.capability import CAPABILITIES
 
-_SHOWN: Final = (
+_LISTED_CAPABILITIES: Final = (
     "streaming",
     "tool-calling",
     "structured-output",
@@ -19,90 +19,97 @@ _SHOWN: Final = (
     "pdf-input",
     "prompt-caching",
 )
-_LIMITS: Final = ("context-window", "max-output")
+_LISTED_LIMITS: Final = ("context-window", "max-output")
 
 
 def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
     """Return the workloads, aliases and models that can be asked for and meet the needs."""
 
-    def fits(target: str) -> bool:
+    def meets_needs(target: str) -> bool:
         return not needs or bool(negotiate(needs, target, catalog=state.models.catalog))
 
     workloads = [
-        _named(f"workload/{name}", {"model": one.model, "needs": str(one.needs)})
-        for name, one in state.configuration.workloads.items()
-        if fits(one.model)
+        _own_name(f"workload/{name}", {"model": workload.model, "needs": str(workload.needs)})
+        for name, workload in state.configuration.workloads.items()
+        if meets_needs(workload.model)
     ]
     aliases = [
-        _named(name, {"model": target, **describe(state.models, target)["modelpact"]})
+        _own_name(name, {"model": target, **describe(state.models, target)["modelpact"]})
         for name, target in state.configuration.gateway.aliases.items()
-        if fits(target)
+        if meets_needs(target)
     ]
     models = [describe(state.models, target) for target in _targets(state, needs)]
     return [*workloads, *aliases, *models]
 
 
-def _named(name: str, told: dict[str, Any]) -> dict[str, Any]:
-    """Return a name of this gateway's own as OpenAI's list has models."""
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "modelpact",
-        "modelpact": told,
-    }
-
-
-def _targets(state: GatewayState, needs: Needs) -> list[str]:
-    models = state.models
-    usable = [one for one in models.supported_providers() if models.can_authenticate(one)]
-    listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
-    overlaid = [
-        "/".join(pair)
-        for pair in state.configuration.models
-        if pair[0] in usable
-        and (not needs or negotiate(needs, "/".join(pair), catalog=models.catalog))
-    ]
-    mock = ["mock/demo"] if not needs or negotiate(needs, "mock/demo") else []
-    return sorted({*listed, *overlaid, *mock})
-
-
 def describe(models: ModelCaller, target: str) -> dict[str, Any]:
-    """Return a model as OpenAI's list has them, with what is known of it beside."""
+    """Return a model in the format of OpenAI's list, with its capabilities beside."""
     provider, model = models.catalog.split(target)
     resolution = models.catalog.resolve(provider, model)
-    claims: dict[str, Any] = {name: resolution.claim(name).support for name in _SHOWN}
-    for name in _LIMITS:
+    capabilities: dict[str, Any] = {
+        name: resolution.claim(name).support for name in _LISTED_CAPABILITIES
+    }
+    for name in _LISTED_LIMITS:
         claim = resolution.claim(name)
-        claims[name] = claim.value if claim.known else None
+        capabilities[name] = claim.value if claim.known else None
     return {
         "id": target,
         "object": "model",
         "created": 0,
         "owned_by": provider,
-        "modelpact": {"capabilities": claims},
+        "modelpact": {"capabilities": capabilities},
     }
 
 
 def anthropic_list(models: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the same as Anthropic's list has them."""
+    """Return models in the format of Anthropic's list."""
     data = [
         {
             "type": "model",
-            "id": one["id"],
-            "display_name": one["id"],
+            "id": model["id"],
+            "display_name": model["id"],
             "created_at": "1970-01-01T00:00:00Z",
-            "modelpact": one["modelpact"],
+            "modelpact": model["modelpact"],
         }
-        for one in models
+        for model in models
     ]
-    ends = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return {"data": data, "has_more": False, "first_id": ends[0], "last_id": ends[1]}
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return {"data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
 def list_capabilities() -> list[dict[str, Any]]:
     """Return the vocabulary."""
     return [
-        {"id": one.id, "meaning": one.meaning, "kind": one.kind, "group": one.group}
-        for one in CAPABILITIES.values()
+        {
+            "id": capability.id,
+            "meaning": capability.meaning,
+            "kind": capability.kind,
+            "group": capability.group,
+        }
+        for capability in CAPABILITIES.values()
     ]
+
+
+def _own_name(name: str, details: dict[str, Any]) -> dict[str, Any]:
+    """Return a workload or an alias in the format of OpenAI's list."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "modelpact",
+        "modelpact": details,
+    }
+
+
+def _targets(state: GatewayState, needs: Needs) -> list[str]:
+    models = state.models
+    usable = [name for name in models.supported_providers() if models.can_authenticate(name)]
+    listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
+    configured = [
+        f"{provider}/{model}"
+        for provider, model in state.configuration.models
+        if provider in usable
+        and (not needs or negotiate(needs, f"{provider}/{model}", catalog=models.catalog))
+    ]
+    mock = ["mock/demo"] if not needs or negotiate(needs, "mock/demo") else []
+    return sorted({*listed, *configured, *mock})

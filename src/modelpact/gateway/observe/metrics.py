@@ -1,4 +1,4 @@
-"""Metrics: what the gateway did since it started, as Prometheus reads it."""
+"""Metrics: counts since the gateway started, in Prometheus' text format."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -14,33 +14,23 @@ if TYPE_CHECKING:
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class _Series:
-    """The requests of one API that ended alike: how many, and how long their answers took."""
-
-    __slots__ = ("requests", "seconds", "times")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.seconds = 0.0
-        self.times = [0] * (len(_BUCKETS) + 1)
-
-
 class Metrics(Observer):
-    """Counts requests by API, status and verdict, and how long their answers took to begin."""
+    """Counts requests by API, status and verdict, and the time until their responses start."""
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, int, str], _Series] = {}
-        self.under_way = 0
+        self.waiting = 0
+        """Requests whose responses have not started."""
 
     def request_started(self, request: HttpRequest, api: RequestApi) -> None:  # noqa: ARG002
         """Count a request that waits for its response."""
-        self.under_way += 1
+        self.waiting += 1
 
     def response_started(
         self, api: RequestApi, response: "GatewayResponse | None", seconds: float
     ) -> None:
         """Count a response, by its status and verdict; one that nobody waits for is not counted."""
-        self.under_way -= 1
+        self.waiting -= 1
         if response is None:
             return
         key = (api, response.status, response.verdict)
@@ -49,10 +39,10 @@ class Metrics(Observer):
             series = self._series[key] = _Series()
         series.requests += 1
         series.seconds += seconds
-        series.times[bisect_left(_BUCKETS, seconds)] += 1
+        series.buckets[bisect_left(_BUCKETS, seconds)] += 1
 
     def text(self, connections: int) -> str:
-        """Write everything in Prometheus' text format."""
+        """Return all metrics; `connections` is the number of open connections."""
         return "\n".join([*self._lines(connections), ""])
 
     def _lines(self, connections: int) -> Iterator[str]:
@@ -65,17 +55,28 @@ class Metrics(Observer):
         yield "# HELP modelpact_answer_seconds Time until an answer begins."
         yield "# TYPE modelpact_answer_seconds histogram"
         for api in sorted({key[0] for key in self._series}):
-            found = [series for key, series in self._series.items() if key[0] == api]
+            of_api = [series for key, series in self._series.items() if key[0] == api]
             total = 0
-            for place, bound in enumerate((*map(str, _BUCKETS), "+Inf")):
-                total += sum(series.times[place] for series in found)
+            for index, bound in enumerate((*map(str, _BUCKETS), "+Inf")):
+                total += sum(series.buckets[index] for series in of_api)
                 yield f'modelpact_answer_seconds_bucket{{api="{api}",le="{bound}"}} {total}'
-            seconds = sum(series.seconds for series in found)
+            seconds = sum(series.seconds for series in of_api)
             yield f'modelpact_answer_seconds_sum{{api="{api}"}} {seconds:.6f}'
             yield f'modelpact_answer_seconds_count{{api="{api}"}} {total}'
         yield "# HELP modelpact_requests_under_way Requests that wait for their answer to begin."
         yield "# TYPE modelpact_requests_under_way gauge"
-        yield f"modelpact_requests_under_way {self.under_way}"
+        yield f"modelpact_requests_under_way {self.waiting}"
         yield "# HELP modelpact_connections Open connections of clients."
         yield "# TYPE modelpact_connections gauge"
         yield f"modelpact_connections {connections}"
+
+
+class _Series:
+    """The requests of one API, status and verdict."""
+
+    __slots__ = ("buckets", "requests", "seconds")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(_BUCKETS) + 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.gateway.loads import Load, ended, spent, verified
+from tests.gateway.load_clients import Load, ended, spent, verified
 from tests.gateway.processes import Process, Upstream, started, until
 from tests.gateway.test_reload import configuration
 

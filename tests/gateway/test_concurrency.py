@@ -12,10 +12,10 @@ import pytest
 
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import CHAT, TOKEN, Process, Upstream, chat_body, started, until
+from tests.gateway.scripted_upstream import STREAM_HEAD, wild
 from tests.gateway.support import HI, Running
 from tests.gateway.test_failures import opened
 from tests.gateway.test_reload import configuration
-from tests.gateway.wild import STREAM_HEAD, wild
 
 STREAMS = 64
 IDLE = 1_000
