@@ -188,7 +188,7 @@ EXTRAS: tuple[dict[str, Any], ...] = (
     {"additionalProperties": False},
     {"enum": [{}, {"a": 1}]},
 )
-"""What an object has now and then, and what rewriting must behaviour."""
+"""What an object has now and then, and what rewriting has to respect."""
 REFS = st.sampled_from([{"$ref": f"#/$defs/{name}"} for name in DEFS])
 LEAVES = st.one_of(
     st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(
