@@ -25,7 +25,7 @@ PAYLOAD = {"target": OTHER, "previous": ONE, "trigger": "/model"}
 def thirty_needs() -> list[ContextProvider]:
     """Needs that both models meet as far as they are hard; some preferred ones are unmet."""
     known = default_catalog()
-    names = [one.id for one in CAPABILITIES.values() if one.kind == "flag"]
+    names = [capability.id for capability in CAPABILITIES.values() if capability.kind == "flag"]
     met = [
         n for n in names if all(known.resolve(m).claim(n).support == "native" for m in (ONE, OTHER))
     ]

@@ -23,7 +23,7 @@ HEADINGS = {
     "wire": "The wire",
     "sessions": "Sessions",
 }
-COLUMNS = ("what", "ours", "peer", "beside", "ratio", "bar", "")
+COLUMNS = ("what", "ours", "peer's", "peer", "ratio", "bar", "")
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def document(results: Sequence[Result], versions: Mapping[str, str]) -> str:
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts = [
         "# Benchmarks",
-        "Written by `make bench`; do not edit. Both sides run side by side in one environment, in "
-        "interleaved rounds, offline. A ratio `≤` is ours over the peer's, a ratio `≥` the peer's "
-        "over ours.",
+        "`make bench` writes this page; do not edit it. Both sides run in one environment, in "
+        "interleaved rounds, offline. Where the bar is `≤`, the ratio is ours over the peer's; "
+        "where it is `≥`, the peer's over ours.",
         f"{datetime.date.today().isoformat()}, {platform.python_implementation()} "
         f"{platform.python_version()} on {platform.system()} {platform.machine()}, "
         f"{os.cpu_count()} cores; {listed}. Absolute times are this machine's; "
-        "the ratios are what counts.",
+        "compare the ratios.",
         f"**{summary(results)}.**",
     ]
     for result in results:

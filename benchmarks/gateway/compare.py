@@ -1,7 +1,7 @@
 """The gateway beside its peers, in one run: `make bench-gateway`.
 
 One worker process each, the ledger on a real disk. LiteLLM's proxy and Portkey's gateway are
-installed once into `.bench/proxies`, pinned; one that cannot be had is left out and named.
+installed once into `.bench/proxies`, pinned. A peer that cannot be installed is left out and named.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _CONFIG = """model_list:
 general_settings: {{master_key: {key}}}
 """
 CORE = None
-"""Whoever is measured is one process and runs where it wants; the load and the upstream share the
+"""The measured server is one process that runs on any core; the load and the upstream share the
 second core."""
 BARS = {
     ("requests", "litellm"): 80.0,
@@ -197,31 +197,32 @@ def write(found: Mapping[tuple[str, str], Figures], lines: list[str], seconds: i
     """Write the page."""
     names = list(dict.fromkeys(name for _, name in found))
     rows = [
-        f"| {case} | {name} | {one.rate:,.0f} | {one.p50 * 1e3:.2f} | {one.p99 * 1e3:.2f} "
-        f"| {one.processor * 1e6:,.0f} |"
+        f"| {case} | {name} | {best.rate:,.0f} | {best.p50 * 1e3:.2f} | {best.p99 * 1e3:.2f} "
+        f"| {best.processor * 1e6:,.0f} |"
         for case in CASES
         for name in names
-        if (one := found.get((case, name))) is not None
+        if (best := found.get((case, name))) is not None
     ]
-    told = [
+    page = [
         "# Benchmarks of the gateway",
         "",
-        "Written by `make bench-gateway`; do not edit. One worker each on loopback, in turns,",
-        f"the best of {ROUNDS} rounds of {seconds} s under wrk; the load and the upstream share a",
-        "core. `through` is a bare pass-through on the same server and client, `modelpact` is",
-        "`modelpact serve` with its ledger on the disk, `synchronous=FULL`, two durable commits",
-        "for each request, which a process beside the worker makes; its processor time is counted.",
-        f"LiteLLM {LITELLM}, Portkey {PORTKEY}. Absolute figures are this",
-        "machine's.",
+        "`make bench-gateway` writes this page; do not edit it. Each server runs as one worker on",
+        f"loopback, in turns; the best of {ROUNDS} rounds of {seconds} s under wrk counts. The",
+        "load and the upstream share a core. `through` is a bare pass-through on the same server and",
+        "client. `modelpact` is `modelpact serve` with its ledger on the disk, `synchronous=FULL`,",
+        "and two durable commits per request. A process beside the worker makes the commits, and",
+        "its CPU time is included.",
+        "",
+        f"LiteLLM {LITELLM}, Portkey {PORTKEY}. Absolute figures are this machine's.",
         "",
         *(f"- {line}" for line in lines),
         "",
-        "| load | who | a second | p50 ms | p99 ms | µs of processor each |",
+        "| load | server | per second | p50 ms | p99 ms | CPU µs per request |",
         "| --- | --- | --- | --- | --- | --- |",
         *rows,
         "",
     ]
-    PAGE.write_text("\n".join(told))
+    PAGE.write_text("\n".join(page))
     print(f"\nwritten: {PAGE.relative_to(ROOT)}")
 
 

@@ -27,8 +27,8 @@ class Started:
     def processor_seconds(self) -> float:
         """Return what the process and those that it started have used so far, in the kernel too."""
         used, ids = 0, [self._process.pid]
-        for one in ids:
-            for task in Path(f"/proc/{one}/task").iterdir():
+        for identifier in ids:
+            for task in Path(f"/proc/{identifier}/task").iterdir():
                 used += int((task / "schedstat").read_text().split()[0])
                 ids += map(int, (task / "children").read_text().split())
         return used / 1e9
