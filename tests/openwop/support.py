@@ -13,8 +13,8 @@ from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.node_modules import Pack
+from modelpact.openwop.executor import Executor
 from modelpact.openwop.host import Host, running_host
-from modelpact.openwop.model_call import Executor
 from modelpact.openwop.routes import Authorise, HostRoutes
 from modelpact.providers.port import ModelPort
 from modelpact.providers.runtime.runtime import Runtime

@@ -17,8 +17,8 @@ from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
 from modelpact.needs.node_modules import read_pack
 from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module
-from modelpact.openwop.model_call import Step
-from modelpact.openwop.workflows import Library
+from modelpact.openwop.executor import NodeStep
+from modelpact.openwop.workflows import WorkflowLibrary
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.port import ProviderError
 from modelpact.vocabulary.errors import InputError
@@ -46,7 +46,7 @@ def node(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         ({"prompt": "Hi", "maxTokens": 2**80}, "nodes[0].config.maxTokens: "),
         ({"prompt": "Hi", "temperature": "hot"}, "nodes[0].config.temperature: "),
         ({"prompt": 5}, "nodes[0].config.prompt: "),
-        ({"prompt": "Hi", "sistem": "x"}, "nodes[0].config: no field"),
+        ({"prompt": "Hi", "sistem": "x"}, "nodes[0].config: unknown field"),
     ],
 )
 def test_a_wrong_configuration_is_refused_before_anything_is_paid(
@@ -62,8 +62,9 @@ def test_a_packs_workflow_is_checked_when_it_is_loaded() -> None:
     wrong = {"workflowId": "w", "nodes": [node({"prompt": "Hi", "maxTokens": -1})]}
     pack = read_pack({**PACK, "workflows": [wrong]})
     with pytest.raises(InputError, match=r"acme: workflows\[0\].nodes\[0\].config.maxTokens"):
-        Library((pack,))
-    assert Library((pack,), own=("vendor.acme.plain",)), "its executor knows what it means"
+        WorkflowLibrary((pack,))
+    custom = WorkflowLibrary((pack,), custom_types=("vendor.acme.plain",))
+    assert custom.workflows, "its executor knows what it means"
 
 
 def test_retries_are_few(host: HostClient) -> None:
@@ -71,7 +72,7 @@ def test_retries_are_few(host: HostClient) -> None:
     body = {"nodes": [node()], "retryPolicy": {"onCapabilityNotProvided": [other] * 9}}
     status, answer, _ = host.ask("POST", "/v1/runs", body)
     assert status == 400
-    assert "8 models are the most" in answer["message"]
+    assert "expected at most 8 models" in answer["message"]
 
 
 def test_a_small_body_makes_no_large_prompt(host: HostClient, ports: Ports) -> None:
@@ -243,7 +244,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(
     ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     """Of a commit of which it is not known whether it was kept, nothing is written twice."""
-    monkeypatch.setattr(runs_module, "_PAUSES", (0.01,) * 5)
+    monkeypatch.setattr(runs_module, "_RETRY_PAUSES", (0.01,) * 5)
     real = ledger.write_async
     failed: list[int] = []
 
@@ -277,8 +278,8 @@ def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(runs_module, "_PAUSES", (0.01,))
-    monkeypatch.setattr(host_module, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(runs_module, "_RETRY_PAUSES", (0.01,))
+    monkeypatch.setattr(host_module, "_RETRY_SECONDS", 0.01)
     real = ledger.write_async
     away = threading.Event()
 
@@ -287,7 +288,7 @@ def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
             raise LedgerUnavailable("the disk is full")
         return await real(work)
 
-    async def executor(_: Step) -> str:
+    async def executor(_: NodeStep) -> str:
         away.set()
         return "done"
 
@@ -308,11 +309,11 @@ def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
 def test_one_tenant_leaves_places_for_others(
     ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_module, "MOST_RUNNING", 4)
-    monkeypatch.setattr(host_module, "MOST_WAITING", 4)
+    monkeypatch.setattr(host_module, "MAX_RUNNING", 4)
+    monkeypatch.setattr(host_module, "MAX_WAITING", 4)
     release = threading.Event()
 
-    async def executor(_: Step) -> str:
+    async def executor(_: NodeStep) -> str:
         await asyncio.to_thread(release.wait, 30)
         return "done"
 

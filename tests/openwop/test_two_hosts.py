@@ -80,14 +80,14 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
         for host in hosts:
             await host.recover()
         for host in hosts:
-            await host.idle()
+            await host.wait_idle()
         assert len(port.requests) == 1
         done = await first.runs.find(run.id)
         assert done.status == "completed"
         before = await first.runs.events(run)
         assert [one.type for one in before].count("run.started") == 1
-        await hosts[1].runner.interrupted(run)
-        with pytest.raises(RunOwnedElsewhere, match="too late"):
+        await hosts[1].runner.fail_interrupted(run)
+        with pytest.raises(RunOwnedElsewhere, match="another process has begun or ended the run"):
             await first.runs.append(run, "node.started", {"nodeId": "n"})
         assert await first.runs.events(run) == before
 
@@ -98,7 +98,7 @@ def test_whoever_loses_its_name_stops(url: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("modelpact.gateway.record.leases._LOOK_SECONDS", 0.01)
 
     class Lost:
-        def kept(self) -> bool:
+        def is_held(self) -> bool:
             return False
 
         def release(self) -> None:

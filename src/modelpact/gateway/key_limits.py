@@ -2,7 +2,7 @@
 
 from modelpact.gateway.keys import ClientKey
 from modelpact.gateway.service import OPERATOR, Gateway
-from modelpact.openwop.clients import FindClient, RunClient, Unlimited
+from modelpact.openwop.clients import FindClient, RunClient, UnlimitedClient
 
 
 class KeyClient:
@@ -43,7 +43,7 @@ def clients_of(gateway: Gateway) -> FindClient:
 
     def find(tenant: str) -> RunClient | None:
         if tenant == OPERATOR:
-            return Unlimited()
+            return UnlimitedClient()
         key = gateway.keys.by_id(tenant)
         return None if key is None else KeyClient(gateway, key)
 

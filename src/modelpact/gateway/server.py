@@ -51,7 +51,7 @@ class GatewayServer:
             _check_telemetry(state.configuration.gateway)
 
         await self.gateway.reload(configuration, check)
-        self.host.take(fresh[0])
+        self.host.reconfigure(fresh[0])
         await self.watched(configuration)
         self.gateway.operator = token
         await asyncio.to_thread(self.gateway.load_keys)

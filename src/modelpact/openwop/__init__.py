@@ -1,4 +1,1 @@
-"""An OpenWOP v1 host for the slice of seed 001: discovery, runs, events, the node catalog.
-
-May import `dispatch` and everything beneath it.
-"""
+"""An OpenWOP v1 host: discovery, runs, their events, the node catalog, and the capability gate."""

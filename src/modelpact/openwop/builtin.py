@@ -1,4 +1,4 @@
-"""What every host has: the core node, and the fixture that conformance suites run."""
+"""What every host has: the core nodes, the conformance fixture, and the bundled schemas."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -9,12 +9,26 @@ from modelpact.needs.node_modules import Pack, read_pack
 
 FIXTURE: Final = "conformance-model-capability-insufficient"
 UNPROVIDED: Final = "x-host-modelpact-unprovided"
-"""A capability that nothing provides."""
+"""A capability that no model has."""
 CALL_PROMPT: Final = "core.ai.callPrompt"
+SCHEMAS: Final = Path(__file__).parent / "schemas"
+_ENVELOPE_KINDS: Final = ("clarification.request", "schema.request", "schema.response", "error")
+
+
+def read_schema(name: str) -> dict[str, Any]:
+    """Return a schema that ships with the host."""
+    schema: dict[str, Any] = msgspec.json.decode((SCHEMAS / f"{name}.schema.json").read_bytes())
+    return schema
+
+
+ENVELOPES: Final[dict[str, dict[str, Any]]] = {
+    kind: read_schema(f"envelopes/{kind}") for kind in _ENVELOPE_KINDS
+}
+"""The schemas of the envelopes that the host supports, by kind."""
 
 
 def core_pack() -> Pack:
-    """Return the host's own pack."""
+    """Return the pack that every host has."""
     return read_pack(
         {
             "name": "modelpact-core",
@@ -23,8 +37,8 @@ def core_pack() -> Pack:
                 {
                     "typeId": CALL_PROMPT,
                     "title": "Call a model with a prompt",
-                    "description": "Resolves a prompt, calls the run's model, and gives its answer "
-                    "as text, as JSON of a schema, or as an envelope.",
+                    "description": "Resolves a prompt, calls the run's model, and returns its "
+                    "answer as text, as JSON of a schema, or as an envelope.",
                     "requiredModelCapabilities": ["structured-output"],
                 },
                 {
@@ -48,18 +62,3 @@ def core_pack() -> Pack:
         },
         "modelpact-core",
     )
-
-
-SCHEMAS: Final = Path(__file__).parent / "schemas"
-
-
-def read_schema(name: str) -> dict[str, Any]:
-    """Return a schema that ships with the host."""
-    found: dict[str, Any] = msgspec.json.decode((SCHEMAS / f"{name}.schema.json").read_bytes())
-    return found
-
-
-_KINDS: Final = ("clarification.request", "schema.request", "schema.response", "error")
-ENVELOPES: Final[dict[str, dict[str, Any]]] = {
-    kind: read_schema(f"envelopes/{kind}") for kind in _KINDS
-}

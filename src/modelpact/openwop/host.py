@@ -1,4 +1,4 @@
-"""The host: its library, its gate, its models, and the runs that are under way."""
+"""The host: its workflows, its gate, its models, and the runs in progress."""
 
 import asyncio
 import contextlib
@@ -17,28 +17,31 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import FallbackModel, Pack
 from modelpact.openwop.builtin import ENVELOPES, FIXTURE, core_pack
-from modelpact.openwop.clients import FindClient, Unlimited, check_start
-from modelpact.openwop.model_call import Executor
+from modelpact.openwop.clients import FindClient, UnlimitedClient, check_start
+from modelpact.openwop.executor import Executor
 from modelpact.openwop.runner import Runner
 from modelpact.openwop.runs import Run, RunOwnedElsewhere
-from modelpact.openwop.workflows import Library, ModelTarget, RunRequest
+from modelpact.openwop.workflows import ModelTarget, RunRequest, WorkflowLibrary
 from modelpact.vocabulary.errors import ModelpactError
 
-MOST_RUNNING: Final = 64
-MOST_WAITING: Final = 1_000
-MOST_OF_ONE: Final = 2
-"""One tenant gets at most one part in so many of the places, to run and to wait."""
-_AGAIN_SECONDS: Final = 1.0
+MAX_RUNNING: Final = 64
+MAX_WAITING: Final = 1_000
+TENANT_SHARE: Final = 2
+"""One tenant gets at most this fraction (a half) of the places to run and to wait."""
+_RETRY_SECONDS: Final = 1.0
+_UNUSED_FALLBACK: Final = (
+    "its fallbackModel is never used: its provider is not one that this host has"
+)
 _LOG: Final = logging.getLogger("modelpact.openwop")
 _LIMITS: Final = {"clarificationRounds": 3, "schemaRounds": 3, "envelopesPerTurn": 8}
 
 
 class HostBusy(ModelpactError):
-    """A run that is not taken because too many wait already."""
+    """A run was not accepted because too many are waiting."""
 
 
 class Host:
-    """An OpenWOP host. What it advertises is computed from what it has."""
+    """An OpenWOP host. What it advertises is computed from its modules and settings."""
 
     def __init__(
         self,
@@ -48,12 +51,12 @@ class Host:
         settings: HostSettings | None = None,
         packs: tuple[Pack, ...] = (),
         executors: Mapping[str, Executor] | None = None,
-        clients: FindClient = lambda _: Unlimited(),
+        clients: FindClient = lambda _: UnlimitedClient(),
     ) -> None:
         self.settings = settings or HostSettings()
         self.name = self.settings.name or models.configuration.gateway.name
-        self.library = Library(
-            (core_pack(), *packs), own=tuple(executors or ()), gating=self.settings.gating
+        self.library = WorkflowLibrary(
+            (core_pack(), *packs), custom_types=tuple(executors or ()), gating=self.settings.gating
         )
         self.models = models
         self.providers = models.supported_providers()
@@ -69,28 +72,28 @@ class Host:
         self.runner = Runner(ledger, self.library, self.gate, models, executors)
         self.runs = self.runner.runs
         self._clients = clients
-        self._room = asyncio.Semaphore(MOST_RUNNING)
+        self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._tasks: dict[asyncio.Task[None], Run] = {}
-        self._tenants: dict[str, _Tenant] = {}
+        self._tenants: dict[str, _TenantLimits] = {}
 
     @property
     def warnings(self) -> list[str]:
-        """What is worth a warning in the packs, for whoever starts the host."""
-        found = [str(one) for one in self.library.warnings]
+        """Warnings about the packs, for the operator."""
+        warnings = [str(warning) for warning in self.library.warnings]
         for module in self.library.modules.values():
             if not self._can_use(module.fallback):
-                found.append(f"{module.type_id}: {_USELESS}")
+                warnings.append(f"{module.type_id}: {_UNUSED_FALLBACK}")
         for workflow in self.library.workflows.values():
             for node in workflow.nodes:
                 if not self._can_use(node.fallback_model):
-                    found.append(f"{workflow.workflow_id}: {node.node_id}: {_USELESS}")
-        return found
+                    warnings.append(f"{workflow.workflow_id}: {node.node_id}: {_UNUSED_FALLBACK}")
+        return warnings
 
     def _can_use(self, fallback: FallbackModel | None) -> bool:
         return fallback is None or fallback.provider in self.providers
 
     def catalog(self) -> list[dict[str, Any]]:
-        """Return the modules as clients see them, without fallbacks that can never stand in."""
+        """Return the modules as plain data, without fallbacks that can never be used."""
         return [
             module.data()
             if self._can_use(module.fallback)
@@ -99,7 +102,10 @@ class Host:
         ]
 
     def discovery(self) -> dict[str, Any]:
-        """Return the discovery document; capability families stand at its root, and mirrored."""
+        """Return the discovery document.
+
+        The capability families are at its root and again in `capabilities`.
+        """
         model_capabilities: dict[str, Any] = {"supported": self.gate.on}
         if self.gate.on:
             modules = self.library.modules.values()
@@ -119,10 +125,10 @@ class Host:
             "capabilities": families,
         }
 
-    def take(self, other: "Host") -> None:
-        """Take another's settings, packs, gate and models; runs under way end with the old ones.
+    def reconfigure(self, other: "Host") -> None:
+        """Take the settings, packs, gate and models of another host.
 
-        The name stays: it says whose runs these are.
+        Runs in progress finish with the old ones. The name stays, since it marks this host's runs.
         """
         self.settings = msgspec.structs.replace(other.settings, name=self.settings.name)
         self.library = other.library
@@ -133,12 +139,12 @@ class Host:
         self.runner = other.runner
 
     async def start(self, request: RunRequest, tenant: str = "") -> Run:
-        """Keep a run and begin it, as far as its tenant's limits allow that."""
-        if len(self._tasks) >= MOST_RUNNING + MOST_WAITING:
+        """Store a run and begin it, if the limits of the host and of the tenant allow it."""
+        if len(self._tasks) >= MAX_RUNNING + MAX_WAITING:
             raise HostBusy(f"{len(self._tasks)} runs are under way or wait; try again later")
-        held = self._tenants.get(tenant)
-        if held is not None and held.runs >= (MOST_RUNNING + MOST_WAITING) // MOST_OF_ONE:
-            raise HostBusy(f"{held.runs} runs of yours are under way or wait; try again later")
+        limits = self._tenants.get(tenant)
+        if limits is not None and limits.runs >= (MAX_RUNNING + MAX_WAITING) // TENANT_SHARE:
+            raise HostBusy(f"{limits.runs} runs of yours are under way or wait; try again later")
         await check_start(self._clients, tenant, request)
         run = await self.runs.open(request, self.name, tenant)
         self._begin(run)
@@ -147,91 +153,89 @@ class Host:
     def _begin(self, run: Run) -> None:
         task = asyncio.create_task(self._execute(run, self.runner))
         self._tasks[task] = run
-        self._tenants.setdefault(run.tenant, _Tenant()).runs += 1
+        self._tenants.setdefault(run.tenant, _TenantLimits()).runs += 1
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         run = self._tasks.pop(task)
-        held = self._tenants[run.tenant]
-        held.runs -= 1
-        if not held.runs:
+        limits = self._tenants[run.tenant]
+        limits.runs -= 1
+        if not limits.runs:
             del self._tenants[run.tenant]
 
     async def _execute(self, run: Run, runner: Runner) -> None:
-        """Execute a run; one that loses its store is begun, or ended, when that is back."""
-        async with self._tenants[run.tenant].room, self._room:
+        """Execute a run. If the store fails, begin or end the run when the store is back."""
+        async with self._tenants[run.tenant].slots, self._slots:
             while True:
                 try:
                     if run.status == "pending":
                         await runner.execute(run, self._clients)
                     elif run.status == "running":
-                        await runner.interrupted(run)
+                        await runner.fail_interrupted(run)
                     return
                 except RunOwnedElsewhere as error:
                     _LOG.warning("%s", error)
                     return
                 except Exception as error:
-                    known = isinstance(error, LedgerError)
-                    _LOG.error("%s cannot go on: %s", run.id, error, exc_info=not known)
-                run = await self._found_again(run)
+                    is_store = isinstance(error, LedgerError)
+                    _LOG.error("%s cannot go on: %s", run.id, error, exc_info=not is_store)
+                run = await self._reload(run)
 
-    async def _found_again(self, run: Run) -> Run:
+    async def _reload(self, run: Run) -> Run:
         while True:
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(LedgerError):
                 return await self.runs.find(run.id)
 
     async def recover(self) -> list[Run]:
-        """Take up what this host left: what had not begun is run, what had is ended honestly.
+        """Recover the runs that an earlier process of this host left, and return them.
 
-        Whoever calls this makes sure that no other process of this name is alive.
+        Those that had not begun are run. The others end as interrupted, since their calls may have
+        been made. The caller makes sure that no other process with this host's name is alive.
         """
-        left = await self.runs.unfinished(self.name)
-        begun = {run.id for run in self._tasks.values()}
-        left = [run for run in left if run.id not in begun]
+        in_progress = {run.id for run in self._tasks.values()}
+        unfinished = await self.runs.unfinished(self.name)
+        left = [run for run in unfinished if run.id not in in_progress]
         for run in left:
             if run.status == "pending":
                 self._begin(run)
             else:
-                await self.runner.interrupted(run)
+                await self.runner.fail_interrupted(run)
         return left
 
-    async def idle(self) -> None:
-        """Wait until no run is under way."""
+    async def wait_idle(self) -> None:
+        """Wait until no run is in progress."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def stop(self, grace: float) -> None:
-        """Let runs finish within the grace period; end those that do not, on the record."""
+        """Let runs finish within the grace period. Cancel the others, and record that."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await self.idle()
-        cut_off = list(self._tasks.values())
+                await self.wait_idle()
+        cancelled = list(self._tasks.values())
         for task in self._tasks:
             task.cancel()
-        await self.idle()
-        for run in cut_off:
+        await self.wait_idle()
+        for run in cancelled:
             try:
                 if (await self.runs.find(run.id)).status == "running":
-                    await self.runner.interrupted(run)
+                    await self.runner.fail_interrupted(run)
             except LedgerError as error:
                 _LOG.error("%s ends when the host starts again: %s", run.id, error)
 
 
-class _Tenant:
-    """The places of one tenant."""
+class _TenantLimits:
+    """The runs of one tenant, and its slots."""
 
     def __init__(self) -> None:
         self.runs = 0
-        self.room = asyncio.Semaphore(MOST_RUNNING // MOST_OF_ONE)
-
-
-_USELESS: Final = "its fallbackModel is never used: its provider is not one that this host has"
+        self.slots = asyncio.Semaphore(MAX_RUNNING // TENANT_SHARE)
 
 
 @asynccontextmanager
 async def running_host(host: Host, *, grace: float = 10.0) -> AsyncIterator[Host]:
-    """Recover what the host left, and stop it in an orderly way in the end."""
+    """Recover the host's unfinished runs, and stop the host at the end."""
     await host.recover()
     try:
         yield host
@@ -243,9 +247,9 @@ def configured_host(
     ledger: Ledger,
     models: ModelCaller,
     executors: Mapping[str, Executor] | None = None,
-    clients: FindClient = lambda _: Unlimited(),
+    clients: FindClient = lambda _: UnlimitedClient(),
 ) -> Host:
-    """Return the host that a configuration describes, with its packs loaded."""
+    """Return the host of a configuration, with its packs loaded."""
     configuration: Configuration = models.configuration
     settings = configuration.host
     folder = None if configuration.path is None else configuration.path.parent

@@ -13,32 +13,28 @@ from modelpact.emulation.validation import Schema
 from modelpact.openwop.builtin import ENVELOPES
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
-LONGEST_PROMPT: Final = 4_000_000
+MAX_PROMPT: Final = 4_000_000
 """Characters that a request's texts may have once their values are filled in."""
-
-
-_PLACE: Final = re.compile(r"\{\{\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\}\}")
-
-
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\}\}")
 _FIELDS: Final = ("prompt", "system", "schema", "envelope", "maxTokens", "temperature")
-
-
-_MOST_TOKENS: Final = 2**31
+_MAX_TOKENS: Final = 2**31
 
 
 def check_config(config: Mapping[str, Any], where: str) -> None:
-    """Refuse a configuration that no run could use, whatever its values are.
+    """Raise if no run could use a node's configuration.
 
-    A missing prompt is let be: it matters only once the gate has let the node through.
+    A missing prompt is accepted here. It is an error only when the node is executed.
     """
     for key in config:
         if key not in _FIELDS:
-            raise InputError(f"{where}: no field {brief(key)}; there are {', '.join(_FIELDS)}")
+            raise InputError(
+                f"{where}: unknown field {brief(key)}; the fields are {', '.join(_FIELDS)}"
+            )
     for name in ("prompt", "system"):
         if not isinstance(config.get(name, ""), str):
             raise InputError(f"{where}.{name}: expected a text, not {brief(config[name])}")
     limit, temperature = config.get("maxTokens"), config.get("temperature")
-    if limit is not None and (type(limit) is not int or not 0 < limit < _MOST_TOKENS):
+    if limit is not None and (type(limit) is not int or not 0 < limit < _MAX_TOKENS):
         raise InputError(f"{where}.maxTokens: expected a number above zero, not {brief(limit)}")
     if temperature is not None and (
         type(temperature) not in (int, float) or not math.isfinite(temperature)
@@ -52,25 +48,25 @@ def check_config(config: Mapping[str, Any], where: str) -> None:
             raise UnknownName(f"envelope at {where}.envelope:", kind, ENVELOPES)
     if "schema" in config:
         if not isinstance(config["schema"], dict):
-            told = brief(config["schema"])
-            raise InputError(f"{where}.schema: expected a JSON Schema, not {told}")
+            value = brief(config["schema"])
+            raise InputError(f"{where}.schema: expected a JSON Schema, not {value}")
         Schema(config["schema"], f"{where}.schema")
 
 
 def resolve_prompt(
-    config: Mapping[str, Any], values: Mapping[str, Any], model: str, most: int = LONGEST_PROMPT
+    config: Mapping[str, Any], values: Mapping[str, Any], model: str, limit: int = MAX_PROMPT
 ) -> Request:
-    """Return the request that a node's configuration, which was checked, asks for.
+    """Return the request of a node with a checked configuration.
 
-    `{{name}}` in a prompt is an input of the run, or the output of the node of that name. No more
-    than so many characters come of it.
+    `{{name}}` in a prompt is replaced by an input of the run, or by the output of the node of that
+    name. Raise if the texts exceed `limit` characters.
     """
     if not config.get("prompt"):
         raise InputError("config.prompt: expected the text of the prompt")
-    prompt = _filled(config["prompt"], values, "prompt", most)
+    prompt = _fill(config["prompt"], values, "prompt", limit)
     messages = [Message("user", (TextBlock(prompt),))]
     if config.get("system"):
-        system = _filled(config["system"], values, "system", most - len(prompt))
+        system = _fill(config["system"], values, "system", limit - len(prompt))
         messages.insert(0, Message("system", (TextBlock(system),)))
     return Request(
         model,
@@ -88,24 +84,24 @@ def _output(config: Mapping[str, Any]) -> JsonSchema | None:
     return JsonSchema(config["schema"], strict=True) if "schema" in config else None
 
 
-def _filled(text: str, values: Mapping[str, Any], where: str, most: int) -> str:
-    """Fill values in; how long that gets is added up before it is made."""
-    written: dict[str, str] = {}
+def _fill(text: str, values: Mapping[str, Any], where: str, limit: int) -> str:
+    """Replace the placeholders of a text. The length is checked before the text is built."""
+    texts: dict[str, str] = {}
     length = len(text)
-    for found in _PLACE.finditer(text):
-        name = found[1]
-        if name not in written:
+    for match in _PLACEHOLDER.finditer(text):
+        name = match[1]
+        if name not in texts:
             if name not in values:
                 raise UnknownName(f"name in config.{where}:", name, values)
-            written[name] = _written(values[name])
-        length += len(written[name]) - len(found[0])
-    if length > most:
+            texts[name] = _to_text(values[name])
+        length += len(texts[name]) - len(match[0])
+    if length > limit:
         raise InputError(
-            f"config.{where}: has {length:,} characters with its values; the most that is left of "
-            f"{LONGEST_PROMPT:,} for a node, and of what its run may have, is {most:,}"
+            f"config.{where}: has {length:,} characters with its values; {limit:,} are left of the "
+            f"{MAX_PROMPT:,} that a node may have and of what its run may have"
         )
-    return _PLACE.sub(lambda found: written[found[1]], text)
+    return _PLACEHOLDER.sub(lambda match: texts[match[1]], text)
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""The surface: the host over HTTP. Errors are flat JSON with a code in snake case."""
+"""The HTTP routes of the host. Errors are flat JSON with a code in snake case."""
 
 import asyncio
 import logging
@@ -14,8 +14,8 @@ from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import ManifestError
 from modelpact.openwop.clients import ClientRefused
 from modelpact.openwop.host import Host, HostBusy
-from modelpact.openwop.openapi import openapi
-from modelpact.openwop.runs import Run, UnknownRun, event_data
+from modelpact.openwop.openapi import CONFORMANCE_PREFIX, openapi
+from modelpact.openwop.runs import Run, UnknownRun, event_json
 from modelpact.openwop.workflows import UnknownWorkflow
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.strict_json import parse_json
@@ -43,25 +43,31 @@ _CODES: Final = {
     500: "internal_error",
     503: "store_unavailable",
 }
-_SEAM_PROVIDERS: Final = ("anthropic", "openai", "gemini")
-_TEST: Final = "/v1/host/sample/test/"
-_OURS: Final = ("/.well-known/", "/v1/runs/", "/v1/host/")
+_CONFORMANCE_PROVIDERS: Final = ("anthropic", "openai", "gemini")
+_PREFIXES: Final = ("/.well-known/", "/v1/runs/", "/v1/host/")
+_MEDIA_TYPES: Final = {
+    "application/json": "application/json",
+    "application/*": "application/json",
+    "*/*": "application/json",
+    "text/event-stream": "text/event-stream",
+    "text/*": "text/event-stream",
+}
 Authorise = Callable[[HttpRequest], str | None]
-"""Returns who a request is from, or None where it is from nobody."""
+"""Returns the tenant of a request, or None if its token is not valid."""
 
 
 def is_host_path(path: str) -> bool:
-    """Tell whether a path is among the host's, where it stands beside other surfaces."""
-    return f"{path}/".startswith(_OURS)
+    """Tell whether a path belongs to the host, if the gateway serves it too."""
+    return f"{path}/".startswith(_PREFIXES)
 
 
 class HostRoutes:
-    """A handler for `modelpact.wire`."""
+    """The request handler of the host, for `modelpact.wire`."""
 
     def __init__(self, host: Host, authorise: Authorise, *, conformance: bool = False) -> None:
         self._host = host
         self._authorise = authorise
-        seams = ("evaluate-model-capability-gate", "synthesize-model-capability-event")
+        tests = ("evaluate-model-capability-gate", "synthesize-model-capability-event")
         self.routes = Routes(
             ("GET", DISCOVERY, self._discovery),
             ("GET", "/openapi.json", self._document),
@@ -69,22 +75,22 @@ class HostRoutes:
             ("GET", "/v1/runs/{}", self._run),
             ("GET", "/v1/runs/{}/events", self._events),
             ("GET", "/v1/host/sample/node-catalog", self._catalog),
-            *(("POST", f"{_TEST}{one}", self._seam) for one in seams if conformance),
+            *(("POST", f"{CONFORMANCE_PREFIX}{name}", self._gate) for name in tests if conformance),
         )
         self._openapi = msgspec.json.encode(openapi(conformance=conformance))
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer a request; errors say what is wrong in JSON."""
+        """Answer a request. Every error is a JSON response."""
         try:
             tenant = None
             if request.path != DISCOVERY:
                 tenant = self._authorise(request)
                 if tenant is None:
-                    return _error(401, "show a bearer token: Authorization: Bearer TOKEN")
-            answering, given = self.routes.find(request.method, request.path)
-            return await answering(request, tenant, *given)
-        except HttpError as refused:
-            return _error(refused.status, refused.reason)
+                    return _error(401, "a bearer token is required: Authorization: Bearer TOKEN")
+            handler, path_values = self.routes.find(request.method, request.path)
+            return await handler(request, tenant, *path_values)
+        except HttpError as error:
+            return _error(error.status, error.reason)
         except UnknownRun as error:
             return _error(404, str(error))
         except UnknownWorkflow as error:
@@ -96,8 +102,8 @@ class HostRoutes:
         except LedgerError as error:
             return _error(503, str(error))
         except ManifestError as error:
-            wrong = [{"path": one.where, "message": one.message} for one in error.problems]
-            return _error(400, str(error), details={"problems": wrong})
+            problems = [{"path": one.where, "message": one.message} for one in error.problems]
+            return _error(400, str(error), details={"problems": problems})
         except InputError as error:
             return _error(400, str(error))
         except ClientDisconnected:
@@ -115,52 +121,52 @@ class HostRoutes:
 
     async def _start(self, request: HttpRequest, tenant: str) -> HttpResponse:
         body = parse_json(await request.body(), "the body")
-        # Schemas are compiled here, which may take a while.
-        asked = await asyncio.to_thread(self._host.library.read_run, body, self._host.default)
-        run = await self._host.start(asked, tenant)
+        # In a thread, because compiling the schemas of the nodes may take long.
+        run_request = await asyncio.to_thread(self._host.library.read_run, body, self._host.default)
+        run = await self._host.start(run_request, tenant)
         data = {"runId": run.id, "status": run.status}
         headers = (_JSON, ("location", f"/v1/runs/{run.id}"))
         return HttpResponse(201, headers, msgspec.json.encode(data))
 
-    async def _run(self, _: HttpRequest, tenant: str, identity: str) -> HttpResponse:
-        return _json(200, (await self._host.runs.find(identity, tenant)).data())
+    async def _run(self, _: HttpRequest, tenant: str, run_id: str) -> HttpResponse:
+        return _json(200, (await self._host.runs.find(run_id, tenant)).to_json())
 
-    async def _events(self, request: HttpRequest, tenant: str, identity: str) -> HttpResponse:
-        wanted = _accepted(request.headers.get("accept") or "*/*")
-        run = await self._host.runs.find(identity, tenant)
-        if wanted == "application/json":
+    async def _events(self, request: HttpRequest, tenant: str, run_id: str) -> HttpResponse:
+        media_type = _choose_media_type(request.headers.get("accept") or "*/*")
+        run = await self._host.runs.find(run_id, tenant)
+        if media_type == "application/json":
             events = await self._host.runs.events(run)
-            return _json(200, {"events": [event_data(one) for one in events]})
-        after = _sequence(request.headers.get("last-event-id") or "", run)
+            return _json(200, {"events": [event_json(event) for event in events]})
+        after = _last_sequence(request.headers.get("last-event-id") or "", run)
         headers = (("content-type", "text/event-stream"), ("cache-control", "no-store"))
         return HttpResponse(200, headers, self._stream(run, after))
 
     async def _stream(self, run: Run, after: int) -> AsyncIterator[bytes]:
         yield write_comment("the run's events follow")
         async for event in self._host.runs.follow(run, after):
-            yield write_comment() if event is None else _written(event)
+            yield write_comment() if event is None else _sse(event)
 
     async def _catalog(self, _: HttpRequest, __: str) -> HttpResponse:
         return _json(200, {"nodes": self._host.catalog()})
 
-    async def _seam(self, request: HttpRequest, _: str) -> HttpResponse:
+    async def _gate(self, request: HttpRequest, _: str) -> HttpResponse:
         body = parse_json(await request.body(), "the body")
-        known = self._host.models.catalog.find_provider
+        find_provider = self._host.models.catalog.find_provider
         decision = decide_json(
             body,
-            lambda: provider_check(*_SEAM_PROVIDERS),
-            lambda name: known(name) is not None,
+            lambda: provider_check(*_CONFORMANCE_PROVIDERS),
+            lambda name: find_provider(name) is not None,
         )
         return _json(200, decision.to_json())
 
 
-def _written(event: Event) -> bytes:
-    data = event_data(event)
+def _sse(event: Event) -> bytes:
+    data = event_json(event)
     return write_event(msgspec.json.encode(data).decode(), event.type, event.id)
 
 
-def _sequence(last: str, run: Run) -> int:
-    """Return the sequence number that a client has seen last."""
+def _last_sequence(last: str, run: Run) -> int:
+    """Return the sequence number in a Last-Event-ID header, or 0."""
     if not last:
         return 0
     number = last.removeprefix(f"{run.envelope}:")
@@ -169,30 +175,21 @@ def _sequence(last: str, run: Run) -> int:
     return int(number)
 
 
-def _accepted(accept: str) -> str:
-    """Return the form that an Accept header prefers; JSON where it does not care."""
-    best, quality = "", 0.0
+def _choose_media_type(accept: str) -> str:
+    """Return the media type that an Accept header prefers; JSON if it has no preference."""
+    best, best_quality = "", 0.0
     for part in accept.split(","):
-        kind, *parameters = (one.strip().lower() for one in part.split(";"))
-        worth = 1.0
-        for one in parameters:
-            if one.startswith("q="):
-                worth = _quality(one[2:])
-        form = _FORMS.get(kind)
-        if form is not None and worth > quality:
-            best, quality = form, worth
+        media_range, *parameters = (item.strip().lower() for item in part.split(";"))
+        quality = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                quality = _quality(parameter[2:])
+        media_type = _MEDIA_TYPES.get(media_range)
+        if media_type is not None and quality > best_quality:
+            best, best_quality = media_type, quality
     if not best:
-        raise HttpError(406, "there are application/json and text/event-stream")
+        raise HttpError(406, "this path has application/json and text/event-stream")
     return best
-
-
-_FORMS: Final = {
-    "application/json": "application/json",
-    "application/*": "application/json",
-    "*/*": "application/json",
-    "text/event-stream": "text/event-stream",
-    "text/*": "text/event-stream",
-}
 
 
 def _quality(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Running: each node through the gate, then to the model that the gate decided on."""
+"""The runner: sends each node through the gate, then to the model that the gate decided on."""
 
 import contextlib
 from collections.abc import Mapping
@@ -10,29 +10,29 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import NodeModule
-from modelpact.openwop.clients import Allowance, ClientRefused, FindClient
-from modelpact.openwop.model_call import (
-    STAND_IN,
+from modelpact.openwop.clients import ClientRefused, FindClient, RunAllowance
+from modelpact.openwop.executor import (
+    FALLBACK,
     Executor,
     NodeFailed,
+    NodeStep,
     PromptCaller,
-    Step,
     storable,
 )
 from modelpact.openwop.runs import Run, RunOwnedElsewhere, Runs
-from modelpact.openwop.workflows import Library, ModelTarget, WorkflowNode
+from modelpact.openwop.workflows import ModelTarget, WorkflowLibrary, WorkflowNode
 from modelpact.vocabulary.errors import ModelpactError
 
-_LONGEST_MESSAGE: Final = 2_000
+_MAX_MESSAGE: Final = 2_000
 
 
 class Runner:
-    """Executes runs. Every step is on the record before the next one is taken."""
+    """Executes runs. Every step is recorded before the next one begins."""
 
     def __init__(
         self,
         ledger: Ledger,
-        library: Library,
+        library: WorkflowLibrary,
         gate: Gate,
         models: ModelCaller,
         executors: Mapping[str, Executor] | None = None,
@@ -44,8 +44,8 @@ class Runner:
         self._executors = dict(executors or {})
 
     async def execute(self, run: Run, clients: FindClient) -> None:
-        """Run every node in turn; the first that fails ends the run."""
-        allowance = Allowance(clients, run.tenant)
+        """Execute the nodes in turn. The first that fails ends the run."""
+        allowance = RunAllowance(clients, run.tenant)
         active = run.request.active
         payload = {
             "workflowId": run.workflow,
@@ -56,72 +56,72 @@ class Runner:
         values: dict[str, Any] = dict(run.request.inputs)
         cause = started.id
         for node in run.request.workflow.nodes:
-            begun = {"nodeId": node.node_id, "typeId": node.type_id}
-            event = await self.runs.append(run, "node.started", begun, cause)
+            payload = {"nodeId": node.node_id, "typeId": node.type_id}
+            event = await self.runs.append(run, "node.started", payload, cause)
             try:
-                output = await self._node(run, node, values, event.id, allowance)
+                output = await self._execute_node(run, node, values, event.id, allowance)
                 done = {"nodeId": node.node_id, **storable(output, allowance)}
             except RunOwnedElsewhere:
                 raise
             except Exception as error:
-                await self._failed(run, node, error, event.id)
+                await self._fail(run, node, error, event.id)
                 return
             values[node.node_id] = output
             cause = (await self.runs.append(run, "node.completed", done, event.id)).id
         await self.runs.append(run, "run.completed", {}, cause, status="completed")
 
-    async def interrupted(self, run: Run) -> None:
-        """End a run that its process left in the middle: what was called is not called again.
+    async def fail_interrupted(self, run: Run) -> None:
+        """Fail a run that its process left in the middle. Its calls are not repeated.
 
-        A run that somebody else has ended stays as it is.
+        A run that another process has ended stays as it is.
         """
         error = {
             "code": "run_interrupted",
             "message": "the host stopped, or lost its store, while this ran; start it again",
         }
-        ended: dict[str, Any] = {"error": error}
-        begun: Event | None = None
+        payload: dict[str, Any] = {"error": error}
+        started: Event | None = None
         for event in await self.runs.events(run):
             if event.type == "node.started":
-                begun = event
+                started = event
             elif event.type in ("node.completed", "node.failed"):
-                begun = None
+                started = None
         with contextlib.suppress(RunOwnedElsewhere):
             cause = None
-            if begun is not None:
-                failed = {"nodeId": begun.payload["nodeId"], **ended}
-                cause = (await self.runs.append(run, "node.failed", failed, begun.id)).id
-            await self.runs.append(run, "run.failed", ended, cause, status="failed", error=error)
+            if started is not None:
+                failed = {"nodeId": started.payload["nodeId"], **payload}
+                cause = (await self.runs.append(run, "node.failed", failed, started.id)).id
+            await self.runs.append(run, "run.failed", payload, cause, status="failed", error=error)
 
-    async def _failed(self, run: Run, node: WorkflowNode, error: Exception, cause: str) -> None:
-        told = _told(error)
-        brief = {"code": told["code"], "message": told["message"]}
+    async def _fail(self, run: Run, node: WorkflowNode, error: Exception, cause: str) -> None:
+        data = _error_data(error)
+        brief = {"code": data["code"], "message": data["message"]}
         payload = {"nodeId": node.node_id, "error": brief}
         event = await self.runs.append(run, "node.failed", payload, cause)
-        ended = {"error": brief}
-        await self.runs.append(run, "run.failed", ended, event.id, status="failed", error=told)
+        payload = {"error": brief}
+        await self.runs.append(run, "run.failed", payload, event.id, status="failed", error=data)
 
-    async def _node(
+    async def _execute_node(
         self,
         run: Run,
         node: WorkflowNode,
         values: Mapping[str, Any],
         cause: str,
-        allowance: Allowance,
+        allowance: RunAllowance,
     ) -> Any:
-        """Dispatch a node, and again on the models of the run's retry policy if it is refused."""
-        module = node.over(self._library.modules[node.type_id])
-        actives = (run.request.active, *run.request.retry_on)
-        for number, active in enumerate(actives, start=1):
+        """Dispatch a node, and if it is refused, again on the models of the retry policy."""
+        module = node.extend(self._library.modules[node.type_id])
+        targets = (run.request.active, *run.request.retry_on)
+        for attempt, active in enumerate(targets, start=1):
             try:
                 return await self._dispatch(run, node, module, active, values, cause, allowance)
             except CapabilityNotProvided:
-                if number == len(actives):
+                if attempt == len(targets):
                     raise
-                other = actives[number]
+                other = targets[attempt]
                 payload = {
                     "nodeId": node.node_id,
-                    "attempt": number + 1,
+                    "attempt": attempt + 1,
                     "provider": other.provider,
                     "model": other.model,
                 }
@@ -136,27 +136,29 @@ class Runner:
         active: ModelTarget,
         values: Mapping[str, Any],
         cause: str,
-        allowance: Allowance,
+        allowance: RunAllowance,
     ) -> Any:
-        last = cause
+        last_event = cause
 
-        async def tell(event: GateEvent) -> None:
-            nonlocal last
-            last = (await self.runs.append(run, event.type, event.payload, cause)).id
+        async def record(event: GateEvent) -> None:
+            nonlocal last_event
+            last_event = (await self.runs.append(run, event.type, event.payload, cause)).id
 
         async def call(provider: str, model: str) -> Any:
             hidden = self._gate.redact and ModelTarget(provider, model) != active
             target = f"{provider}/{model}"
-            client = await allowance.before_call(target, STAND_IN if hidden else target)
-            step = Step(run, node, provider, model, values, last, client, allowance, hidden)
+            client = await allowance.before_call(target, FALLBACK if hidden else target)
+            step = NodeStep(
+                run, node, provider, model, values, last_event, client, allowance, hidden
+            )
             executor = self._executors.get(node.type_id, self._caller)
             try:
                 return await executor(step)
             except (NodeFailed, ClientRefused, LedgerError, RunOwnedElsewhere):
                 raise
             except ModelpactError as error:
-                if hidden:  # its words may name the model; the record of the call has them
-                    raise NodeFailed("node_failed", f"{STAND_IN} failed") from error
+                if hidden:  # the message may name the model; the record of the call has it
+                    raise NodeFailed("node_failed", f"{FALLBACK} failed") from error
                 raise
 
         return await self._gate.dispatch_async(
@@ -164,14 +166,14 @@ class Runner:
             active.provider,
             active.model,
             call,
-            tell=tell,
+            tell=record,
             node_id=node.node_id,
-            allows=lambda one: allowance.allows(one.provider, one.model),
+            allows=lambda fallback: allowance.allows(fallback.provider, fallback.model),
         )
 
 
-def _told(error: Exception) -> dict[str, Any]:
-    """Return an error as a run's snapshot has it; nobody else's internals are told."""
+def _error_data(error: Exception) -> dict[str, Any]:
+    """Return the error of a run as plain data. Unexpected errors are named, not described."""
     if isinstance(error, CapabilityNotProvided):
         decision = error.decision
         details: dict[str, Any] = {
@@ -181,10 +183,10 @@ def _told(error: Exception) -> dict[str, Any]:
         }
         return {"code": error.code, "message": str(error), "details": details}
     if isinstance(error, NodeFailed):
-        told = {"code": error.code, "message": str(error)[:_LONGEST_MESSAGE]}
-        return {**told, "details": error.details} if error.details else told
+        data = {"code": error.code, "message": str(error)[:_MAX_MESSAGE]}
+        return {**data, "details": error.details} if error.details else data
     if isinstance(error, ClientRefused):
         return {"code": error.code, "message": str(error)}
     if isinstance(error, ModelpactError):
-        return {"code": "node_failed", "message": str(error)[:_LONGEST_MESSAGE]}
+        return {"code": "node_failed", "message": str(error)[:_MAX_MESSAGE]}
     return {"code": "internal_error", "message": f"the node failed: {type(error).__name__}"}

@@ -10,8 +10,8 @@ from modelpact.needs.node_modules import FallbackModel, NodeModule, Pack, read_m
 from modelpact.openwop.prompts import check_config
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
-MOST_NODES: Final = 100
-MOST_RETRIES: Final = 8
+MAX_NODES: Final = 100
+MAX_RETRIES: Final = 8
 _NODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _NODE_FIELDS: Final = (
     "nodeId",
@@ -23,7 +23,7 @@ _NODE_FIELDS: Final = (
 
 
 class WorkflowNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A node of a workflow: which module, how configured, and what this one needs beyond it."""
+    """A node of a workflow: its module, its configuration, and its own requirements."""
 
     node_id: str
     type_id: str
@@ -31,8 +31,8 @@ class WorkflowNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     required_model_capabilities: tuple[str, ...] = ()
     fallback_model: FallbackModel | None = None
 
-    def over(self, module: NodeModule) -> NodeModule:
-        """Return the module with this node's own requirements; its own fallback comes first."""
+    def extend(self, module: NodeModule) -> NodeModule:
+        """Return the module with this node's requirements added, and its fallback if it has one."""
         return msgspec.structs.replace(
             module,
             required=tuple(dict.fromkeys((*module.required, *self.required_model_capabilities))),
@@ -55,28 +55,35 @@ class ModelTarget(msgspec.Struct, frozen=True):
 
 
 class RunRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a run was asked for: kept with it, so that another process can read it."""
+    """The request for a run. It is stored with the run, so that another process can read it."""
 
     workflow: Workflow
     active: ModelTarget
     inputs: dict[str, Any] = {}
     retry_on: tuple[ModelTarget, ...] = ()
-    """Models to try in turn when a node is refused: the run's retry policy."""
+    """Models to try in turn when the gate refuses a node."""
 
 
-class Library:
-    """The modules and workflows that a host has.
+class UnknownWorkflow(UnknownName):
+    """The host has no workflow of that name."""
 
-    `own` are the types of nodes whose configuration only their executors understand. Where the host
-    does not gate, what nodes require of a model is opaque.
+    def __init__(self, name: str, known: Mapping[str, Workflow]) -> None:
+        super().__init__("workflow", name, known)
+
+
+class WorkflowLibrary:
+    """The modules and workflows of a host.
+
+    `custom_types` are node types with executors of their own: only these know what a configuration
+    means. Without `gating`, the requirements of nodes are not checked.
     """
 
     def __init__(
-        self, packs: tuple[Pack, ...], *, own: Collection[str] = (), gating: bool = True
+        self, packs: tuple[Pack, ...], *, custom_types: Collection[str] = (), gating: bool = True
     ) -> None:
-        self._own = own
+        self._custom_types = custom_types
         self._gating = gating
-        self.warnings = [one for pack in packs for one in pack.warnings]
+        self.warnings = [warning for pack in packs for warning in pack.warnings]
         self.modules: dict[str, NodeModule] = {}
         self.workflows: dict[str, Workflow] = {}
         for pack in packs:
@@ -85,14 +92,14 @@ class Library:
                     raise InputError(f"{pack.name}: {module.type_id} is in another pack too")
                 self.modules[module.type_id] = module
         for pack in packs:
-            for place, data in enumerate(_list(pack.rest, "workflows", pack.name)):
-                workflow = self._workflow(data, f"workflows[{place}]", pack.name)
+            for index, data in enumerate(_list(pack.rest, "workflows", pack.name)):
+                workflow = self._workflow(data, f"workflows[{index}]", pack.name)
                 if workflow.workflow_id in self.workflows:
-                    raise InputError(f"{pack.name}: {workflow.workflow_id} stands there twice")
+                    raise InputError(f"{pack.name}: {workflow.workflow_id} is there twice")
                 self.workflows[workflow.workflow_id] = workflow
 
     def read_run(self, body: Any, default: ModelTarget) -> RunRequest:
-        """Read `POST /v1/runs`; fields of other slices of the protocol are let be."""
+        """Read the body of `POST /v1/runs`. Fields of other parts of the protocol are ignored."""
         if not isinstance(body, Mapping):
             raise InputError("expected an object with workflowId, or with nodes")
         named = body.get("workflowId")
@@ -114,12 +121,14 @@ class Library:
             _text(ai, "model", "configurable.ai.", default.model),
         )
         if "provider" in ai and "model" not in ai and active.provider != default.provider:
-            raise InputError("configurable.ai.model: is missing; a provider was chosen without it")
+            raise InputError(
+                "configurable.ai.model: is missing; name the model together with its provider"
+            )
         retry = _object(body, "retryPolicy")
         others = _list(retry, "onCapabilityNotProvided", "retryPolicy")
-        if len(others) > MOST_RETRIES:
+        if len(others) > MAX_RETRIES:
             raise InputError(
-                f"retryPolicy.onCapabilityNotProvided: {MOST_RETRIES} models are the most, "
+                f"retryPolicy.onCapabilityNotProvided: expected at most {MAX_RETRIES} models, "
                 f"not {len(others)}"
             )
         return RunRequest(
@@ -127,8 +136,8 @@ class Library:
             active,
             dict(inputs),
             tuple(
-                _target(one, f"retryPolicy.onCapabilityNotProvided[{place}]")
-                for place, one in enumerate(others)
+                _target(other, f"retryPolicy.onCapabilityNotProvided[{index}]")
+                for index, other in enumerate(others)
             ),
         )
 
@@ -141,16 +150,16 @@ class Library:
         listed = _list(data, "nodes", place)
         if not listed:
             raise InputError(f"{prefix}nodes: expected at least one node")
-        if len(listed) > MOST_NODES:
-            raise InputError(f"{prefix}nodes: {MOST_NODES} are the most, not {len(listed)}")
+        if len(listed) > MAX_NODES:
+            raise InputError(f"{prefix}nodes: expected at most {MAX_NODES}, not {len(listed)}")
         inside = f"{where}." if where else ""
         nodes = tuple(
-            self._node(one, f"{inside}nodes[{at}]", pack) for at, one in enumerate(listed)
+            self._node(node, f"{inside}nodes[{index}]", pack) for index, node in enumerate(listed)
         )
-        names = [one.node_id for one in nodes]
-        for name_ in names:
-            if names.count(name_) > 1:
-                raise InputError(f"{prefix}nodes: {name_} stands there twice")
+        node_ids = [node.node_id for node in nodes]
+        for node_id in node_ids:
+            if node_ids.count(node_id) > 1:
+                raise InputError(f"{prefix}nodes: {node_id} is there twice")
         return Workflow(name, nodes)
 
     def _node(self, data: Any, where: str, pack: str) -> WorkflowNode:
@@ -159,10 +168,15 @@ class Library:
             raise InputError(f"{place}: expected an object, not {brief(data)}")
         for key in data:
             if key not in _NODE_FIELDS:
-                raise InputError(f"{place}: no field {brief(key)}; there are {_NODE_FIELDS}")
+                raise InputError(
+                    f"{place}: unknown field {brief(key)}; the fields are {', '.join(_NODE_FIELDS)}"
+                )
         node_id = _text(data, "nodeId", f"{place}.")
         if not _NODE_ID.fullmatch(node_id):
-            raise InputError(f"{place}.nodeId: {brief(node_id)} is not a name for a node")
+            raise InputError(
+                f"{place}.nodeId: {brief(node_id)} is not a node's name: "
+                "use letters, digits, dots, underscores and dashes"
+            )
         type_id = _text(data, "typeId", f"{place}.")
         if type_id not in self.modules:
             raise UnknownName(f"node type at {place}.typeId:", type_id, self.modules)
@@ -171,16 +185,9 @@ class Library:
             {"typeId": type_id, **declared}, pack or "the run", where, gating=self._gating
         )
         config = dict(_object(data, "config", f"{place}."))
-        if type_id not in self._own:
+        if type_id not in self._custom_types:
             check_config(config, f"{place}.config")
         return WorkflowNode(node_id, type_id, config, own.required, own.fallback)
-
-
-class UnknownWorkflow(UnknownName):
-    """A workflow that the host does not have."""
-
-    def __init__(self, name: str, known: Mapping[str, Workflow]) -> None:
-        super().__init__("workflow", name, known)
 
 
 def _target(data: Any, where: str) -> ModelTarget:
@@ -192,8 +199,8 @@ def _target(data: Any, where: str) -> ModelTarget:
 def _text(data: Mapping[str, Any], name: str, where: str, default: str | None = None) -> str:
     value = data.get(name, default)
     if not isinstance(value, str) or not 0 < len(value) <= 512 or not value.isprintable():
-        told = "is missing" if value is None else f"expected a text, not {brief(value)}"
-        raise InputError(f"{where}{name}: {told}")
+        problem = "is missing" if value is None else f"expected a text, not {brief(value)}"
+        raise InputError(f"{where}{name}: {problem}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Prompts: a node's configuration made into a request, for the model that will really be called."""
+"""Executors of nodes. The default one calls a model with a prompt."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,43 +11,45 @@ from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.validation import Schema
 from modelpact.ledger.costs import Attribution, CostRecord, embedded_cost, money_of
 from modelpact.ledger.ledger import Ledger
-from modelpact.openwop.clients import Allowance, RunClient
-from modelpact.openwop.prompts import LONGEST_PROMPT, resolve_prompt
+from modelpact.openwop.clients import RunAllowance, RunClient
+from modelpact.openwop.prompts import MAX_PROMPT, resolve_prompt
 from modelpact.openwop.runs import Run, Runs
 from modelpact.openwop.workflows import WorkflowNode
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
-LONGEST_OUTPUT: Final = 1_000_000
-"""Characters that a node's output may have."""
-STAND_IN: Final = "the model that stood in"
+MAX_OUTPUT: Final = 1_000_000
+"""Characters that the output of a node may have."""
+FALLBACK: Final = "the model that stood in"
+"""What messages call a fallback model that must not be named."""
 
 
-class Step(msgspec.Struct, frozen=True):
-    """A node that is to be executed on a model that the gate let through."""
+class NodeStep(msgspec.Struct, frozen=True):
+    """A node to execute, on the model that the gate decided on."""
 
     run: Run
     node: WorkflowNode
     provider: str
     model: str
     values: Mapping[str, Any]
-    """The run's inputs, and the outputs of the nodes before."""
+    """The inputs of the run, and the outputs of earlier nodes."""
     cause: str
-    """The event that led to this."""
+    """The event that led to this step."""
     client: RunClient
-    """Who pays."""
-    allowance: Allowance
+    """The client that pays."""
+    allowance: RunAllowance
     """What the run may still do."""
     hidden: bool = False
-    """Whether the model stands in for another and is not to be named."""
+    """Whether the model is a fallback that must not be named."""
 
 
-Executor = Callable[[Step], Awaitable[Any]]
+Executor = Callable[[NodeStep], Awaitable[Any]]
+"""Executes a node and returns its output."""
 
 
 class NodeFailed(ModelpactError):
-    """A node that did not do its work."""
+    """A node failed."""
 
     def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
         self.code = code
@@ -55,27 +57,43 @@ class NodeFailed(ModelpactError):
         super().__init__(message)
 
 
+def storable(output: Any, allowance: RunAllowance) -> dict[str, Any]:
+    """Return an output as the payload of an event, or raise if it is too long for its run."""
+    name, text = (
+        ("output", output)
+        if isinstance(output, str)
+        else ("outputJson", msgspec.json.encode(output).decode())
+    )
+    limit = min(MAX_OUTPUT, allowance.characters_left)
+    if len(text) > limit:
+        raise NodeFailed(
+            "output_too_large", f"the output has {len(text):,} characters; at most {limit:,} fit"
+        )
+    allowance.characters_left -= len(text)
+    return {name: text}
+
+
 class PromptCaller:
-    """The executor of nodes that have none of their own: calls a model with a prompt."""
+    """The default executor of nodes: calls a model with a prompt."""
 
     def __init__(self, ledger: Ledger, runs: Runs, models: ModelCaller) -> None:
         self._ledger = ledger
         self._runs = runs
         self._models = models
 
-    async def __call__(self, step: Step) -> Any:
-        """Resolve the prompt for this model, call it, and return its answer."""
+    async def __call__(self, step: NodeStep) -> Any:
+        """Resolve the prompt, call the model, and return its answer."""
         config, allowance = step.node.config, step.allowance
         try:
-            most = min(LONGEST_PROMPT, allowance.room)
-            request = resolve_prompt(config, step.values, step.model, most)
+            limit = min(MAX_PROMPT, allowance.characters_left)
+            request = resolve_prompt(config, step.values, step.model, limit)
         except InputError as error:
             raise NodeFailed("prompt_not_resolved", str(error)) from None
-        allowance.room -= sum(len(one.text) for one in request.messages)
-        called = await self._call(step, request)
+        allowance.characters_left -= sum(len(message.text) for message in request.messages)
+        result = await self._call(step, request)
         if not isinstance(request.output, JsonSchema):
-            return called.response.text
-        value = _json(called, request.output)
+            return result.response.text
+        value = _read_json(result, request.output)
         if "envelope" in config:
             payload = {"nodeId": step.node.node_id, "kind": config["envelope"]}
             await self._runs.append(
@@ -86,40 +104,40 @@ class PromptCaller:
             )
         return value
 
-    async def _call(self, step: Step, request: Request) -> ModelResult:
-        """Call the model at the client's cost, and tell what was used."""
+    async def _call(self, step: NodeStep, request: Request) -> ModelResult:
+        """Call the model at the client's cost, and record what it used."""
         run, client = step.run, step.client
         provider = self._models.provider(step.provider)
         estimate = money_of(provider.estimate(write_request(request))) or 0
-        who = Attribution(
+        attribution = Attribution(
             worker=run.tenant, role=step.node.node_id, intent=run.id, function=run.workflow
         )
-        spent = estimate
+        cost = estimate
         client.opened(estimate)
         try:
-            called = await self._models.call(
+            result = await self._models.call(
                 step.provider,
                 request,
                 envelope=f"invocations/{run.id}",
                 cause=step.cause,
-                attribution=who,
+                attribution=attribution,
             )
-            spent = await self._usage(step, called.invocation)
+            cost = await self._record_usage(step, result.invocation)
         except CallFailed as failed:
-            spent = await self._usage(step, failed.invocation)
-            told = _failure(failed) if step.hidden else str(failed)
-            raise NodeFailed("provider_failed", told) from None
+            cost = await self._record_usage(step, failed.invocation)
+            message = _hidden_failure(failed) if step.hidden else str(failed)
+            raise NodeFailed("provider_failed", message) from None
         finally:
-            client.settled(estimate, spent)
-        return called
+            client.settled(estimate, cost)
+        return result
 
-    async def _usage(self, step: Step, invocation: Invocation) -> int:
-        """Tell what a call used, of the model that was charged; return its cost.
+    async def _record_usage(self, step: NodeStep, invocation: Invocation) -> int:
+        """Record what a call used of the model that was charged, and return its cost.
 
-        A call that took no tokens is not told of. Where the provider did not count, the estimate is
-        told, and that it is one.
+        A failed call without tokens is not recorded. If the provider did not count, the estimate is
+        recorded and marked as one.
         """
-        record = await self._cost(invocation)
+        record = await self._cost_record(invocation)
         lines = () if record is None else record.lines
         tokens = {line.unit: line.amount for line in lines if line.unit.startswith("tokens.")}
         money = money_of(lines) or 0
@@ -141,44 +159,29 @@ class PromptCaller:
         await self._runs.append(step.run, "provider.usage", payload, invocation.settled_by)
         return money
 
-    async def _cost(self, invocation: Invocation) -> CostRecord | None:
+    async def _cost_record(self, invocation: Invocation) -> CostRecord | None:
         if invocation.settled_by is None:
             return None
         event = await asyncio.to_thread(self._ledger.event, invocation.settled_by)
         return None if event is None else embedded_cost(event)
 
 
-def _failure(failed: CallFailed) -> str:
-    """Tell how a model failed that is not to be named: by the class of its status."""
+def _hidden_failure(failed: CallFailed) -> str:
+    """Describe the failure of a model that must not be named by the class of its status."""
     if failed.status is None:
-        return f"{STAND_IN} failed, or was not reached"
-    return f"{STAND_IN} failed with a status of {failed.status // 100}xx"
+        return f"{FALLBACK} failed, or was not reached"
+    return f"{FALLBACK} failed with a status of {failed.status // 100}xx"
 
 
-def _json(called: ModelResult, wanted: JsonSchema) -> Any:
+def _read_json(result: ModelResult, output: JsonSchema) -> Any:
     try:
-        value = msgspec.json.decode(called.response.text)
-        wrong = Schema(wanted.schema, "config.schema").findings(value)
+        value = msgspec.json.decode(result.response.text)
+        problems = Schema(output.schema, "config.schema").findings(value)
     except (msgspec.DecodeError, InputError) as error:
         raise NodeFailed(
             "invalid_output", f"the answer is not JSON of the schema: {error}"
         ) from None
-    if wrong:
-        raise NodeFailed("invalid_output", f"the answer is not of the schema: {'; '.join(wrong)}")
+    if problems:
+        message = f"the answer does not match the schema: {'; '.join(problems)}"
+        raise NodeFailed("invalid_output", message)
     return value
-
-
-def storable(output: Any, allowance: Allowance) -> dict[str, Any]:
-    """Return an output as events have it, if it is not too long, alone or with those before."""
-    name, text = (
-        ("output", output)
-        if isinstance(output, str)
-        else ("outputJson", msgspec.json.encode(output).decode())
-    )
-    most = min(LONGEST_OUTPUT, allowance.room)
-    if len(text) > most:
-        raise NodeFailed(
-            "output_too_large", f"the output has {len(text):,} characters; {most:,} are the most"
-        )
-    allowance.room -= len(text)
-    return {name: text}
