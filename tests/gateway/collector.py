@@ -1,4 +1,4 @@
-"""A small OTLP/HTTP collector: takes traces and metrics in protobuf and keeps them."""
+"""A small OTLP/HTTP collector that keeps the traces and metrics it receives."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""Gateways for tests: a plain one, and one with what a test wants beside."""
+"""Gateways as fixtures."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Load: clients that ask without pause, and remember every answer that they had in full."""
+"""Clients that send requests without pause and remember every complete response."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Planners without a gateway: a configuration, a question, a plan."""
+"""Planners without a gateway, and plan keys for them."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def planner(folder: Path, more: str = "") -> Planner:
         return Planner(configuration, models)
 
 
-def question(
+def plan_key(
     made: Planner,
     name: str,
     policy: Policy | None = None,
@@ -56,7 +56,7 @@ def question(
 
 def plan(made: Planner, name: str, policy: Policy | None = None, **body: Any) -> Plan:
     """Return the plan for a request."""
-    return made.plan(question(made, name, policy, **body))
+    return made.plan(plan_key(made, name, policy, **body))
 
 
 def missing(plan: Plan) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`modelpact serve` as a process, a plain client of it, and an upstream whose answers wait."""
+"""`modelpact serve` as a process, a plain client for it, and an upstream that can wait."""
 
 import asyncio
 import contextlib

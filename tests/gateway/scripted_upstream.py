@@ -1,4 +1,4 @@
-"""An upstream that does what a test wants with each connection, down to the byte."""
+"""An upstream whose behaviour a test scripts for each connection, down to the byte."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 GOOD = b"%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, len(WHOLE), WHOLE)
 
 
-class Wild:
+class ScriptedUpstream:
     """Listens on a port of its own while `listening`; `behave` is done with each connection."""
 
     def __init__(self, behave: Behaviour) -> None:
@@ -92,9 +92,9 @@ class Wild:
 
 
 @contextlib.contextmanager
-def wild(behave: Behaviour) -> Iterator[Wild]:
+def wild(behave: Behaviour) -> Iterator[ScriptedUpstream]:
     """Run one."""
-    made = Wild(behave)
+    made = ScriptedUpstream(behave)
     try:
         yield made
     finally:

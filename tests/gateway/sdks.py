@@ -1,4 +1,4 @@
-"""The official SDKs, blocking and not, behind one way to call them."""
+"""The official SDKs, synchronous and asynchronous, behind one interface."""
 
 import asyncio
 import importlib

@@ -1,4 +1,4 @@
-"""A gateway on a port of its own, in a thread, before both fakes; and a plain client of it."""
+"""A gateway in a thread, with fake upstreams behind it, and a plain client for it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A limit that the client's API can do without and the provider's cannot is added, and told."""
+"""A token limit that only the provider's API requires is added and reported."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def asked(gateway: Running, path: str, **more: Any) -> Answer:
 
 @pytest.mark.parametrize("path", ASKED)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_of_openai_needs_no_limit(gateway: Running, path: str, stream: bool) -> None:
+def test_a_limit_is_added_for_anthropic(gateway: Running, path: str, stream: bool) -> None:
     """Anthropic requires `max_tokens`; it is the model's own, in head and report, and no loss."""
     answer = asked(gateway, path, stream=stream)
     assert answer.status == 200, answer.content
@@ -46,7 +46,7 @@ def test_a_client_of_openai_needs_no_limit(gateway: Running, path: str, stream: 
         ("/v1/responses", "max_output_tokens"),
     ],
 )
-def test_a_limit_that_is_there_is_taken(gateway: Running, path: str, limit: str) -> None:
+def test_the_limit_of_the_request_is_used(gateway: Running, path: str, limit: str) -> None:
     answer = asked(gateway, path, **{limit: 50})
     assert answer.status == 200, answer.content
     assert gateway.anthropic.bodies[-1]["max_tokens"] == 50
@@ -54,12 +54,12 @@ def test_a_limit_that_is_there_is_taken(gateway: Running, path: str, limit: str)
     assert answer.json["modelpact"]["added"] == {}
 
 
-def test_null_is_no_limit(gateway: Running) -> None:
+def test_a_null_limit_is_replaced(gateway: Running) -> None:
     answer = asked(gateway, "/v1/chat/completions", max_tokens=None)
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
 
-def test_where_nobody_knows_how_long_an_answer_may_be_it_is_bounded(tmp_path: Path) -> None:
+def test_the_default_limit_is_used_if_the_models_is_unknown(tmp_path: Path) -> None:
     made = planner(
         tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n'
     )
@@ -68,7 +68,7 @@ def test_where_nobody_knows_how_long_an_answer_may_be_it_is_bounded(tmp_path: Pa
     assert found.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
 
 
-def test_a_long_prompt_leaves_less_room(gateway: Running) -> None:
+def test_a_long_prompt_lowers_the_added_limit(gateway: Running) -> None:
     """Prompt and limit together must fit the window, or Anthropic refuses both."""
     prompt = "word " * 120_000
     messages = [{"role": "user", "content": prompt}]
@@ -80,20 +80,20 @@ def test_a_long_prompt_leaves_less_room(gateway: Running) -> None:
     assert answer.json["modelpact"]["added"] == {"max_tokens": sent}
 
 
-def test_an_image_takes_little_room_however_long_it_is(gateway: Running) -> None:
+def test_an_image_counts_the_same_whatever_its_length(gateway: Running) -> None:
     url = f"data:image/png;base64,{'A' * 800_000}"
     parts = [{"type": "image_url", "image_url": {"url": url}}]
     answer = asked(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": parts}])
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
 
-def test_the_same_api_and_other_providers_are_left_alone(gateway: Running) -> None:
+def test_no_limit_is_added_for_the_same_api_or_other_providers(gateway: Running) -> None:
     assert "modelpact-added" not in gateway.chat("gpt-4o").headers
     assert "modelpact-added" not in gateway.message("claude-opus-4-5").headers
     assert "modelpact-added" not in gateway.chat("mock/demo").headers
 
 
-def test_a_fallback_gets_one_too(serve: Serve) -> None:
+def test_a_limit_is_added_for_a_fallback(serve: Serve) -> None:
     gateway = serve(
         '[workloads.falls]\nmodel = "openai/text-only"\nneeds = ["tools"]\n'
         'fallback = "anthropic/claude-opus-4-5"\n'

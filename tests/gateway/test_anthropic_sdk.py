@@ -1,4 +1,4 @@
-"""The official `anthropic` SDK, unmodified, blocking and not, to upstreams of both APIs."""
+"""The official `anthropic` SDK, unmodified, to upstreams of both APIs."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clients that leave at any moment: nothing stays open, and what was begun is given up."""
+"""Clients that disconnect at any moment: nothing stays open."""
 
 import json
 import random
@@ -17,7 +17,7 @@ MOMENTS = 60
 @pytest.mark.parametrize(
     ("path", "model"), [("/v1/chat/completions", "gpt-4o"), ("/v1/messages", "gpt-4o")]
 )
-def test_whenever_a_client_leaves_its_record_ends(
+def test_the_record_ends_whenever_a_client_disconnects(
     gateway: Running, path: str, model: str, stream: bool
 ) -> None:
     """Before the record is opened, while it is written, in mid-stream, at the very end."""

@@ -1,4 +1,4 @@
-"""Many at once: slow streams, idle connections, clients that do not read, upstreams without end."""
+"""Many clients at once: slow streams, idle connections, clients that do not read."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ def begun(gateway: Process) -> tuple[HTTPConnection, HTTPResponse]:
 
 
 def test_short_requests_do_not_wait_for_slow_streams(gateway: Process, upstream: Upstream) -> None:
-    """Issue 7: "64 slow streams while short requests stay fast": none of them has ended then."""
+    """Short requests stay fast while 64 slow streams are open."""
     upstream.held = True
     with contextlib.ExitStack() as stack:
         streams = []
@@ -65,7 +65,7 @@ def test_short_requests_do_not_wait_for_slow_streams(gateway: Process, upstream:
 
 
 def test_requests_are_served_among_a_thousand_idle_connections(gateway: Process) -> None:
-    """Issue 7: "1,000 idle connections": some have asked before, some never, some began to."""
+    """Some connections have sent a request before, some never, some half of one."""
     with contextlib.ExitStack() as stack:
         idle = []
         for number in range(IDLE):
@@ -136,7 +136,7 @@ def test_a_client_that_does_not_read_makes_the_upstream_wait(serve: Serve, path:
         assert ended == [("cancelled", "the client left")]
 
 
-def test_an_answer_without_end_is_given_up(serve: Serve) -> None:
+def test_an_endless_response_is_aborted(serve: Serve) -> None:
     """One that is not streamed is held in memory, so it may only be so long."""
     endless = Endless(b" " * 65_536)
     with wild(endless) as upstream:
@@ -148,7 +148,7 @@ def test_an_answer_without_end_is_given_up(serve: Serve) -> None:
         assert gateway.settled()[0][0] == "failed"
 
 
-def test_a_refusal_without_end_is_given_up(serve: Serve) -> None:
+def test_an_endless_error_response_is_aborted(serve: Serve) -> None:
     endless = Endless(b"x" * 65_536)
 
     def refuses(connection: socket.socket) -> None:
@@ -163,7 +163,7 @@ def test_a_refusal_without_end_is_given_up(serve: Serve) -> None:
         assert endless.sent < MOST
 
 
-def test_clients_that_upload_slowly_keep_nobody_waiting(gateway: Process) -> None:
+def test_slow_uploads_delay_nobody_else(gateway: Process) -> None:
     """Bodies of which a part is there: they hold their connections and nothing else."""
     body = json.dumps(chat_body("here/gpt-4o")).encode()
     head = (
@@ -183,10 +183,10 @@ def test_clients_that_upload_slowly_keep_nobody_waiting(gateway: Process) -> Non
         assert all(one.recv(65_536).startswith(b"HTTP/1.1 200 ") for one in slow)
 
 
-def test_more_than_an_upstream_may_have_wait_and_then_are_turned_away(
+def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    """Issue 7: "a bounded queue with 429 and Retry-After beyond it"."""
+    """The queue is bounded; beyond it the response is 429 with `retry-after`."""
     text = configuration(here=upstream) + "\nconnections = 4\n"
     (tmp_path / "modelpact.toml").write_text(text)
     upstream.held = True

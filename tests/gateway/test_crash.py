@@ -1,4 +1,4 @@
-"""`kill -9` under load, and two gateways on one store: what was acknowledged is on the record."""
+"""`kill -9` under load, and two gateways on one store: acknowledged requests are recorded."""
 
 import json
 import signal
@@ -39,10 +39,10 @@ def killed(gateway: Process, load: Load) -> None:
     assert not load.wrong
 
 
-def test_what_was_acknowledged_survives(
+def test_acknowledged_requests_survive_a_kill(
     url: str, upstream: Upstream, run: Run, tmp_path: Path
 ) -> None:
-    """Issue 7: "loses nothing that was acknowledged and the chain verifies"."""
+    """Nothing that was acknowledged is lost, and the chain of events verifies."""
     folder = folder_for(tmp_path / "one", upstream, url)
     with started(folder) as gateway:
         load = Load(gateway, "openai/gpt-4o")
@@ -78,7 +78,7 @@ def test_killed_again_and_again(url: str, upstream: Upstream, run: Run, tmp_path
 def test_two_gateways_on_one_postgresql(
     postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path
 ) -> None:
-    """Issue 7: "two gateways on one PostgreSQL". One is killed; the other is none the worse."""
+    """One gateway is killed; the other one works as before."""
     first = folder_for(tmp_path / "first", upstream, postgres_url, "first")
     second = folder_for(tmp_path / "second", upstream, postgres_url, "second")
     with started(first) as one, started(second) as two:
@@ -99,7 +99,7 @@ def test_two_gateways_on_one_postgresql(
     assert spent(run, postgres_url) >= told > 0
 
 
-def test_keys_and_budgets_hold_at_both(
+def test_keys_and_budgets_hold_at_both_gateways(
     postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path
 ) -> None:
     first = folder_for(tmp_path / "first", upstream, postgres_url, "first")

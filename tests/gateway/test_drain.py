@@ -1,4 +1,4 @@
-"""SIGTERM: `/readyz` turns first, what is under way finishes, and what does not is ended."""
+"""SIGTERM: `/readyz` fails first, open requests finish, and the rest is ended."""
 
 import contextlib
 import http.client
@@ -31,7 +31,7 @@ def refused(gateway: Process) -> bool:
     return False
 
 
-def test_readiness_turns_before_connections_are_refused(upstream: Upstream, tmp_path: Path) -> None:
+def test_readyz_fails_before_connections_are_refused(upstream: Upstream, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text(configuration(here=upstream))
     with started(tmp_path, "--notice", "60") as gateway:
         assert gateway.ask("GET", "/readyz")[0] == 200
@@ -62,7 +62,9 @@ def test_streams_finish_within_the_grace_period(upstream: Upstream, tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["the grace period ends", "a second signal"])
-def test_what_does_not_finish_is_ended(how: str, upstream: Upstream, tmp_path: Path) -> None:
+def test_streams_beyond_the_grace_period_are_ended(
+    how: str, upstream: Upstream, tmp_path: Path
+) -> None:
     (tmp_path / "modelpact.toml").write_text(configuration(here=upstream))
     grace = "0.2" if how == "the grace period ends" else "600"
     with started(tmp_path, "--notice", "0", "--grace", grace) as gateway:

@@ -87,7 +87,7 @@ def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
 
 @pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
 def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: object) -> None:
-    """Issue 6: "a well-formed error event" where an upstream dies, and an honest record."""
+    """The stream ends with a well-formed error event, and the record says what happened."""
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     first = gateway.chat("gpt-4o", stream=True)
@@ -142,7 +142,7 @@ def test_a_model_that_talks_of_ends_has_not_ended(gateway: Running) -> None:
     ],
 )
 def test_a_client_that_leaves_a_stream_ends_it(gateway: Running, path: str, model: str) -> None:
-    """Issue 6: the client leaves, the upstream's stream is closed, the record settled."""
+    """The gateway closes the upstream's stream and settles the record."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     fake.script.add(Reply(LONG, fault=hang(6)))
     left(gateway, path, {"model": model, "messages": HI, "max_tokens": 5_000, "stream": True})

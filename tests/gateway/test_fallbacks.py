@@ -1,4 +1,4 @@
-"""Workloads: "fallback on a missing capability, outage, 429, 5xx if declared"."""
+"""Fallbacks of workloads: on a missing capability, an outage, 429 or 5xx, if declared."""
 
 import pytest
 
@@ -32,7 +32,9 @@ fallback = "anthropic/claude-opus-4-5"
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("status", "kind"), [(429, "429"), (500, "5xx"), (503, "5xx")])
-def test_a_declared_fallback_answers(serve: Serve, status: int, kind: str, stream: bool) -> None:
+def test_the_fallback_answers_on_a_declared_failure(
+    serve: Serve, status: int, kind: str, stream: bool
+) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(status))
     answer = gateway.chat("workload/sure", stream=stream)
@@ -47,7 +49,7 @@ def test_a_declared_fallback_answers(serve: Serve, status: int, kind: str, strea
     assert decided[-1]["substituted"]["from"] == "openai/gpt-4o"
 
 
-def test_an_outage_is_one_too(serve: Serve) -> None:
+def test_the_fallback_answers_on_an_outage(serve: Serve) -> None:
     gateway = serve(MORE.replace("[gateway]", "[gateway]\n"))
     upstream = gateway.gateway.state.upstreams.find("openai", "openai-chat")
     upstream.urls["openai-chat"] = "http://127.0.0.1:9/v1/chat/completions"
@@ -56,7 +58,7 @@ def test_an_outage_is_one_too(serve: Serve) -> None:
     assert "outage: " in answer.headers["modelpact-substituted"]
 
 
-def test_what_was_not_declared_is_passed_on(serve: Serve) -> None:
+def test_an_undeclared_failure_is_passed_on(serve: Serve) -> None:
     gateway = serve(MORE)
     for status in (429, 500):
         gateway.openai.script.add(Fail(status))
@@ -66,14 +68,14 @@ def test_what_was_not_declared_is_passed_on(serve: Serve) -> None:
     assert not gateway.anthropic.requests
 
 
-def test_a_request_may_do_without(serve: Serve) -> None:
+def test_a_request_can_turn_the_fallback_off(serve: Serve) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(429))
     assert gateway.chat("workload/sure", {"modelpact-policy": "fallback=off"}).status == 429
 
 
-def test_the_fallback_is_negotiated_with_what_is_asked(serve: Serve) -> None:
-    """Issue 6: "always re-negotiated first", with the length of this very prompt."""
+def test_the_fallback_is_negotiated_with_the_request(serve: Serve) -> None:
+    """The fallback is negotiated with the length of this prompt."""
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(429))
     long = [{"role": "user", "content": "word " * 20_000}]
@@ -83,7 +85,7 @@ def test_the_fallback_is_negotiated_with_what_is_asked(serve: Serve) -> None:
     assert answer.headers["modelpact-served-model"] == "openai/gpt-3.5-turbo"
 
 
-def test_when_both_fail_the_last_ones_words_are_passed_on(serve: Serve) -> None:
+def test_the_second_failure_is_passed_on_if_both_fail(serve: Serve) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(500))
     gateway.anthropic.script.add(Fail(529))
@@ -93,7 +95,7 @@ def test_when_both_fail_the_last_ones_words_are_passed_on(serve: Serve) -> None:
     assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
 
 
-def test_what_the_fallback_refuses_is_learned_of_the_fallback(serve: Serve) -> None:
+def test_a_rejection_by_the_fallback_teaches_about_the_fallback(serve: Serve) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(500))
     gateway.anthropic.script.add(
@@ -104,7 +106,7 @@ def test_what_the_fallback_refuses_is_learned_of_the_fallback(serve: Serve) -> N
     assert catalog.resolve("openai", "gpt-4o").claim("tool-calling").support == "native"
 
 
-def test_a_missing_capability_is_told(serve: Serve) -> None:
+def test_a_missing_capability_is_reported(serve: Serve) -> None:
     gateway = serve(MORE)
     answer = gateway.chat("workload/lacks", tools=TOOLS)
     assert answer.status == 200
@@ -122,7 +124,7 @@ def test_a_missing_capability_is_told(serve: Serve) -> None:
     ],
 )
 @pytest.mark.parametrize("by_header", [False, True])
-def test_a_fallback_is_for_keys_that_are_for_it(
+def test_the_fallback_needs_a_key_that_allows_it(
     serve: Serve, models: tuple[str, ...], status: int, by_header: bool
 ) -> None:
     """A key that has the workload's name has all of it; others get only models that are theirs."""
@@ -138,7 +140,7 @@ def test_a_fallback_is_for_keys_that_are_for_it(
 
 
 @pytest.mark.parametrize("name", ["capability", "lacks"])
-def test_nor_is_one_for_a_missing_capability(serve: Serve, name: str) -> None:
+def test_the_fallback_for_a_capability_needs_a_key_that_allows_it(serve: Serve, name: str) -> None:
     gateway = serve(MORE)
     secret = gateway.new_key(models=("openai/*",) if name == "capability" else ("workload/lacks",))
     answer = gateway.chat("workload/lacks", key=secret, tools=TOOLS)

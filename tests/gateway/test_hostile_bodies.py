@@ -1,4 +1,4 @@
-"""Bodies that two parsers could read differently, or that nobody can: refused, never sent on."""
+"""Bodies that two parsers could read differently, or nobody can read, are refused."""
 
 import json
 from typing import Any
@@ -78,8 +78,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_what_cannot_be_read_in_one_way_is_refused(gateway: Running, path: str) -> None:
-    """Issue 7: "malformed bodies, duplicate JSON keys …, invalid UTF-8, deep nesting"."""
+def test_ambiguous_bodies_are_refused(gateway: Running, path: str) -> None:
+    """Malformed JSON, duplicate keys, invalid UTF-8 and deep nesting are errors."""
     for name, (body, told) in BAD.items():
         content = body if isinstance(body, bytes) else body.encode()
         answer = gateway.ask(path, content)
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_in_one_way_is_refused(gateway: Running, path: str) 
 
 
 @pytest.mark.parametrize("path", CHATS)
-def test_a_body_that_is_too_long_is_refused(gateway: Running, path: str) -> None:
+def test_an_oversize_body_is_refused(gateway: Running, path: str) -> None:
     """By its stated length, before any of it is read; a chunked one as soon as it is too long."""
     most = 32 * 1024 * 1024
     stated = gateway.ask(path, b"x" * 10, {"content-length": str(most + 1)})
@@ -100,7 +100,7 @@ def test_a_body_that_is_too_long_is_refused(gateway: Running, path: str) -> None
     assert not gateway.openai.requests
 
 
-def test_the_widest_and_the_deepest_that_pass(gateway: Running) -> None:
+def test_wide_and_deep_bodies_pass(gateway: Running) -> None:
     """What is only large goes through as it is."""
     nested: Any = 1
     for _ in range(100):
@@ -113,6 +113,6 @@ def test_the_widest_and_the_deepest_that_pass(gateway: Running) -> None:
     assert gateway.openai.bodies[-1]["tools"] == [tool]
 
 
-def test_spaces_and_escapes_are_nobodys_business(gateway: Running) -> None:
+def test_whitespace_and_escapes_are_forwarded_unchanged(gateway: Running) -> None:
     spread = json.dumps(json.loads(good()), indent=4).replace("Hi", "\\u0048i").encode()
     assert gateway.ask("/v1/chat/completions", b" \r\n\t" + spread + b"\n ").status == 200

@@ -1,4 +1,4 @@
-"""Requests that hide others, paths that pretend, keys of others: nothing gets through."""
+"""Smuggled requests, lookalike paths and other people's keys do not get through."""
 
 import contextlib
 import http.client
@@ -66,7 +66,7 @@ def hidden(gateway: Running) -> bytes:
 
 
 @pytest.mark.parametrize("name", SMUGGLING)
-def test_what_the_wire_refuses_the_gateway_does(gateway: Running, name: str) -> None:
+def test_malformed_http_is_refused(gateway: Running, name: str) -> None:
     """Or it is refused for its key, before its body is looked at."""
     status, data = SMUGGLING[name]
     got = said(gateway, data + hidden(gateway))
@@ -98,15 +98,15 @@ FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
 
 
 @pytest.mark.parametrize("name", FRAMINGS)
-def test_no_request_hides_in_another(gateway: Running, name: str) -> None:
-    """Issue 7: "smuggled headers". One answer, a refusal, and the connection ends with it."""
+def test_request_smuggling_is_refused(gateway: Running, name: str) -> None:
+    """There is one response, a refusal, and the connection ends with it."""
     lines, body = FRAMINGS[name]
     got = said(gateway, head(gateway, *lines) + body + hidden(gateway))
     assert got.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 ")), got
     assert answers(got) == 1
 
 
-def test_a_header_does_not_become_two_upstream(gateway: Running) -> None:
+def test_header_injection_does_not_reach_the_upstream(gateway: Running) -> None:
     """What clients say in headers that are passed on cannot end the line that it stands in."""
     for sign in ("\r\n", "\n", "\r", "\0"):
         line = f"anthropic-beta: a{sign}x-api-key: stolen"
@@ -135,8 +135,8 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("path", CLOSED)
-def test_a_path_that_only_looks_like_another_is_none(gateway: Running, path: str) -> None:
-    """Issue 7: "path tricks". With a key it is not found, without one it is not entered."""
+def test_lookalike_paths_are_not_found(gateway: Running, path: str) -> None:
+    """With a key the path is not found, without one it is unauthorized."""
     assert gateway.ask(path, BODY).status in (400, 404)
     assert gateway.ask(path, BODY, {"authorization": ""}).status in (400, 401, 404)
 
@@ -157,13 +157,13 @@ def test_a_path_that_only_looks_like_another_is_none(gateway: Running, path: str
         "/healthz;/metrics",
     ],
 )
-def test_without_a_key_there_is_no_way_in(gateway: Running, path: str) -> None:
+def test_every_path_needs_a_key(gateway: Running, path: str) -> None:
     for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
         answer = gateway.ask(path, None, {"authorization": ""}, method=method)
         assert answer.status in (400, 401, 404, 405), (method, answer.status)
 
 
-def test_only_post_asks(gateway: Running) -> None:
+def test_other_methods_are_not_allowed(gateway: Running) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
         told = {"x-http-method-override": "POST"}
         assert gateway.ask(CHAT, BODY, told, method=method).status == 405, method
@@ -174,8 +174,8 @@ def shown(gateway: Running, **headers: str) -> Answer:
     return gateway.ask(CHAT, BODY, {"authorization": "", **given})
 
 
-def test_what_is_no_key(gateway: Running) -> None:
-    """Issue 7: "keys of others". Nothing but the key itself opens."""
+def test_malformed_keys_are_unauthorized(gateway: Running) -> None:
+    """Only the exact key is accepted."""
     secret = gateway.new_key("victim")
     key = gateway.gateway.keys.find(secret)
     assert key is not None
@@ -206,7 +206,7 @@ def test_what_is_no_key(gateway: Running) -> None:
     assert shown(gateway, authorization=secret).status == 401
 
 
-def test_a_key_elsewhere_is_no_key(gateway: Running) -> None:
+def test_a_key_in_another_place_is_unauthorized(gateway: Running) -> None:
     """Addresses end up in logs: a key in one is not looked at."""
     for query in (f"key={gateway.key}", f"api_key={gateway.key}", f"api-key={gateway.key}"):
         answer = gateway.ask(f"{CHAT}?{query}", BODY, {"authorization": ""})
@@ -217,7 +217,7 @@ def test_a_key_elsewhere_is_no_key(gateway: Running) -> None:
     assert gateway.ask(CHAT, inside, {"authorization": ""}).status == 401
 
 
-def test_a_good_key_does_not_make_up_for_a_bad_one(gateway: Running) -> None:
+def test_a_valid_key_does_not_excuse_an_invalid_one(gateway: Running) -> None:
     """Who stands in front may have looked at the other."""
     other = gateway.new_key("other")
     assert shown(gateway, authorization=f"Bearer {gateway.key}", x_api_key="no").status == 401
@@ -225,7 +225,7 @@ def test_a_good_key_does_not_make_up_for_a_bad_one(gateway: Running) -> None:
     assert said(gateway, head(gateway, *twice) + BODY).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_revoked_key_stays_outside_on_an_open_connection(gateway: Running) -> None:
+def test_a_revoked_key_is_refused_on_an_open_connection(gateway: Running) -> None:
     """What was once let in by a connection is asked for its key again with each request."""
     secret = gateway.new_key("leaver")
     host = gateway.url.removeprefix("http://")
@@ -260,7 +260,7 @@ def test_a_revoked_key_stays_outside_on_an_open_connection(gateway: Running) -> 
         ("mock/demo", {}),
     ],
 )
-def test_a_key_is_for_nothing_else_by_any_name(
+def test_no_spelling_of_a_name_bypasses_the_models_of_a_key(
     gateway: Running, name: str, headers: dict[str, str]
 ) -> None:
     secret = gateway.new_key("narrow", models=("openai/gpt-4o",))
@@ -270,7 +270,7 @@ def test_a_key_is_for_nothing_else_by_any_name(
         assert answer.status in (403, 404), (path, answer.content)
 
 
-def test_a_rate_is_not_gone_around(gateway: Running) -> None:
+def test_the_rate_cannot_be_bypassed(gateway: Running) -> None:
     """Every API takes from the same rate, also what is refused."""
     secret = gateway.new_key("slow", rate=3)
     bad = {"model": "nobodys", "messages": HI, "input": "x", "max_tokens": 5}
@@ -279,27 +279,27 @@ def test_a_rate_is_not_gone_around(gateway: Running) -> None:
     assert statuses == [404, 404, 404, 429, 429]
 
 
-def test_policy_is_not_loosened_by_spelling(gateway: Running) -> None:
+def test_no_spelling_loosens_the_policy(gateway: Running) -> None:
     for text in ("emulate=on", "EMULATE=ON", "emulate = on", "emulate=off, emulate=on", "lossy=on"):
         answer = gateway.ask(CHAT, BODY, {"modelpact-policy": text})
         assert answer.status == 400, text
 
 
-def test_a_key_that_is_shown_twice_is_whose(gateway: Running) -> None:
+def test_the_first_of_two_keys_counts(gateway: Running) -> None:
     """A proxy in front may look at the one, and the gateway at the other."""
     lines = (f"X-Api-Key: {gateway.key}", f"X-Api-Key: {gateway.key}x")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
 
 
-def test_two_policies_are_both_heard(gateway: Running) -> None:
+def test_two_policy_headers_both_apply(gateway: Running) -> None:
     lines = ("modelpact-policy: fallback=off", "modelpact-policy: emulate=on")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
     assert b"emulate can only be made stricter" in got
 
 
-def test_two_workloads_are_refused(gateway: Running) -> None:
+def test_two_workload_headers_are_refused(gateway: Running) -> None:
     """The policy of one must not go with the needs of the other."""
     lines = ("modelpact-workload: extract", "modelpact-workload: moves")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)

@@ -136,7 +136,7 @@ def test_a_stream_of_nonsense_ends_with_an_error(serve: Serve, name: str) -> Non
 
 
 def test_one_that_says_nothing_is_waited_for_so_long(serve: Serve) -> None:
-    """Issue 7: "upstream … slow". Its own time limit, not the client's patience, ends it."""
+    """The time limit of the upstream ends the request, not the patience of the client."""
     release = threading.Event()
 
     def silent(connection: socket.socket) -> None:
@@ -182,7 +182,7 @@ def test_one_that_flaps(serve: Serve) -> None:
 
 
 def test_one_that_is_gone_and_comes_back(serve: Serve) -> None:
-    """Issue 7: "upstream down". Nothing is remembered against it."""
+    """A request succeeds as soon as the upstream is back."""
     with wild(sends(GOOD)) as upstream:
         gateway = serve(upstream.settings)
         assert gateway.chat("wild/any").status == 200

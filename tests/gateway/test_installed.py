@@ -1,4 +1,4 @@
-"""The wheel in an empty environment, without extras: started, asked, verified."""
+"""The wheel in an empty environment without extras: it starts, serves and verifies."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Keys: only hashes are kept; each is for some models, so much money, so many requests."""
+"""Client keys: stored as hashes, limited to models, a budget and a rate."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from tests.gateway.conftest import Serve
 from tests.gateway.support import Running
 
 
-def test_only_the_hash_of_a_key_is_kept(gateway: Running) -> None:
+def test_only_the_hash_of_a_key_is_stored(gateway: Running) -> None:
     secret = gateway.new_key("app")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
@@ -28,14 +28,14 @@ def test_only_the_hash_of_a_key_is_kept(gateway: Running) -> None:
     assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
 
 
-def test_a_key_may_be_shown_in_either_apis_way(gateway: Running) -> None:
+def test_a_key_is_accepted_in_the_header_of_either_api(gateway: Running) -> None:
     shown = {"authorization": "", "x-api-key": gateway.key}
     assert gateway.chat("gpt-4o", shown).status == 200
     assert gateway.message("claude-opus-4-5").status == 200
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer nonsense", "Basic abc"])
-def test_without_a_key_nothing_is_said(gateway: Running, shown: str) -> None:
+def test_requests_without_a_key_are_unauthorized(gateway: Running, shown: str) -> None:
     for path, kind in (("/v1/chat/completions", "invalid_api_key"), ("/v1/messages", "")):
         answer = gateway.ask(path, {"model": "gpt-4o"}, {"authorization": shown})
         assert answer.status == 401
@@ -46,7 +46,7 @@ def test_without_a_key_nothing_is_said(gateway: Running, shown: str) -> None:
     assert not gateway.openai.requests
 
 
-def test_a_revoked_key_is_no_key(gateway: Running) -> None:
+def test_a_revoked_key_is_unauthorized(gateway: Running) -> None:
     secret = gateway.new_key("app")
     revoke_key(gateway.ledger, "app")
     gateway.on_loop(gateway.gateway.load_keys)
@@ -55,7 +55,7 @@ def test_a_revoked_key_is_no_key(gateway: Running) -> None:
         revoke_key(gateway.ledger, "app")
 
 
-def test_a_revoked_key_is_heard_of_elsewhere(gateway: Running) -> None:
+def test_another_process_learns_of_a_revoked_key(gateway: Running) -> None:
     secret = gateway.new_key("app")
     revoke_key(gateway.ledger, "app")
     gateway.wait_until(lambda: gateway.chat("gpt-4o", key=secret).status == 401)
@@ -73,7 +73,7 @@ def test_a_revoked_key_is_heard_of_elsewhere(gateway: Running) -> None:
         (("fast",), "openai/gpt-4o-mini", 403),
     ],
 )
-def test_a_key_is_for_some_models(
+def test_a_key_allows_only_its_models(
     serve: Serve, models: tuple[str, ...], name: str, status: int
 ) -> None:
     gateway = serve(
@@ -88,7 +88,7 @@ def test_a_key_is_for_some_models(
         assert models[0] in answer.json["error"]["message"]
 
 
-def test_a_key_sees_only_its_models(gateway: Running) -> None:
+def test_the_model_list_has_only_the_models_of_the_key(gateway: Running) -> None:
     secret = gateway.new_key(models=("openai/gpt-4o*",))
     listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
     assert listed
@@ -96,7 +96,7 @@ def test_a_key_sees_only_its_models(gateway: Running) -> None:
     assert gateway.ask("/v1/models/openai/gpt-5", method="GET", key=secret).status == 404
 
 
-def test_so_many_requests_a_minute(gateway: Running) -> None:
+def test_the_rate_limits_requests_a_minute(gateway: Running) -> None:
     secret = gateway.new_key(rate=2)
     answers = [gateway.chat("gpt-4o", key=secret) for _ in range(3)]
     assert [one.status for one in answers] == [200, 200, 429]
@@ -104,7 +104,7 @@ def test_so_many_requests_a_minute(gateway: Running) -> None:
     assert 1 <= int(answers[2].headers["retry-after"]) <= 30
 
 
-def test_a_rate_fills_evenly() -> None:
+def test_the_rate_refills_evenly() -> None:
     key = ClientKey("k", "k", KeySettings(rate=60), 0)
     rates = RateLimiter()
     assert [rates.wait(key, 0.0) for _ in range(60)] == [0.0] * 60
@@ -113,8 +113,8 @@ def test_a_rate_fills_evenly() -> None:
     assert rates.wait(key, 1.0) == 0.0
 
 
-def test_a_budget_that_is_spent(gateway: Running) -> None:
-    """Issue 6: a key's budget counts what was spent, and what is under way by its estimate."""
+def test_a_spent_budget_refuses(gateway: Running) -> None:
+    """A budget counts the cost of ended requests and the estimate of open ones."""
     secret = gateway.new_key(budget=1, period="day")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     refused = gateway.chat("gpt-4o", key=secret)
@@ -155,7 +155,7 @@ def test_periods_begin_at_midnight() -> None:
         ("a", KeySettings(rate=-1), "rate: expected a number above zero"),
     ],
 )
-def test_keys_that_cannot_be_made(
+def test_invalid_key_settings_are_rejected(
     name: str, settings: KeySettings, told: str, tmp_path: Path
 ) -> None:
     with (
@@ -165,7 +165,7 @@ def test_keys_that_cannot_be_made(
         create_key(ledger, name, settings)
 
 
-def test_two_keys_of_one_name_are_told_apart_by_id(tmp_path: Path) -> None:
+def test_two_keys_of_one_name_are_revoked_by_id(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger:
         first, _ = create_key(ledger, "app", KeySettings())
         _, secret = create_key(ledger, "app", KeySettings())
@@ -179,7 +179,7 @@ def test_two_keys_of_one_name_are_told_apart_by_id(tmp_path: Path) -> None:
         assert secret not in told
 
 
-def test_a_key_may_loosen_what_it_was_given_leave_to(gateway: Running) -> None:
+def test_a_key_can_loosen_the_allowed_parts_of_the_policy(gateway: Running) -> None:
     loose = gateway.new_key(loosen=("params",))
     asked = {"modelpact-policy": "params=drop"}
     assert gateway.chat("gpt-5", asked, temperature=0.2).status == 400
@@ -190,7 +190,7 @@ def test_a_key_may_loosen_what_it_was_given_leave_to(gateway: Running) -> None:
     assert "emulate can only be made stricter" in refused.json["error"]["message"]
 
 
-def test_a_key_sees_each_name_that_it_may_ask_for(serve: Serve) -> None:
+def test_the_model_list_has_aliases_and_workloads_of_the_key(serve: Serve) -> None:
     """The names of this gateway, and vendors' names alone, stand for models that it is for."""
     gateway = serve(
         '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\nother = "anthropic/claude-opus-4-5"\n'
@@ -209,7 +209,7 @@ def test_a_key_sees_each_name_that_it_may_ask_for(serve: Serve) -> None:
         assert (gateway.chat(name, key=secret).status == 200) is (status == 200)
 
 
-def test_a_budget_without_a_period_that_is_spent(gateway: Running) -> None:
+def test_a_spent_budget_without_a_period_refuses(gateway: Running) -> None:
     secret = gateway.new_key(budget=1, period="all")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     refused = gateway.chat("gpt-4o", key=secret)
@@ -217,7 +217,7 @@ def test_a_budget_without_a_period_that_is_spent(gateway: Running) -> None:
     assert refused.json["error"]["message"] == "the key a has spent all of its budget"
 
 
-def test_aliases_are_listed_where_they_meet_a_need(serve: Serve) -> None:
+def test_aliases_are_listed_if_they_meet_a_need(serve: Serve) -> None:
     gateway = serve('[gateway.aliases]\nfast = "openai/gpt-4o-mini"\nplain = "openai/text-only"\n')
     listed = gateway.ask("/v1/models?need=tools", method="GET").json["data"]
     names = {one["id"] for one in listed}
@@ -225,7 +225,7 @@ def test_aliases_are_listed_where_they_meet_a_need(serve: Serve) -> None:
     assert "plain" not in names
 
 
-def test_the_list_tells_small_budgets_and_what_may_be_loosened(run: Run) -> None:
+def test_keys_list_shows_small_budgets_and_loosened_parts(run: Run) -> None:
     made = run("keys", "create", "app", "--budget", "0.0002", "--loosen", "emulate")
     assert made.returncode == 0, made.stderr
     (header, row) = run("keys", "list").stdout.splitlines()

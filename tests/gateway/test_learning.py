@@ -1,4 +1,4 @@
-"""Evidence: "what was learned becomes evidence for the next negotiation", here from refusals."""
+"""Rejections by upstreams become evidence for the next negotiation."""
 
 from tests.cli.conftest import Run
 from tests.fakes import Fail
@@ -20,7 +20,7 @@ def test_a_rejection_is_learned_from(gateway: Running) -> None:
     assert gateway.openai.connections == 1, "its connections stay"
 
 
-def test_what_was_learned_is_shown(gateway: Running, run: Run) -> None:
+def test_learned_facts_are_listed(gateway: Running, run: Run) -> None:
     """`modelpact show` on the same store says so, and that use showed it."""
     gateway.openai.script.add(NO_TOOLS, NO_TOOLS)
     gateway.chat("gpt-4o", tools=TOOLS)
@@ -37,14 +37,14 @@ def test_what_was_learned_is_shown(gateway: Running, run: Run) -> None:
         assert "use" in line
 
 
-def test_a_carried_request_teaches_too(gateway: Running) -> None:
+def test_a_translated_request_teaches_too(gateway: Running) -> None:
     gateway.openai.script.add(NO_TOOLS)
     tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
     assert gateway.message("gpt-4o", tools=tools).status == 400
     assert gateway.message("gpt-4o", tools=tools).status == 422
 
 
-def test_outages_and_plain_mistakes_teach_nothing(gateway: Running) -> None:
+def test_outages_and_invalid_requests_teach_nothing(gateway: Running) -> None:
     gateway.openai.script.add(Fail(500, "tools is not supported"), Fail(400, "Odd messages."))
     gateway.chat("gpt-4o", tools=TOOLS)
     gateway.chat("gpt-4o", tools=TOOLS)

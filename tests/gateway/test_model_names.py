@@ -1,4 +1,4 @@
-"""Names: what a client's word for a model means."""
+"""Model names: aliases, providers, workloads and vendors."""
 
 from pathlib import Path
 
@@ -35,16 +35,16 @@ def names(folder: Path, more: str = MORE) -> ModelNames:
         ("workload/extract", "anthropic/claude-opus-4-5"),
     ],
 )
-def test_what_names_mean(name: str, target: str, tmp_path: Path) -> None:
+def test_names_resolve_to_targets(name: str, target: str, tmp_path: Path) -> None:
     assert names(tmp_path).resolve(name).target == target
 
 
-def test_a_provider_of_ones_own_may_be_the_usual_one(tmp_path: Path) -> None:
+def test_a_configured_provider_can_be_the_default(tmp_path: Path) -> None:
     found = names(tmp_path, '[gateway]\nprovider = "local"\n').resolve("acme/finetune")
     assert found.target == "local/acme/finetune"
 
 
-def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
+def test_a_workload_resolves_by_name_and_by_header(tmp_path: Path) -> None:
     found = names(tmp_path)
     by_name, by_header = found.resolve("workload/extract"), found.resolve("gpt-4o", "extract")
     assert by_name.workload is by_header.workload is not None
@@ -60,7 +60,9 @@ def test_a_workload_by_name_and_by_header(tmp_path: Path) -> None:
         ("gpt-4o", "nothing", "unknown workload"),
     ],
 )
-def test_what_cannot_be_called_is_told(name: str, workload: str, told: str, tmp_path: Path) -> None:
+def test_names_that_cannot_be_called_are_errors(
+    name: str, workload: str, told: str, tmp_path: Path
+) -> None:
     with pytest.raises(UnknownModel) as caught:
         names(tmp_path).resolve(name, workload)
     assert told in str(caught.value)

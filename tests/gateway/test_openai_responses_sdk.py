@@ -1,4 +1,4 @@
-"""The official `openai` SDK over the Responses API, blocking and not, to upstreams of both APIs."""
+"""The official `openai` SDK with the Responses API, to upstreams of both APIs."""
 
 import json
 from collections.abc import Mapping

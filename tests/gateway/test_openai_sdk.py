@@ -1,4 +1,4 @@
-"""The official `openai` SDK, unmodified, blocking and not, to upstreams of both APIs."""
+"""The official `openai` SDK, unmodified, to upstreams of both APIs."""
 
 import json
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def test_streaming(sdk: OpenAISDK) -> None:
 
 
 def test_the_head_is_there_before_the_stream(sdk: OpenAISDK) -> None:
-    """Issue 6: "headers on every response, before the first streamed byte"."""
+    """The headers are there before the first byte of the stream."""
     stream, head = chat(sdk, stream=True)
     assert head["modelpact-served-model"] == f"{sdk.upstream}/{sdk.model}"
     assert head["modelpact-invocation"]
@@ -192,7 +192,7 @@ def test_a_model_that_declines(sdk: OpenAISDK) -> None:
 
 
 def test_refusals(sdk: OpenAISDK) -> None:
-    """Issue 6: 422, shaped as the API's errors are, with diagnostic and suggestion."""
+    """A refusal is a 422 in the API's format, with diagnostic and suggestion."""
     with pytest.raises(openai.UnprocessableEntityError) as caught:
         chat(sdk, model="openai/text-only", tools=TOOLS)
     error = caught.value

@@ -1,4 +1,4 @@
-"""Plans: forward, carry, emulate, substitute or refuse; every change is in the head."""
+"""Plans: forward, translate, emulate, fall back or refuse; headers report every change."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from modelpact.gateway.plan.policy import apply_policy_header
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.negotiation.verdict import Diagnostic, Policy
-from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, planner, question
+from tests.gateway.planners import SCHEMA, TOOLS, missing, plan, plan_key, planner
 
 WORKLOADS = """
 [workloads.plain]
@@ -56,7 +56,7 @@ def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
     }
 
 
-def test_another_api_is_carried_and_told(tmp_path: Path) -> None:
+def test_a_request_for_another_api_is_translated(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "claude-opus-4-5", tools=TOOLS)
     assert (made.action, made.answer, made.api) == ("carry", "labelled", "anthropic")
     assert head(made)["modelpact-carried"] == "openai-chat -> anthropic"
@@ -64,8 +64,8 @@ def test_another_api_is_carried_and_told(tmp_path: Path) -> None:
     assert head(made)["modelpact-served-model"] == "anthropic/claude-opus-4-5"
 
 
-def test_what_is_missing_is_emulated_where_policy_says_so(tmp_path: Path) -> None:
-    """DESIGN: "emulate where policy says so (default: off), else the declared fallback"."""
+def test_a_missing_capability_is_emulated_if_the_policy_allows_it(tmp_path: Path) -> None:
+    """Emulation is off by default."""
     made = planner(tmp_path, WORKLOADS)
     refused = plan(made, "openai/text-only", tools=TOOLS)
     assert (refused.action, refused.answer) == ("refuse", "no")
@@ -77,7 +77,7 @@ def test_what_is_missing_is_emulated_where_policy_says_so(tmp_path: Path) -> Non
     assert (first.provider, first.substituted_for) == ("openai", "")
 
 
-def test_the_declared_fallback_is_taken_and_told(tmp_path: Path) -> None:
+def test_the_declared_fallback_serves_and_is_named(tmp_path: Path) -> None:
     made = plan(planner(tmp_path, WORKLOADS), "workload/falls")
     assert (made.action, made.answer) == ("carry", "labelled")
     assert made.target == "anthropic/claude-opus-4-5"
@@ -87,20 +87,20 @@ def test_the_declared_fallback_is_taken_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "only-outages", "both-lack"])
-def test_without_a_fallback_that_fits_it_is_refused(name: str, tmp_path: Path) -> None:
-    """Issue 6: "fallback … if declared, always re-negotiated first"."""
+def test_a_request_without_a_fitting_fallback_is_refused(name: str, tmp_path: Path) -> None:
+    """The fallback is negotiated like any other model."""
     made = plan(planner(tmp_path, WORKLOADS), f"workload/{name}")
     assert made.action == "refuse"
     assert diagnostic(made).target == "openai/text-only"
     assert "modelpact-served-model" not in head(made)
 
 
-def test_a_request_may_do_without_the_fallback(tmp_path: Path) -> None:
+def test_a_request_can_turn_the_fallback_off(tmp_path: Path) -> None:
     policy = apply_policy_header(Policy(), "fallback=off")
     assert plan(planner(tmp_path, WORKLOADS), "workload/falls", policy).action == "refuse"
 
 
-def test_a_refusal_names_every_miss_who_needs_it_and_a_model_that_would_do(
+def test_a_refusal_lists_all_misses_with_their_requirers_and_a_suggestion(
     tmp_path: Path,
 ) -> None:
     made = planner(tmp_path, WORKLOADS)
@@ -133,74 +133,74 @@ def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -
     assert head(dropped)["modelpact-dropped"] == "temperature"
 
 
-def test_a_value_that_is_wrong_is_not_dropped(tmp_path: Path) -> None:
+def test_an_invalid_value_is_refused_not_dropped(tmp_path: Path) -> None:
     policy = Policy(unsupported_params="drop")
     refused = plan(planner(tmp_path), "openai/gpt-5", policy, reasoning_effort="extreme")
     assert missing(refused) == [("reasoning-effort", "invalid")]
 
 
-def test_a_parameter_is_renamed_where_the_model_wants_it_so(tmp_path: Path) -> None:
+def test_a_parameter_is_renamed_for_the_model(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "openai/gpt-5", max_tokens=10)
     assert made.renames == (("max_tokens", "max_completion_tokens"),)
     assert head(made)["modelpact-renamed"] == "max_tokens=max_completion_tokens"
 
 
-def test_a_parameter_of_which_nothing_is_known_passes_with_a_warning(tmp_path: Path) -> None:
+def test_an_unknown_parameter_passes_with_a_warning(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "local/finetune", reasoning_effort="low")
     assert (made.action, made.answer) == ("forward", "labelled")
     assert "reasoning_effort: whether " in head(made)["modelpact-warnings"]
 
 
-def test_what_holds_only_under_conditions_is_told(tmp_path: Path) -> None:
+def test_a_restricted_capability_is_a_warning(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "local/finetune", tools=TOOLS)
     assert made.answer == "labelled"
     assert "tool-calling: " in head(made)["modelpact-warnings"]
     assert "--enable-auto-tool-choice" in head(made)["modelpact-warnings"]
 
 
-def test_unknown_is_refused_where_declared_and_probed_where_asked(tmp_path: Path) -> None:
-    """DESIGN: "refuse is the default for declared needs; needs read off a request … probe"."""
+def test_unknown_needs_are_refused_if_declared_and_probed_if_requested(tmp_path: Path) -> None:
+    """The default refuses unknown needs of a workload and probes those of a request."""
     made = planner(tmp_path, WORKLOADS)
     assert plan(made, "local/finetune", messages=SEEN).answer == "labelled"
     assert missing(plan(made, "workload/unsure")) == [("image-input", "unknown")]
     assert plan(made, "workload/unsure", Policy(unknown="probe")).answer == "labelled"
 
 
-def test_a_strict_header_refuses_what_the_request_itself_asks_for(tmp_path: Path) -> None:
+def test_a_strict_header_refuses_unknown_needs_of_the_request(tmp_path: Path) -> None:
     made = planner(tmp_path, WORKLOADS)
     strict = apply_policy_header(Policy(unknown="probe"), "unknown=refuse")
     for name in ("local/finetune", "workload/unsure"):
         assert missing(plan(made, name, strict, messages=SEEN)) == [("image-input", "unknown")]
 
 
-def test_questions_are_answered_once(tmp_path: Path) -> None:
+def test_requests_with_equal_keys_share_one_plan(tmp_path: Path) -> None:
     made = planner(tmp_path)
     assert plan(made, "gpt-4o", max_tokens=5) is plan(made, "gpt-4o", max_tokens=900)
     assert plan(made, "gpt-4o", tools=TOOLS) is not plan(made, "gpt-4o")
 
 
-def test_a_request_that_is_too_long_is_negotiated_with_its_size(tmp_path: Path) -> None:
+def test_an_oversize_request_is_negotiated_with_its_size(tmp_path: Path) -> None:
     from modelpact.needs.need import Needs
 
     made = planner(
         tmp_path,
         '[workloads.long]\nmodel = "openai/gpt-4o"\nneeds = []\nfallback = "openai/gpt-4.1"\n',
     )
-    refused = made.oversize_plan(question(made, "gpt-4o"), Needs("context>=500k"))
+    refused = made.oversize_plan(plan_key(made, "gpt-4o"), Needs("context>=500k"))
     assert missing(refused) == [("context-window", "below-minimum")]
     assert str(diagnostic(refused).suggestion)
-    other = made.oversize_plan(question(made, "workload/long"), Needs("context>=500k"))
+    other = made.oversize_plan(plan_key(made, "workload/long"), Needs("context>=500k"))
     assert other.target == "openai/gpt-4.1"
 
 
-def test_headers_are_plain_and_not_endless(tmp_path: Path) -> None:
+def test_headers_are_printable_ascii_of_limited_length(tmp_path: Path) -> None:
     made = plan(planner(tmp_path), "local/é\n" + "x" * 2_000)
     assert all(value.isascii() and value.isprintable() for _, value in made.headers())
     assert max(len(value) for _, value in made.headers()) <= 1_000
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic", "openai-responses"])
-def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: RequestApi) -> None:
+def test_a_chat_with_an_embedding_model_is_refused(tmp_path: Path, api: RequestApi) -> None:
     made = planner(tmp_path)
     body: dict[str, Any] = {"input": "Hi"} if api == "openai-responses" else {}
     refused = plan(made, "openai/text-embedding-3-small", api=api, **body)
@@ -214,17 +214,17 @@ def test_a_model_that_writes_vectors_is_not_talked_to(tmp_path: Path, api: Reque
     assert plan(made, "local/finetune").action == "forward", "of this one nobody knows"
 
 
-def test_a_suggestion_without_a_key_says_so(tmp_path: Path) -> None:
+def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
     """At hand comes first; where only others would do, they are named with what is missing."""
     made = planner(tmp_path)
-    elsewhere = made.oversize_plan(question(made, "gpt-4o"), Needs("max-output>=1000000"))
+    elsewhere = made.oversize_plan(plan_key(made, "gpt-4o"), Needs("max-output>=1000000"))
     assert elsewhere.diagnostic is not None
     better = str(elsewhere.diagnostic.suggestion)
     assert better.partition("/")[0] not in ("openai", "anthropic")
     assert elsewhere.diagnostic.would_help == (
         f"{better} can be asked once there is a key for it here",
     )
-    here = made.plan(question(made, "openai/text-only", tools=TOOLS))
+    here = made.plan(plan_key(made, "openai/text-only", tools=TOOLS))
     assert here.diagnostic is not None
     assert str(here.diagnostic.suggestion).startswith("openai/")
     assert all("a key for it" not in one for one in here.diagnostic.would_help)

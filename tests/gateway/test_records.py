@@ -72,7 +72,7 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_prompts_and_answers_are_not_kept_unless_wanted(serve: Serve, kept: bool) -> None:
-    """Issue 6: prompts are not in the store: only their hashes are."""
+    """The store has only the hashes of prompts."""
     gateway = serve(f"[gateway]\nkeep_content = {str(kept).lower()}\n")
     gateway.openai.script.add("the answer is trout")
     gateway.chat("gpt-4o", messages=SAID)

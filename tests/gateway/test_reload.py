@@ -1,4 +1,4 @@
-"""SIGHUP: a new configuration is taken while requests and streams are under way."""
+"""SIGHUP: a new configuration is applied while requests and streams are open."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ def upstreams() -> Iterator[tuple[Upstream, Upstream]]:
         yield one, two
 
 
-def test_what_is_under_way_ends_where_it_began(
+def test_open_requests_end_under_the_old_configuration(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
     """A request and a stream to a provider that the new file does not have; none is dropped."""
@@ -56,7 +56,7 @@ def test_what_is_under_way_ends_where_it_began(
         until(lambda: one.connections == 0, "nothing is kept open to who is not used any more")
 
 
-def test_connections_to_who_did_not_change_are_kept(
+def test_connections_to_unchanged_providers_stay_open(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
     one, two = upstreams
@@ -76,7 +76,7 @@ def test_connections_to_who_did_not_change_are_kept(
         assert peers[1][0] != peers[1][1]
 
 
-def test_a_wrong_file_is_told_and_changes_nothing(
+def test_an_invalid_file_is_reported_and_changes_nothing(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
     one, _ = upstreams
@@ -95,7 +95,7 @@ def test_a_wrong_file_is_told_and_changes_nothing(
             assert gateway.chat("here/gpt-4o")[0] == 200
 
 
-def test_the_hosts_settings_are_taken_too(tmp_path: Path) -> None:
+def test_the_settings_of_the_host_are_reloaded(tmp_path: Path) -> None:
     file = tmp_path / "modelpact.toml"
     file.write_text("")
     (tmp_path / "pack.toml").write_text(
@@ -115,7 +115,7 @@ def test_the_hosts_settings_are_taken_too(tmp_path: Path) -> None:
         assert offered() == (True, False)
 
 
-def test_what_only_a_restart_applies_is_told(tmp_path: Path) -> None:
+def test_settings_that_need_a_restart_are_reported(tmp_path: Path) -> None:
     """Every time, until then; not that the file says what is so already."""
     file = tmp_path / "modelpact.toml"
     file.write_text('[store]\nurl = "sqlite:one.db"\n[gateway]\nname = "a"\n')
@@ -159,7 +159,7 @@ def test_the_operators_token_can_change(tmp_path: Path) -> None:
         assert status == 200
 
 
-def test_streams_say_what_their_upstream_said(
+def test_streams_carry_the_text_of_their_upstream(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
     one, _ = upstreams

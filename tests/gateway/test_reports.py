@@ -1,4 +1,4 @@
-"""Reports: "the same as a `modelpact` object in the body on request"."""
+"""The report in the body of a response, on request."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def agrees(report: dict[str, Any], answer: Answer) -> None:
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
-def test_a_whole_answer_has_it_as_a_field(gateway: Running, api: str, model: str) -> None:
+def test_a_whole_response_has_the_report_as_a_field(gateway: Running, api: str, model: str) -> None:
     plain = ask(gateway, api, model)
     assert "modelpact" not in plain.json
     answer = ask(gateway, api, model, headers=BODY)
@@ -51,7 +51,9 @@ def test_a_whole_answer_has_it_as_a_field(gateway: Running, api: str, model: str
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
-def test_a_stream_has_it_before_its_last_event(gateway: Running, api: str, model: str) -> None:
+def test_a_stream_has_the_report_before_its_last_event(
+    gateway: Running, api: str, model: str
+) -> None:
     plain = ask(gateway, api, model, stream=True)
     assert b"modelpact" not in plain.content
     answer = ask(gateway, api, model, stream=True, headers=BODY)
@@ -69,7 +71,7 @@ def test_a_stream_has_it_before_its_last_event(gateway: Running, api: str, model
     assert answer.text == plain.text
 
 
-def test_usage_that_was_asked_for_is_in_it(gateway: Running) -> None:
+def test_the_report_names_the_added_usage_option(gateway: Running) -> None:
     """Only where the gateway asked, and not the client."""
     options: Any = {"stream_options": {"include_usage": True}}
     for more, added in (({}, {"stream_options.include_usage": True}), (options, {})):
@@ -77,7 +79,7 @@ def test_usage_that_was_asked_for_is_in_it(gateway: Running) -> None:
         assert answer.events[-2][1]["modelpact"]["added"] == added
 
 
-def test_what_was_changed_is_in_it(serve: Serve) -> None:
+def test_the_report_names_all_changes(serve: Serve) -> None:
     gateway = serve(
         '[policy]\nunsupported_params = "drop"\n[gateway.aliases]\nx = "openai/gpt-5"\n'
     )
@@ -88,8 +90,8 @@ def test_what_was_changed_is_in_it(serve: Serve) -> None:
     assert report["requestedModel"] == "x"
 
 
-def test_a_refusal_always_has_it(gateway: Running) -> None:
-    """Issue 6: 422, `capability_not_provided`, "the full diagnostic with its suggestion"."""
+def test_a_refusal_always_has_the_report(gateway: Running) -> None:
+    """A refusal is a 422 with the full diagnostic and a suggestion."""
     for answer in (
         gateway.chat("openai/text-only", tools=TOOLS),
         gateway.message("openai/text-only", tools=[{"name": "x", "input_schema": {}}]),
@@ -103,7 +105,7 @@ def test_a_refusal_always_has_it(gateway: Running) -> None:
         assert found["suggestion"] in error["message"]
 
 
-def test_an_upstreams_error_has_it_too(gateway: Running) -> None:
+def test_an_upstream_error_has_the_report(gateway: Running) -> None:
     gateway.openai.script.add(Fail(400, "no"), Fail(500, body=b"<html>"))
     answer = gateway.chat("gpt-4o", BODY)
     assert answer.json["error"]["message"] == "no"
@@ -112,14 +114,14 @@ def test_an_upstreams_error_has_it_too(gateway: Running) -> None:
     assert gateway.chat("gpt-4o", BODY).content == b"<html>", "what is no JSON stays as it is"
 
 
-def test_a_stream_that_breaks_ends_with_its_error_and_the_report(gateway: Running) -> None:
+def test_a_broken_stream_ends_with_its_error_and_the_report(gateway: Running) -> None:
     gateway.openai.script.add(Reply("x" * 500, fault=cut(5)))
     answer = gateway.chat("gpt-4o", BODY, stream=True)
     assert "error" in answer.events[-2][1]
     assert answer.events[-1][1]["modelpact"]["cost"]["estimate"] is True
 
 
-def test_another_wish_is_not_understood(gateway: Running) -> None:
+def test_an_unknown_report_option_is_an_error(gateway: Running) -> None:
     answer = gateway.chat("gpt-4o", {"modelpact-report": "trailers"})
     assert answer.status == 400
     assert "modelpact-report: expected body" in answer.json["error"]["message"]

@@ -1,4 +1,4 @@
-"""Schemas: "response_format (and its schema, linted for the target)"; names of it are not kept."""
+"""Schemas of requests are linted for the target; their names are not kept."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def held_to(schema: Any, **more: Any) -> Any:
     return {"type": "json_schema", "json_schema": told}
 
 
-def test_a_schema_that_the_vendor_refuses_is_told_of(gateway: Running) -> None:
+def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: Running) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE))
     assert answer.headers["modelpact-verdict"] == "labelled"
     assert answer.headers["modelpact-warnings"] == WARNING
@@ -55,17 +55,17 @@ def test_a_schema_that_the_vendor_refuses_is_told_of(gateway: Running) -> None:
     assert b"swordfish" not in files
 
 
-def test_one_that_it_takes_is_a_plain_yes(gateway: Running) -> None:
+def test_an_accepted_schema_is_a_plain_yes(gateway: Running) -> None:
     answer = gateway.chat("gpt-4o", response_format=SCHEMA)
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
 
 
-def test_a_mere_hint_is_not_looked_at(gateway: Running) -> None:
+def test_a_schema_that_is_not_strict_is_not_linted(gateway: Running) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE, strict=False))
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
 
 
-def test_the_target_decides(gateway: Running) -> None:
+def test_the_rules_are_those_of_the_target(gateway: Running) -> None:
     """Anthropic takes optional properties, and no recursion; others have no profile."""
     asked = {"response_format": held_to(OPTIONAL), "max_tokens": 50}
     assert "warnings" in str(gateway.chat("gpt-4o", **asked).headers)
@@ -74,8 +74,8 @@ def test_the_target_decides(gateway: Running) -> None:
     assert all("schema breaks" not in one for one in told["warnings"])
 
 
-def test_a_declared_fallback_that_takes_it_answers(serve: Serve) -> None:
-    """DESIGN: on a miss "the declared fallback"; it is negotiated and linted like the first."""
+def test_a_fallback_that_accepts_the_schema_serves(serve: Serve) -> None:
+    """The fallback is negotiated and linted like the first model."""
     gateway = serve(WORKLOADS)
     for _ in range(2):
         answer = gateway.chat("workload/extract", response_format=held_to(OPTIONAL))
@@ -101,7 +101,7 @@ def test_a_declared_fallback_that_takes_it_answers(serve: Serve) -> None:
         ("small", OPTIONAL, {"messages": [{"role": "user", "content": "word " * 9_000}]}),
     ],
 )
-def test_a_fallback_that_is_no_better_is_not_used(
+def test_a_fallback_that_also_rejects_the_schema_is_not_used(
     serve: Serve, workload: str, schema: Any, more: Any
 ) -> None:
     gateway = serve(WORKLOADS)
@@ -110,7 +110,7 @@ def test_a_fallback_that_is_no_better_is_not_used(
     assert "the schema breaks rules of openai" in answer.headers["modelpact-warnings"]
 
 
-def test_one_that_no_profile_is_about_is_not_known_to_refuse(serve: Serve) -> None:
+def test_a_vendor_without_a_profile_has_no_rules(serve: Serve) -> None:
     gateway = serve(WORKLOADS)
     answer = gateway.chat("workload/small", response_format=held_to(OPTIONAL))
     assert answer.headers["modelpact-served-model"] == "local/small"
@@ -119,7 +119,7 @@ def test_one_that_no_profile_is_about_is_not_known_to_refuse(serve: Serve) -> No
     assert answer.headers["modelpact-served-model"] == "openai/gpt-4o"
 
 
-def test_a_schema_is_also_read_off_the_other_apis(gateway: Running) -> None:
+def test_schemas_of_the_other_apis_are_linted(gateway: Running) -> None:
     form = {"type": "json_schema", "name": "answer", "schema": LOOSE, "strict": True}
     body: Any = {"model": "gpt-4o", "input": "Hi", "text": {"format": form}}
     told = gateway.ask("/v1/negotiate?api=openai-responses", body).json
@@ -130,7 +130,7 @@ def test_a_schema_is_also_read_off_the_other_apis(gateway: Running) -> None:
     assert "rules of anthropic: closed-object;" in warning
 
 
-def test_an_emulated_schema_is_nobodys_to_refuse(serve: Serve) -> None:
+def test_an_emulated_schema_is_not_linted(serve: Serve) -> None:
     gateway = serve("[policy]\nemulate = true\n")
     body = {"model": "openai/text-only", "messages": HI, "response_format": held_to(LOOSE)}
     told = gateway.ask("/v1/negotiate", body).json
@@ -139,13 +139,13 @@ def test_an_emulated_schema_is_nobodys_to_refuse(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("schema", [None, 5, "x", [], {"type": 7}, {"$ref": "#"}])
-def test_what_is_no_schema_breaks_nothing_here(gateway: Running, schema: Any) -> None:
+def test_an_invalid_schema_does_not_break_the_gateway(gateway: Running, schema: Any) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(schema))
     assert answer.status in (200, 400)
     assert gateway.chat("gpt-4o", response_format=held_to(WEATHER)).status == 200
 
 
-def test_what_cannot_be_carried_is_foreseen(gateway: Running) -> None:
+def test_negotiate_previews_an_untranslatable_request(gateway: Running) -> None:
     """`/v1/negotiate` says no to what would be refused, and why; the record names its event."""
     body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "store": True}
     told = gateway.ask("/v1/negotiate", body).json

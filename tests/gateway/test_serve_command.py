@@ -1,4 +1,4 @@
-"""`make run`: "prints its address and a curl line that works"."""
+"""`modelpact serve` prints its address and a curl line that works."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def served(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]
 
 
 @pytest.mark.parametrize("options", [(), ("--key",)])
-def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_printed_curl_line_works(options: tuple[str, ...], tmp_path: Path) -> None:
     """Without options on an empty store; with `--key` on one that has keys already as well."""
     for _ in range(2 if options else 1):
         with served(tmp_path, *options) as (process, told):
@@ -57,7 +57,7 @@ def test_the_line_it_prints_works(options: tuple[str, ...], tmp_path: Path) -> N
             assert process.wait(30) == 0
 
 
-def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
+def test_an_occupied_port_creates_no_key(tmp_path: Path, run: Run) -> None:
     """The first key is told once: whoever could not listen has not made it."""
     with contextlib.closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -70,7 +70,7 @@ def test_a_port_that_is_taken_costs_no_key(tmp_path: Path, run: Run) -> None:
     assert "No keys." in run("keys", "list").stdout
 
 
-def test_a_store_with_keys_says_how_to_make_another(tmp_path: Path, run: Run) -> None:
+def test_a_store_with_keys_prints_how_to_create_another(tmp_path: Path, run: Run) -> None:
     assert run("keys", "create", "app").returncode == 0
     with served(tmp_path) as (_, told):
         assert "`modelpact keys create NAME` makes another" in told

@@ -1,4 +1,4 @@
-"""Exact counts near the limit: "a fast labelled estimate; an exact count … only when near"."""
+"""The size of a prompt: a quick estimate, and an exact count near the model's limit."""
 
 import asyncio
 import sys
@@ -42,7 +42,7 @@ def looked_at(plan: Plan, text: str, **more: Any) -> TokenEstimate:
     return asyncio.run(estimate(plan, msgspec.json.encode(body), body))
 
 
-def test_vocabularies_are_those_of_the_models() -> None:
+def test_each_model_has_its_vocabulary() -> None:
     family = default_catalog().spelling.family
     named = {
         "gpt-4o-2024-08-06": "o200k_base",
@@ -62,7 +62,7 @@ def test_vocabularies_are_those_of_the_models() -> None:
     assert encoding_of(family("text-embedding-3-small"), "elsewhere") == ""
 
 
-def test_known_texts_have_their_known_tokens() -> None:
+def test_known_texts_have_known_token_counts() -> None:
     for encoding, text, tokens in (
         ("cl100k_base", "tiktoken is great!", 6),
         ("o200k_base", "tiktoken is great!", 6),
@@ -75,7 +75,7 @@ def test_known_texts_have_their_known_tokens() -> None:
 
 
 @given(st.text(st.sampled_from("aB1 \n\t.,'é日😀-"), max_size=200), st.integers(1, 40))
-def test_parts_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) -> None:
+def test_slices_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) -> None:
     whole = token_counter("o200k_base")
     assert whole is not None
     with pytest.MonkeyPatch.context() as patch:
@@ -85,16 +85,16 @@ def test_parts_of_a_text_have_as_many_tokens_as_the_whole(text: str, size: int) 
     assert sum(map(whole.count, parts)) == whole.count(text)
 
 
-def test_a_prompt_far_from_the_limit_is_not_looked_at() -> None:
+def test_a_short_prompt_is_estimated_by_its_length() -> None:
     assert looked_at(PLAN, "Hi").headers == ()
 
 
-def test_an_estimate_that_is_not_near_the_limit_stays_one() -> None:
+def test_a_prompt_below_the_limit_is_estimated() -> None:
     found = looked_at(PLAN, "word " * 480)
     assert found.headers == ((PROMPT_TOKENS_HEADER, f"{found.usage.input} estimated"),)
 
 
-def test_near_the_limit_it_is_counted() -> None:
+def test_a_prompt_near_the_limit_is_counted() -> None:
     """Eight letters a token: the estimate alone would have refused it."""
     found = looked_at(PLAN, "a" * 6_000)
     tokens = 6_000 // 8 + 1 + 3 * 2  # the text, its role, what frames it
@@ -102,7 +102,7 @@ def test_near_the_limit_it_is_counted() -> None:
     assert found.usage.input == tokens
 
 
-def test_what_is_counted_above_the_limit_is_refused_though_the_estimate_would_fit() -> None:
+def test_the_count_decides_where_the_estimate_would_fit() -> None:
     text = "1 a? " * 700
     assert len(text) / 4 < 1_000
     (missed,) = looked_at(PLAN, text).too_long
@@ -110,19 +110,19 @@ def test_what_is_counted_above_the_limit_is_refused_though_the_estimate_would_fi
     assert missed.required_by == ("request: messages, counted with o200k_base",)
 
 
-def test_the_answer_that_is_asked_for_needs_room_too() -> None:
+def test_the_requested_output_needs_room_too() -> None:
     assert not looked_at(PLAN, "a" * 6_000, max_tokens=200).too_long
     assert looked_at(PLAN, "a" * 6_000, max_tokens=300).too_long
 
 
-def test_families_without_a_public_vocabulary_are_estimated_and_say_so() -> None:
+def test_models_without_a_public_vocabulary_are_estimated() -> None:
     found = looked_at(NO_ENCODING, "a" * 3_900)
     assert found.headers[0][1].endswith(" estimated")
     (missed,) = looked_at(NO_ENCODING, "a" * 6_000).too_long
     assert missed.required_by == ("request: messages, estimated",)
 
 
-def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_are_estimated_without_the_tokens_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rs_bpe.bpe", None)
     token_counter.cache_clear()
     try:
@@ -133,7 +133,7 @@ def test_without_the_package_there_are_estimates(monkeypatch: pytest.MonkeyPatch
         token_counter.cache_clear()
 
 
-def test_media_are_said_to_be_estimated() -> None:
+def test_media_are_reported_as_estimated() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": [image]}]}
     plan = msgspec.structs.replace(PLAN, context_window=1_200)
@@ -141,7 +141,7 @@ def test_media_are_said_to_be_estimated() -> None:
     assert found.headers[0][1].endswith("counted with o200k_base, media estimated")
 
 
-def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
+def test_the_response_says_how_the_prompt_was_counted(tmp_path: Path) -> None:
     with Upstream("one").in_thread() as one:
         (tmp_path / "modelpact.toml").write_text(
             f'[providers.here]\nkind = "openai"\nbase_url = "{one.base_url}"\n'
@@ -161,7 +161,7 @@ def test_the_answer_says_how_it_was_counted(tmp_path: Path) -> None:
             assert len(one.seen) == 1, "nothing was sent"
 
 
-def test_anthropics_count_is_an_estimate_and_says_so(gateway: Running) -> None:
+def test_count_tokens_of_claude_is_an_estimate(gateway: Running) -> None:
     """`client.messages.count_tokens`: nothing is sent, and nothing recorded."""
     body: Any = {"model": "claude-opus-4-5", "messages": HI, "system": "word " * 400}
     answer = gateway.ask(COUNT, body)
@@ -174,7 +174,7 @@ def test_anthropics_count_is_an_estimate_and_says_so(gateway: Running) -> None:
     assert (gateway.anthropic.requests, gateway.events()) == ([], [])
 
 
-def test_where_the_vocabulary_is_public_it_is_counted(gateway: Running) -> None:
+def test_count_tokens_counts_with_a_public_vocabulary(gateway: Running) -> None:
     """Also what the model has no room for: that is what one wants to know."""
     for letters in (4_000, 2_400_000):
         body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a" * letters}]}
@@ -183,7 +183,7 @@ def test_where_the_vocabulary_is_public_it_is_counted(gateway: Running) -> None:
         assert answer.headers[PROMPT_TOKENS_HEADER].endswith(" counted with o200k_base")
 
 
-def test_a_count_is_refused_in_anthropics_words(serve: Serve) -> None:
+def test_count_tokens_errors_have_anthropics_format(serve: Serve) -> None:
     gateway = serve()
     limited = gateway.new_key("b", models=("gpt-4o",))
     asked = {"model": "claude-opus-4-5", "messages": HI}

@@ -1,4 +1,4 @@
-"""Paths that nobody serves: errors in the words of the API that was meant."""
+"""Errors on unknown paths have the format of the client's API."""
 
 import pytest
 
@@ -8,7 +8,7 @@ ANTHROPIC = {"anthropic-version": "2023-06-01"}
 
 
 @pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/messages/", "/v1/messages/x/y"])
-def test_under_messages_they_are_anthropics(gateway: Running, path: str) -> None:
+def test_errors_under_messages_have_anthropics_format(gateway: Running, path: str) -> None:
     answer = gateway.ask(path, {})
     assert answer.status == 404
     assert answer.json == {
@@ -17,7 +17,7 @@ def test_under_messages_they_are_anthropics(gateway: Running, path: str) -> None
     }
 
 
-def test_so_are_those_of_a_client_that_says_so(gateway: Running) -> None:
+def test_errors_for_anthropic_clients_have_anthropics_format(gateway: Running) -> None:
     for path, status in (("/v1/files", 404), ("/v1/models/nobody-has-it", 404)):
         answer = gateway.ask(path, None, ANTHROPIC, method="GET")
         assert (answer.status, answer.json["type"]) == (status, "error")
@@ -26,18 +26,18 @@ def test_so_are_those_of_a_client_that_says_so(gateway: Running) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/completions", "/v1", "/elsewhere", "/v1/run"])
-def test_others_are_openais(gateway: Running, path: str) -> None:
+def test_other_errors_have_openais_format(gateway: Running, path: str) -> None:
     answer = gateway.ask(path, {})
     assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
     assert answer.json["error"]["message"] == f"POST {path}: no such path"
 
 
 @pytest.mark.parametrize("path", ["/v1/runs/x/y", "/v1/host/sample/x", "/.well-known/other"])
-def test_the_hosts_are_its_own(gateway: Running, path: str) -> None:
+def test_errors_of_the_host_have_its_format(gateway: Running, path: str) -> None:
     answer = gateway.ask(path, None, method="GET")
     assert (answer.status, answer.json["error"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("path", ["/v1/messages/batches", "/v1/files", "/elsewhere"])
-def test_without_a_key_nothing_is_told_of_them(gateway: Running, path: str) -> None:
+def test_unknown_paths_need_a_key(gateway: Running, path: str) -> None:
     assert gateway.ask(path, {}, key="wrong").status == 401
