@@ -1,6 +1,6 @@
-"""Carriers: what takes invocations to a provider, in this process or over a wire."""
+"""Transports: they take invocations to a provider, in this process or over a network."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -39,20 +39,20 @@ class Unreachable(ModelpactError):
 
 
 class Transport(Protocol):
-    """What takes invocations to a provider. It raises `ContractViolation` or `Unreachable`.
+    """Takes invocations to a provider. It raises `ContractViolation` or `Unreachable`.
 
-    One that `EstimatesCost` is asked before an invocation is recorded.
+    A transport that `EstimatesCost` is asked before an invocation is recorded.
     """
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
-        """Take a synchronous or asynchronous invocation there."""
+        """Send a synchronous or asynchronous invocation."""
 
     def stream(
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        """Take a streaming invocation there; the last thing that comes is the reply.
+        """Send a streaming invocation; yield the pieces of the answer, and last the reply.
 
-        `Accepted` instead of it says that the pieces will come by themselves.
+        `Accepted` says that the provider will send the pieces by itself.
         """
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
@@ -61,18 +61,46 @@ class Transport(Protocol):
 
 @runtime_checkable
 class EstimatesCost(Protocol):
-    """A carrier that knows beforehand what a call may cost, and more of whom it is for."""
+    """A transport that knows beforehand what an invocation may cost, and for whom it is."""
 
     def estimate(self, value: Any) -> tuple[CostLine, ...]:
-        """Return what a call with this input may cost."""
+        """Return what an invocation with this input may cost."""
 
-    def attributed(self, value: Any, who: Attribution) -> Attribution:
-        """Return who a call with this input is for, given what the caller said of that."""
+    def attributed(self, value: Any, attribution: Attribution, /) -> Attribution:
+        """Return the caller's attribution, completed from the input."""
 
 
 @runtime_checkable
 class NotifiesProviders(Protocol):
-    """A carrier to providers that do not know by themselves what the registry says of them."""
+    """A transport to providers that cannot read the registry by themselves."""
 
     async def notify(self, registration: Registration, event: Event) -> None:
-        """Tell a provider of the event that deregistered it."""
+        """Notify a provider of the event that deregistered it."""
+
+
+class Transports:
+    """The transports of a runtime: one for each provider, and a default."""
+
+    def __init__(
+        self, transports: Mapping[str, Transport], default: Transport | None, inbox: Transport
+    ) -> None:
+        self._transports = dict(transports)
+        self.default = default
+        self._inbox = inbox
+
+    def __setitem__(self, provider: str, transport: Transport) -> None:
+        self._transports[provider] = transport
+
+    def get(self, provider: str) -> Transport | None:
+        """Return the transport that was set for a provider, or None."""
+        return self._transports.get(provider)
+
+    def find(self, registration: Registration) -> Transport:
+        """Return the transport to a provider; a human without an address has the inbox."""
+        transport = self._transports.get(registration.id)
+        if transport is None and registration.category == "human" and not registration.base_url:
+            transport = self._inbox
+        transport = transport or self.default
+        if transport is None:
+            raise Unreachable(f"nothing leads to {registration.id}")
+        return transport

@@ -1,12 +1,14 @@
-"""Humans as providers: an inbox in the store, answered by whoever has access to it."""
+"""Humans as providers: an inbox in the store, answered by anybody who has access to it."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.costs import CostLine
-from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import (
+    ComplianceProfile,
     ContractError,
     Invocation,
     Offer,
@@ -14,15 +16,13 @@ from modelpact.providers.contract import (
     Reply,
     expected_charge,
 )
-from modelpact.providers.runtime import settlement as settling
 from modelpact.providers.runtime.registration import in_inbox
-from modelpact.providers.runtime.store import load
+from modelpact.providers.runtime.registry import Registry
+from modelpact.providers.runtime.rows import find_row, load
+from modelpact.providers.runtime.settlement import settle
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import Accepted, Partial, Unreachable
 from modelpact.vocabulary.errors import InputError
-
-if TYPE_CHECKING:
-    from modelpact.providers.runtime.runtime import Runtime
 
 ASK: Final = "urn:modelpact:human:ask"
 _QUESTION: Final[dict[str, Any]] = {
@@ -46,8 +46,36 @@ def human_registration(provider: str = "human", *offers: Offer) -> Registration:
     return Registration(provider, "human", offers or (ask,), ("time", "discrete"))
 
 
-class InboxTransport:
-    """Leaves invocations in the inbox: they are in the store already."""
+def human_cost(
+    registration: Registration, invocation: Invocation, now: int
+) -> tuple[CostLine, ...]:
+    """Return what an answer from the inbox cost, in every registered unit."""
+    lines: list[CostLine] = []
+    if "time" in registration.units:
+        lines.append(CostLine("time", min(max(0, now - invocation.created), MAX_SAFE_INTEGER)))
+    if "discrete" in registration.units:
+        lines.append(CostLine("discrete", 1))
+    if "currency" in registration.units:
+        offer = registration.offer(invocation.capability)
+        amount = expected_charge(offer, tuple(lines))
+        lines.append(CostLine("currency", amount, registration.currency))
+    return tuple(lines)
+
+
+class HumanInbox:
+    """The transport to humans: their invocations wait in the store until somebody answers."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        profile: ComplianceProfile,
+        validator: ContractValidator,
+    ) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._profile = profile
+        self._validator = validator
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:  # noqa: ARG002
         """Promise an answer."""
@@ -58,66 +86,50 @@ class InboxTransport:
         registration: Registration,
         invocation: Invocation,  # noqa: ARG002
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        """Refuse: a human answers whole."""
+        """Refuse: a human gives whole answers."""
         raise Unreachable(f"{registration.id} does not stream")
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
-        """Nothing to do: what is cancelled is gone from the inbox."""
+        """Do nothing: a cancelled invocation is no longer in the inbox."""
+
+    async def answer(
+        self, invocation_id: str, output: Any = None, *, error: str = ""
+    ) -> Invocation:
+        """Answer an open invocation, with an output that fits its schema, or with an error.
+
+        If several people answer, the first one counts: the others get `settled`, and nobody is
+        flagged. An invocation whose deadline has passed fails, whatever the answer is.
+        """
+        invocation = await asyncio.to_thread(find_row, self._ledger, invocation_id)
+        registration = await asyncio.to_thread(self._registry.registration_for, invocation)
+        if not in_inbox(registration):
+            raise ContractError("not_yours", _elsewhere(invocation))
+        validator, offer = self._validator, registration.offer(invocation.capability)
+        if not error:
+            _, problems = validator.validate(registration, offer, "output", output)
+            if problems:
+                raise InputError(f"the answer does not fit: {'; '.join(problems)}")
+
+        def work(tx: Transaction) -> Invocation:
+            current = load(tx, invocation_id)
+            if current.state != "open":
+                raise ContractError("settled", _already(current))
+            cost = human_cost(registration, current, tx.now)
+            reply = Reply(current.id, output, error, cost)
+            outcome = validator.judge_reply(registration, current, reply)
+            return settle(tx, self._profile, current, outcome)[0]
+
+        return await self._ledger.write_async(work)
 
 
-def human_cost(
-    registration: Registration, invocation: Invocation, now: int
-) -> tuple[CostLine, ...]:
-    """Return what an answer from the inbox cost, in every unit that is registered."""
-    lines: list[CostLine] = []
-    if "time" in registration.units:
-        lines.append(CostLine("time", max(0, now - invocation.created)))
-    if "discrete" in registration.units:
-        lines.append(CostLine("discrete", 1))
-    if "currency" in registration.units:
-        offer = registration.offer(invocation.capability)
-        amount = expected_charge(offer, tuple(lines))
-        lines.append(CostLine("currency", amount, registration.currency))
-    return tuple(lines)
+def _already(invocation: Invocation) -> str:
+    reason = f": {invocation.error}" if invocation.error else ""
+    return f"{invocation.id} is {invocation.state} already{reason}"
 
 
-async def answer(
-    runtime: "Runtime", invocation_id: str, output: Any = None, *, error: str = ""
-) -> Invocation:
-    """Answer an open invocation from the inbox, with an output that fits, or with an error.
-
-    Of several people who answer it one does: the others get `settled`, and nobody is flagged. One
-    whose deadline has passed ends as overdue, whatever is answered.
-    """
-    invocation = await asyncio.to_thread(runtime.find, invocation_id)
-    registration = await asyncio.to_thread(runtime.registry.under_which, invocation)
-    if not in_inbox(registration):
-        raise ContractError("not_yours", _elsewhere(invocation))
-    judge, offer = ContractValidator(), registration.offer(invocation.capability)
-    if not error:
-        _, wrong = judge.read(registration, offer, "output", output)
-        if wrong:
-            raise InputError(f"the answer does not fit: {'; '.join(wrong)}")
-
-    def work(tx: Transaction) -> Invocation:
-        found = load(tx, invocation_id)
-        if found.state != "open":
-            raise ContractError("settled", _settled(found))
-        cost = human_cost(registration, found, tx.now)
-        outcome = judge.outcome(registration, found, Reply(found.id, output, error, cost))
-        return settling.settle(tx, runtime.profile, found, outcome)[0]
-
-    return await runtime.ledger.write_async(work)
-
-
-def _settled(found: Invocation) -> str:
-    why = f": {found.error}" if found.error else ""
-    return f"{found.id} is {found.state} already{why}"
-
-
-def _elsewhere(found: Invocation) -> str:
+def _elsewhere(invocation: Invocation) -> str:
     return (
-        f"{found.id} is answered by its provider, {found.provider}, itself: what waits in the "
-        "inbox is asked of a provider of category human that was registered without a baseUrl, "
-        "with `modelpact providers register FILE`"
+        f"{invocation.id} is answered by its provider, {invocation.provider}, itself: what waits "
+        "in the inbox is asked of a provider of category human that was registered without a "
+        "baseUrl, with `modelpact providers register FILE`"
     )

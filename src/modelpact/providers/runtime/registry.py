@@ -1,4 +1,4 @@
-"""The registry: which providers are registered, kept in the ledger's store."""
+"""The registry of providers, kept in the store of the ledger."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,15 +19,16 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.models.endpoints import plain_upstream
 from modelpact.providers.runtime.registration import check_registration
+from modelpact.vocabulary.memo import BoundedMemo
 
 ENVELOPE = "registry"
-"""The envelope in which providers come and go."""
+"""The envelope of registrations and deregistrations."""
 RELEASED: Final = "released"
-"""The state of a name that an operator lets anybody have."""
-Gone = Literal["deregistered", "expelled", "released"]
+"""The state of a name that an operator gave up: any provider may register under it."""
+DeregisteredState = Literal["deregistered", "expelled", "released"]
 
 _REGISTRATION: Final = msgspec.json.Decoder(Registration)
-_MOST_KEPT: Final = 1_024
+_MAX_EARLIER: Final = 1_024
 
 
 class Registered(NamedTuple):
@@ -38,10 +39,10 @@ class Registered(NamedTuple):
 
 
 class Registry:
-    """Providers, registered and persisted. Nothing is routed to one that is not active.
+    """The registered providers. Nothing is routed to one that is not active.
 
-    Active ones are remembered; whether what is remembered still holds, `check_current` tells in
-    the transaction that relies on it.
+    Active providers are cached. `check_current` tells in a transaction whether a cached
+    registration still holds.
     """
 
     def __init__(
@@ -50,30 +51,34 @@ class Registry:
         self._ledger = ledger
         self._profile = profile
         self._plain_http = plain_http
-        self._remembered: dict[str, Registered] = {}
-        self._earlier: dict[str, Registration] = {}
-        self._stop = ledger.bus.subscribe(self._heard, "provider.")
+        self._cache: dict[str, Registered] = {}
+        self._earlier: BoundedMemo[str, Registration] = BoundedMemo(_MAX_EARLIER)
+        """Registrations by the event that recorded them."""
+        self._unsubscribe = ledger.bus.subscribe(self._invalidate, "provider.")
 
     def close(self) -> None:
-        """Listen to the bus no longer."""
-        self._stop()
+        """Unsubscribe from the bus."""
+        self._unsubscribe()
 
-    def _heard(self, event: Event) -> None:
-        """Forget a provider that came anew or went; called by the ledger's thread."""
+    def _invalidate(self, event: Event) -> None:
+        """Drop a provider that changed from the cache; called by the ledger's thread."""
         if event.type != "provider.flagged":
-            self._remembered.pop(str(event.payload.get("provider")), None)
+            self._cache.pop(str(event.payload.get("provider")), None)
 
     def register(
         self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
     ) -> Event:
-        """Register a provider, or register it anew with the same identity.
+        """Register a provider, or register it again with the same identity.
 
-        Who was deregistered for a violation does not come back by itself, and a name that was
-        deregistered keeps its identity until an operator gives it to another or releases it.
+        A provider that was deregistered for a violation cannot register `by_itself` again. A name
+        that was deregistered belongs to its identity until an operator registers another provider
+        under it, or releases it.
         """
-        return self._ledger.write(self.registering(registration, cause=cause, by_itself=by_itself))
+        return self._ledger.write(
+            self.registration_work(registration, cause=cause, by_itself=by_itself)
+        )
 
-    def registering(
+    def registration_work(
         self,
         registration: Registration,
         *,
@@ -82,11 +87,11 @@ class Registry:
         named: bool = True,
         vouched: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
     ) -> Callable[[Transaction], Event]:
-        """Check a registration and return the work that keeps it.
+        """Check a registration and return the work that stores it.
 
-        A provider changes its identity only if `vouched` says of its registration so far that its
-        signing key signed for that; the signing key stays the same then. One whose certificate is
-        not `named` for it takes no name that is not its own already.
+        A provider may change its identity only if `vouched`, called with its registration so far,
+        says that its signing key signed the change; the signing key stays the same then. A
+        provider whose certificate is not `named` for it cannot take a name that it does not have.
         """
         check_registration(registration)
         plain = plain_upstream(registration.base_url, self._plain_http)
@@ -109,7 +114,7 @@ class Registry:
             if pinned is not None and pinned.identity != registration.identity:
                 rotated = pinned.identity
                 if pinned.signing_key != registration.signing_key or not vouched(pinned):
-                    raise ContractError("identity_mismatch", _taken(registration.id, state))
+                    raise ContractError("identity_mismatch", _name_taken(registration.id, state))
             if pinned is None and not named:
                 raise ContractError(
                     "identity_mismatch",
@@ -126,7 +131,7 @@ class Registry:
             text = msgspec.json.encode(registration).decode()
             payload = {"provider": registration.id, "registration": text}
             event = tx.append(Draft(ENVELOPE, "provider.registered", payload, cause))
-            tx.cache((_CURRENT, registration.id), event.id)
+            tx.cache((_CURRENT_FACT, registration.id), event.id)
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
             tx.execute(
                 "INSERT INTO providers VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -158,45 +163,43 @@ class Registry:
         """Return a provider's registration and state, or None."""
         return find_provider(self._ledger, provider)
 
-    def standing(self, provider: str) -> tuple[str, str]:
+    def status(self, provider: str) -> tuple[str, str]:
         """Return the state of a provider that was registered, and the event of its registration."""
         rows = self._ledger.read("SELECT state, event FROM providers WHERE id = ?", (provider,))
         return str(rows[0][0]), str(rows[0][1])
 
-    def under_which(self, invocation: Invocation) -> Registration:
+    def registration_for(self, invocation: Invocation) -> Registration:
         """Return the registration under which an invocation was made; this blocks while it reads.
 
-        Whatever its provider offers since, it is answered, judged and paid for by that one; only
-        where the provider is, and its keys, are as of now. Another who has its name since is not
-        its provider.
+        The invocation is answered, validated and paid for by that registration, whatever its
+        provider offers since. Only address and keys are the current ones. A provider that took
+        over the name with another identity is not its provider.
         """
-        known = self.find(invocation.provider)
-        made = self._made(invocation.registered)
-        if known is None or made is None:  # it was never kept, or is in an archive only
-            if known is None and made is None:
-                what = f"no provider {invocation.provider!r:.80} is registered"
-                raise ContractError("unknown_provider", what)
-            return made or known[0]  # type: ignore[index]
-        now = known[0]
-        signs = made.signing_key and made.signing_key == now.signing_key
-        if now.identity != made.identity and not signs:
-            return made
+        current = self.find(invocation.provider)
+        original = self._recorded(invocation.registered)
+        if current is None or original is None:  # it was never stored, or is archived
+            if current is None and original is None:
+                message = f"no provider {invocation.provider!r:.80} is registered"
+                raise ContractError("unknown_provider", message)
+            return original or current[0]  # type: ignore[index]
+        now = current[0]
+        same_key = original.signing_key and original.signing_key == now.signing_key
+        if now.identity != original.identity and not same_key:
+            return original
         return msgspec.structs.replace(
-            made, identity=now.identity, signing_key=now.signing_key, base_url=now.base_url
+            original, identity=now.identity, signing_key=now.signing_key, base_url=now.base_url
         )
 
-    def _made(self, event: str) -> Registration | None:
-        """Return the registration that an event recorded, if it is at hand."""
-        found = self._earlier.get(event)
-        if found is None and event:
-            recorded = self._ledger.event(event)
-            if recorded is None:
+    def _recorded(self, event_id: str) -> Registration | None:
+        """Return the registration that an event recorded, or None if the event is not here."""
+        registration = self._earlier.get(event_id)
+        if registration is None and event_id:
+            event = self._ledger.event(event_id)
+            if event is None:
                 return None
-            found = _REGISTRATION.decode(recorded.payload["registration"])
-            if len(self._earlier) >= _MOST_KEPT:
-                self._earlier.clear()
-            self._earlier[event] = found
-        return found
+            registration = _REGISTRATION.decode(event.payload["registration"])
+            self._earlier[event_id] = registration
+        return registration
 
     def active(self, provider: str) -> Registered:
         """Return an active provider as the store has it, or raise."""
@@ -214,32 +217,32 @@ class Registry:
             )
         return Registered(_REGISTRATION.decode(registration), event)
 
-    def remembered(self, provider: str) -> Registered | None:
-        """Return an active provider as it was when it was last looked up, if it was."""
-        return self._remembered.get(provider)
+    def cached(self, provider: str) -> Registered | None:
+        """Return an active provider as it was when it was last fetched, or None."""
+        return self._cache.get(provider)
 
-    async def looked_up(self, provider: str) -> Registered:
-        """Look an active provider up without blocking the loop, and remember it; or raise."""
-        self._remembered.pop(provider, None)
-        found = await asyncio.to_thread(self.active, provider)
-        self._remembered[provider] = found
-        return found
+    async def fetch(self, provider: str) -> Registered:
+        """Read an active provider without blocking the loop, and cache it; or raise."""
+        self._cache.pop(provider, None)
+        registered = await asyncio.to_thread(self.active, provider)
+        self._cache[provider] = registered
+        return registered
 
-    def of_identity(self, identity: str) -> list[tuple[Registration, str]]:
+    def find_by_identity(self, identity: str) -> list[tuple[Registration, str]]:
         """Return the providers that are registered with this identity."""
         rows = self._ledger.read(
             "SELECT registration, state FROM providers WHERE identity = ? ORDER BY id", (identity,)
         )
         return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
-    def listed(self) -> list[tuple[Registration, str]]:
+    def providers(self) -> list[tuple[Registration, str]]:
         """Return every provider with its state."""
         return list_providers(self._ledger)
 
 
 def find_provider(reader: LedgerReader, provider: str) -> tuple[Registration, str] | None:
     """Return a provider's registration and state, or None."""
-    if not provider.isprintable():  # such a name no store has, nor takes for a question
+    if not provider.isprintable():  # no store holds such names, and some fail when asked
         return None
     rows = reader.read("SELECT registration, state FROM providers WHERE id = ?", (provider,))
     return (_REGISTRATION.decode(rows[0][0]), str(rows[0][1])) if rows else None
@@ -251,36 +254,36 @@ def list_providers(reader: LedgerReader) -> list[tuple[Registration, str]]:
     return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
-_CURRENT: Final = "current registration"
-_FROM: Final[dict[Gone, str]] = {
+_CURRENT_FACT: Final = "current registration"
+_FROM_STATES: Final[dict[DeregisteredState, str]] = {
     "deregistered": "('active')",
     "expelled": "('active', 'deregistered')",
     "released": "('active', 'deregistered', 'expelled')",
 }
-"""The states from which a provider comes into each of these."""
+"""The states from which a provider may come into each of these, as SQL."""
 
 
-_REGISTERED: Final = "SELECT event FROM providers WHERE id = ? AND state = 'active'"
+_REGISTERED_SQL: Final = "SELECT event FROM providers WHERE id = ? AND state = 'active'"
 
 
 def check_current(tx: Transaction, provider: str, event: str) -> None:
     """Raise unless a provider is active with the registration that this event recorded."""
-    current = tx.cached((_CURRENT, provider))
+    current = tx.cached((_CURRENT_FACT, provider))
     if current is None:
-        rows = tx.query(_REGISTERED, (provider,))
+        rows = tx.query(_REGISTERED_SQL, (provider,))
         if not rows:
             raise ContractError(
                 "provider_deregistered", f"{provider} is not active; nothing is routed to it"
             )
         current = rows[0][0]
-        tx.cache((_CURRENT, provider), current)
+        tx.cache((_CURRENT_FACT, provider), current)
     if current != event:
         raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
 
 
 def as_registered(provider: str, event: str) -> Precondition:
-    """Return what must be so for an invocation: its provider is registered as that event says."""
-    return Precondition((_CURRENT, provider), _REGISTERED, (provider,), event)
+    """Return the precondition that a provider is active with the registration of an event."""
+    return Precondition((_CURRENT_FACT, provider), _REGISTERED_SQL, (provider,), event)
 
 
 def mark_deregistered(
@@ -289,22 +292,22 @@ def mark_deregistered(
     reason: str,
     cause: str | None,
     policy: DeregistrationPolicy,
-    state: Gone = "deregistered",
+    state: DeregisteredState = "deregistered",
 ) -> Event | None:
-    """Take a provider out of routing, in a transaction of the caller's; None if it is not in.
+    """Deregister a provider within a transaction; None if its state does not allow it.
 
-    One that is gone by itself can still be expelled, and its name released.
+    A provider that was deregistered can still be expelled, and its name released.
     """
     changed = tx.execute_update(
         "UPDATE providers SET state = ?, deregistered = ? "
-        f"WHERE id = ? AND state IN {_FROM[state]}",
+        f"WHERE id = ? AND state IN {_FROM_STATES[state]}",
         (state, tx.now, provider),
     )
     if not changed:
         return None
-    tx.cache((_CURRENT, provider), None)
+    tx.cache((_CURRENT_FACT, provider), None)
     registered = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))[0][0]
-    waiting = tx.execute(
+    open_count = tx.execute(
         "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
     )[0][0]
     payload = {
@@ -313,7 +316,7 @@ def mark_deregistered(
         "reason": reason,
         "state": state,
         "policy": policy,
-        "open": waiting,
+        "open": open_count,
     }
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 
@@ -324,14 +327,14 @@ def departures(tx: Transaction) -> list[Event]:
 
 
 def flag(tx: Transaction, provider: str, violation: str, detail: str, cause: str | None) -> Event:
-    """Flag a violation of the contract, in a transaction of the caller's."""
+    """Flag a violation of the contract within a transaction."""
     payload = {"provider": provider, "violation": violation, "detail": detail[:500]}
     tx.open_envelope(ENVELOPE, "registry", "providers")
     return tx.append(Draft(ENVELOPE, "provider.flagged", payload, cause))
 
 
-def _taken(provider: str, state: str) -> str:
-    """Say why a name is not to be had."""
+def _name_taken(provider: str, state: str) -> str:
+    """Say why a name is not available."""
     if state == "active":
         return (
             f"{provider} is registered with another identity, and its signing key did not sign "

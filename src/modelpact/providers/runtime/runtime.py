@@ -1,11 +1,12 @@
-"""The runtime: invocations are recorded before they leave, settled once, and always paid for."""
+"""The runtime of the provider contract: it routes invocations to registered providers.
+
+Every invocation is recorded before it is sent, settled once, and paid for.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
-
-import msgspec
 
 from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
@@ -20,22 +21,23 @@ from modelpact.providers.contract import (
     Reply,
     Semantics,
 )
-from modelpact.providers.runtime import maintenance as upkeep
-from modelpact.providers.runtime import settlement as settling
-from modelpact.providers.runtime.human import InboxTransport
-from modelpact.providers.runtime.invoke import (
-    SECOND,
-    InvocationRequest,
-    acknowledge,
-    make_order,
-    open_invocation,
+from modelpact.providers.runtime.human import HumanInbox
+from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle
+from modelpact.providers.runtime.lookup import find_cost
+from modelpact.providers.runtime.maintenance import Maintenance
+from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.recorder import (
+    InvocationRecorder,
+    OpenedInvocation,
+    UnfinishedInvocation,
 )
-from modelpact.providers.runtime.notify import tell, tell_cancelled, tell_deregistered
 from modelpact.providers.runtime.registry import Registered, Registry, departures
-from modelpact.providers.runtime.settlement import InvocationOutcome, correct, end
-from modelpact.providers.runtime.store import find_cost, find_invocation, list_invocations
-from modelpact.providers.runtime.stream_digest import StreamDigest
-from modelpact.providers.runtime.streaming import run_stream
+from modelpact.providers.runtime.request import InvocationRequest, prepare
+from modelpact.providers.runtime.row_storage import RowStorage
+from modelpact.providers.runtime.rows import list_rows
+from modelpact.providers.runtime.settlement import correct, deregister, flag_provider
+from modelpact.providers.runtime.signals import SignalInbox
+from modelpact.providers.runtime.streaming import StreamRunner
 from modelpact.providers.runtime.subscriptions import Subscriptions
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import (
@@ -43,19 +45,21 @@ from modelpact.providers.transport import (
     ContractViolation,
     Partial,
     Transport,
+    Transports,
     Unreachable,
 )
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 __all__ = ["Accepted", "ContractViolation", "Partial", "Runtime", "Transport", "Unreachable"]
 
-_NO_PIECES: Final = 2**62
+_AFTER_ALL_PIECES: Final = 2**62
+_SETTLEMENT_RETRIES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 class Runtime:
-    """Routes invocations to registered providers and keeps the record.
+    """Routes invocations to registered providers and records them.
 
-    Runtimes that share a store have names of their own: after a restart each knows its own.
+    Runtimes that share a store need different names: each recovers its own invocations.
     """
 
     def __init__(
@@ -64,36 +68,42 @@ class Runtime:
         *,
         name: str = "runtime",
         profile: ComplianceProfile | None = None,
-        carriers: Mapping[str, Transport] | None = None,
-        default_carrier: Transport | None = None,
+        transports: Mapping[str, Transport] | None = None,
+        default_transport: Transport | None = None,
         plain_http: frozenset[str] = frozenset(),
-        not_told: Callable[[Registration, str], None] = lambda registration, why: None,  # noqa: ARG005
+        on_unnotified: Callable[[Registration, str], None] = lambda registration, reason: None,  # noqa: ARG005
     ) -> None:
+        """Create a runtime on a ledger.
+
+        `transports` lead to the providers that they are named after, `default_transport` to all
+        others. `on_unnotified` is called with a provider that could not be notified of a
+        cancellation or of its deregistration, and with the reason.
+        """
         self.ledger = ledger
         self.name = name
         self.profile = profile or ComplianceProfile()
-        self.registry = Registry(ledger, self.profile, plain_http)
-        self.carriers = dict(carriers or {})
-        self.default_carrier = default_carrier
-        self.not_told = not_told
-        """Called with a provider that did not hear of a cancellation or of its end, and why."""
         self.now = monotonic_clock(ledger.clock)
-        self.delivery = Subscriptions(ledger, self._overdue)
-        self.tallies: dict[str, StreamDigest] = {}
-        """Of the streams whose pieces are not kept."""
-        self._to_stream: dict[str, Registration] = {}
-        self._judge = ContractValidator()
-        self._human = InboxTransport()
-
-    def carrier(self, registration: Registration) -> Transport:
-        """Return what leads to a provider; humans without an address have their inbox."""
-        carrier = self.carriers.get(registration.id)
-        if carrier is None and registration.category == "human" and not registration.base_url:
-            carrier = self._human
-        carrier = carrier or self.default_carrier
-        if carrier is None:
-            raise Unreachable(f"nothing leads to {registration.id}")
-        return carrier
+        self.registry = Registry(ledger, self.profile, plain_http)
+        self._validator = ContractValidator()
+        self.inbox = HumanInbox(ledger, self.registry, self.profile, self._validator)
+        self.transports = Transports(transports or {}, default_transport, self.inbox)
+        self.notifier = ProviderNotifier(self.registry, self.transports, on_unnotified)
+        self._storage = RowStorage(ledger, name, self.profile, self.now)
+        self._recorder = InvocationRecorder(
+            self._storage,
+            process="runtime",
+            abandoned=CALLER_LEFT,
+            retry_delays=_SETTLEMENT_RETRIES_S,
+        )
+        self.lifecycle = InvocationLifecycle(
+            ledger, self._recorder, self._validator, self.notifier, self.now
+        )
+        self.subscriptions = Subscriptions(ledger, self._fail_if_overdue)
+        self._streams = StreamRunner(
+            self.lifecycle, self.transports, self.notifier, self.subscriptions
+        )
+        self.signal_inbox = SignalInbox(ledger, self.registry, self.profile, self.notifier)
+        self.maintenance = Maintenance(ledger, self._recorder, self.notifier, self.now)
 
     async def invoke(
         self,
@@ -112,181 +122,98 @@ class Runtime:
         keep_content: bool = True,
         keep_pieces: bool = True,
     ) -> Invocation:
-        """Invoke a capability. Synchronous ones return settled, others return open.
+        """Invoke a capability. Synchronous invocations return settled, others return open.
 
-        The same idempotency key gives the same invocation, and calls the provider once. Without
-        `keep_content` only digests of what is asked and answered are stored: nobody but this
-        caller ever gets the answer. Without `keep_pieces` those of a stream are counted and hashed
-        instead: nobody can follow it from elsewhere, and its end is the first that is kept of it.
+        The same idempotency key returns the same invocation, and calls the provider once. Without
+        `keep_content` only digests of input and output are stored: nobody but this caller ever
+        gets the answer. Without `keep_pieces` the pieces of a stream are counted and hashed
+        instead of stored: nobody else can follow it, and its end is the first that is stored.
         """
-        asked = InvocationRequest(
+        request = InvocationRequest(
             capability,
             value,
-            semantics,
-            deadline_s,
-            remind_every_s,
-            idempotency_key,
-            attribution,
-            estimate,
-            envelope,
-            cause,
-            keep_content,
+            semantics=semantics,
+            attribution=Attribution() if attribution is None else attribution,
+            estimate=estimate,
+            envelope=envelope or "",
+            cause=cause,
+            keep_content=keep_content,
+            deadline_s=deadline_s,
+            remind_every_s=remind_every_s,
+            idempotency_key=idempotency_key,
         )
-        registered = self.registry.remembered(provider)
+        registered = self.registry.cached(provider)
         opened = None
         if registered is not None:
-            with contextlib.suppress(ContractError):  # what is remembered may be out of date
-                opened = await self._open(registered, asked)
+            with contextlib.suppress(ContractError):  # the cached registration may be out of date
+                opened = await self._open(registered, request)
         if registered is None or opened is None:
-            registered = await self.registry.looked_up(provider)
-            opened = await self._open(registered, asked)
-        invocation, fresh = opened
-        if fresh and semantics != "streaming":
-            return await self.send(registered.registration, invocation)
-        if fresh:
-            self._to_stream[invocation.id] = registered.registration
-            if not (keep_content and keep_pieces):
-                self.tallies[invocation.id] = StreamDigest()
+            registered = await self.registry.fetch(provider)
+            opened = await self._open(registered, request)
+        invocation = opened.invocation
+        if opened.fresh and semantics != "streaming":
+            return await self._send(registered.registration, invocation)
+        if opened.fresh:
+            store = keep_content and keep_pieces
+            self._streams.add(registered.registration, invocation, store=store)
         elif semantics == "sync":
             return await self.wait(invocation.id)
         return invocation
 
-    async def _open(
-        self, registered: Registered, asked: InvocationRequest
-    ) -> tuple[Invocation, bool]:
-        """Judge what is asked and record it, or find what was recorded under its key."""
-        carrier = self.carriers.get(registered.registration.id)
-        order = make_order(asked, registered, self._judge, carrier, self.name, self.now())
-        opened: list[tuple[Invocation, bool]] = []
+    async def _open(self, registered: Registered, request: InvocationRequest) -> OpenedInvocation:
+        """Check a request and record it, or find what was recorded under its key."""
+        registration = registered.registration
+        transport = self.transports.get(registration.id)
+        envelope = f"invocations/{self.name}"
+        prepared = prepare(request, registration, self._validator, transport, envelope)
+        return await self._recorder.open(prepared, registered)
 
-        def work(tx: Transaction) -> tuple[Invocation, bool]:
-            opened[:] = [open_invocation(tx, order)]
-            return opened[0]
-
+    async def _send(self, registration: Registration, invocation: Invocation) -> Invocation:
+        """Send an open invocation to its provider, within its deadline."""
+        lifecycle = self.lifecycle
         try:
-            return await self.ledger.write_async(work)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._take_back(opened))
-            raise
-
-    async def _take_back(self, opened: list[tuple[Invocation, bool]]) -> None:
-        """Cancel what was recorded, if it was, for a caller who went away before it left."""
-        with contextlib.suppress(ModelpactError):
-            await self.ledger.write_async(lambda _: None)  # what was handed in before is done now
-            for invocation, fresh in opened:
-                if fresh:
-                    await self.cancel(invocation.id, "the caller went away")
-
-    def seconds_left(self, invocation: Invocation) -> float | None:
-        """Return how many seconds an invocation has left."""
-        if invocation.deadline is None:
-            return None
-        return max(0.0, (invocation.deadline - self.now()) / SECOND)
-
-    async def send(self, registration: Registration, invocation: Invocation) -> Invocation:
-        """Take an open invocation to its provider, within its time."""
-        try:
-            async with asyncio.timeout(self.seconds_left(invocation)):
-                answer = await self.carrier(registration).send(registration, invocation)
+            async with asyncio.timeout(lifecycle.remaining_seconds(invocation)):
+                transport = self.transports.find(registration)
+                answer = await transport.send(registration, invocation)
         except TimeoutError:
-            ended = await self.fail(invocation, "deadline", "no answer before the deadline")
-            await tell(self, registration, [invocation])
-            return ended
-        except ContractViolation as breach:
-            return await self.violate(invocation, breach.violation, breach.detail)
+            settled = await lifecycle.fail(invocation, "deadline", "no answer before the deadline")
+            await self.notifier.notify_provider(registration, [invocation])
+            return settled
+        except ContractViolation as error:
+            return await lifecycle.fail_violation(invocation, error.violation, error.detail)
         except ModelpactError as error:
-            return await self.fail(invocation, "unreachable", str(error))
+            return await lifecycle.fail(invocation, "unreachable", str(error))
         except asyncio.CancelledError:
-            await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
+            await asyncio.shield(lifecycle.cancel(invocation, CALLER_LEFT))
             raise
         if isinstance(answer, Reply):
-            return await self.take(registration, invocation, answer)
-        return await self.accept(invocation, answer)
+            return await lifecycle.settle_reply(registration, invocation, answer)
+        return await lifecycle.acknowledge(invocation, answer)
 
-    async def accept(self, invocation: Invocation, answer: Accepted) -> Invocation:
-        """Note a provider's promise to answer later."""
-        if answer.invocation_id != invocation.id:
-            detail = f"acknowledged {answer.invocation_id!r:.80}"
-            return await self.violate(invocation, "unknown_invocation", detail)
-        if invocation.semantics == "sync":
-            return await self.violate(invocation, "invalid_response", "no answer, only a promise")
-        if not invocation.kept:
-            what = "the provider would answer later, and nothing is kept to answer to"
-            return await self.fail(invocation, "not_kept", what)
-        return await self.ledger.write_async(lambda tx: acknowledge(tx, invocation))
+    def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
+        """Run a streaming invocation: yield its pieces in order, then the settled invocation.
 
-    async def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
-        """Run a streaming invocation: its pieces in order, then the settled invocation.
-
-        Whoever has got it by its idempotency key follows the one that runs.
+        A caller that got the invocation by its idempotency key follows the one that runs.
         """
-        registration = self._to_stream.pop(invocation.id, None)
-        if registration is None:
-            async for piece in self.signals(invocation.id):
-                yield piece
-            return
-        try:
-            async for piece in run_stream(self, registration, invocation):
-                yield piece
-        except (asyncio.CancelledError, GeneratorExit):
-            await asyncio.shield(self.cancel(invocation.id, "the caller went away"))
-            raise
-        finally:
-            self.tallies.pop(invocation.id, None)
+        return self._streams.run(invocation)
 
-    async def take(
-        self, registration: Registration, invocation: Invocation, reply: Reply
-    ) -> Invocation:
-        """Take a provider's final answer in: checked, paid for, settled once."""
-        if reply.invocation_id != invocation.id:
-            detail = f"answered {reply.invocation_id!r:.80} instead"
-            return await self.violate(invocation, "unknown_invocation", detail)
-        return await self._end(invocation, self._judge.outcome(registration, invocation, reply))
-
-    async def fail(self, invocation: Invocation, code: str, detail: str) -> Invocation:
-        """End an invocation for want of an answer; one that is settled stays as it is."""
-        return await self._end(invocation, InvocationOutcome(error=f"{code}: {detail}"))
-
-    async def violate(self, invocation: Invocation, violation: str, detail: str) -> Invocation:
-        """End an invocation because its provider broke the contract, and flag that."""
-        error = f"{violation}: {detail}"
-        outcome = InvocationOutcome(error=error, violation=violation, detail=detail)
-        return await self._end(invocation, outcome)
-
-    async def _end(self, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
-        tally = self.tallies.get(invocation.id)
-        if tally is not None:
-            outcome = msgspec.structs.replace(outcome, tally=tally)
-        try:
-            ended, cancelled, gone = await end(self.ledger, self.profile, invocation, outcome)
-        except asyncio.CancelledError:  # the caller went away: what is in hand is kept all the same
-            await asyncio.shield(end(self.ledger, self.profile, invocation, outcome, again=True))
-            raise
-        await tell_cancelled(self, cancelled)
-        await tell_deregistered(self, gone)
-        return ended
+    async def cancel(self, invocation_id: str, reason: str) -> Invocation:
+        """Cancel an open invocation and notify its provider; a settled one stays as it is."""
+        invocation = await asyncio.to_thread(self.find, invocation_id)
+        return await self.lifecycle.cancel(invocation, reason)
 
     async def flag(
         self, provider: str, violation: str, detail: str, cause: str | None = None
     ) -> None:
-        """Flag a violation that settles nothing, and do what the profile says."""
+        """Flag a violation that settles no invocation, and apply the profile."""
 
         def work(tx: Transaction) -> tuple[list[Invocation], list[Event]]:
-            cancelled = settling.flag_provider(tx, self.profile, provider, violation, detail, cause)
+            cancelled = flag_provider(tx, self.profile, provider, violation, detail, cause)
             return cancelled, departures(tx)
 
-        cancelled, gone = await self.ledger.write_async(work)
-        await tell_cancelled(self, cancelled)
-        await tell_deregistered(self, gone)
-
-    async def cancel(self, invocation_id: str, reason: str) -> Invocation:
-        """Cancel an open invocation and tell its provider; a settled one stays as it is."""
-        invocation, was_open = await self.ledger.write_async(
-            lambda tx: settling.cancel(tx, invocation_id, reason, self.tallies.get(invocation_id))
-        )
-        if was_open:
-            await tell_cancelled(self, [invocation])
-        return invocation
+        cancelled, departed = await self.ledger.write_async(work)
+        await self.notifier.notify_cancelled(cancelled)
+        await self.notifier.notify_deregistered(departed)
 
     async def deregister(
         self,
@@ -298,18 +225,18 @@ class Runtime:
         release: bool = False,
         by_itself: bool = False,
     ) -> Event:
-        """Stop routing to a provider; open invocations end as policy says. The event counts them.
+        """Stop routing to a provider; return the event, which counts its open invocations.
 
-        `registered` is the event of the registration that is meant: where another stands by now,
-        nothing changes. `release` lets anybody have the name. The provider is told, unless it did
-        this `by_itself`.
+        `policy` says what becomes of those. `registered` is the event of the registration that is
+        meant: a later one is left as it is. `release` lets any provider have the name. The
+        provider is notified, unless it asked for this `by_itself`.
         """
         policy = policy or self.profile.on_deregistration
         if policy not in ("drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
 
         event, cancelled = await self.ledger.write_async(
-            lambda tx: settling.deregister(
+            lambda tx: deregister(
                 tx,
                 provider,
                 reason or "asked to",
@@ -318,58 +245,73 @@ class Runtime:
                 release=release,
             )
         )
-        await tell_cancelled(self, cancelled)
+        await self.notifier.notify_cancelled(cancelled)
         if not by_itself:
-            await tell_deregistered(self, [event])
+            await self.notifier.notify_deregistered([event])
         return event
 
-    async def expire(self) -> list[Invocation]:
-        """Fail every open invocation whose deadline has passed, whoever opened it."""
-        return await upkeep.expire(self)
+    def unfinished(self) -> list[UnfinishedInvocation]:
+        """Return what this runtime left open when it stopped; this blocks while it reads.
 
-    async def remind(self) -> list[Invocation]:
-        """Record a reminder of every open invocation that is due for one, whoever opened it."""
-        return await upkeep.remind(self)
+        Acknowledged invocations are not among it: their answers will come.
+        """
+        return self._storage.unfinished()
 
-    async def recover(self) -> list[Invocation]:
-        """Take up what this runtime left open when it stopped; call it before the first invoke."""
-        return await upkeep.take_up(self, upkeep.left_open(self))
+    async def recover(
+        self, unfinished: list[UnfinishedInvocation] | None = None
+    ) -> list[Invocation]:
+        """Resume what this runtime left open when it stopped; call it before the first `invoke`.
 
-    async def _overdue(self, invocation: Invocation) -> bool:
-        """End an invocation that somebody waits for past its deadline."""
+        Asynchronous invocations that may never have been sent are sent again, under the same id.
+        The callers of all others are gone: those invocations fail as interrupted.
+        """
+        if unfinished is None:
+            unfinished = self.unfinished()
+        return await self._recorder.recover(unfinished, self._resume)
+
+    async def _resume(self, invocation: Invocation) -> Invocation | None:
+        current = await asyncio.to_thread(self.find, invocation.id)
+        if current.state != "open" or current.acknowledged is not None:
+            return current
+        if current.semantics != "async":
+            return None
+        registration = await asyncio.to_thread(self.registry.registration_for, current)
+        return await self._send(registration, current)
+
+    async def _fail_if_overdue(self, invocation: Invocation) -> bool:
         if invocation.deadline is None or self.now() <= invocation.deadline:
             return False
-        await self.fail(invocation, "deadline", "no answer before the deadline")
+        await self.lifecycle.fail(invocation, "deadline", "no answer before the deadline")
         return True
 
     async def wait(self, invocation_id: str) -> Invocation:
-        """Wait until an invocation is settled, here or by another runtime."""
-        async for found in self.delivery.signals(invocation_id, after=_NO_PIECES):
-            if isinstance(found, Invocation):
-                return found
+        """Wait until an invocation is settled, by this or by another runtime."""
+        async for signal in self.subscriptions.signals(invocation_id, after=_AFTER_ALL_PIECES):
+            if isinstance(signal, Invocation):
+                return signal
         raise AssertionError("signals end with the invocation")
 
     def signals(self, invocation_id: str, *, after: int = 0) -> AsyncIterator[Partial | Invocation]:
         """Follow an invocation: its pieces as they come, then the settled invocation."""
-        return self.delivery.signals(invocation_id, after=after)
+        return self.subscriptions.signals(invocation_id, after=after)
 
     def find(self, invocation_id: str) -> Invocation:
         """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""
-        return find_invocation(self.ledger, invocation_id)
+        return self.lifecycle.find(invocation_id)
 
     def cost(self, invocation_id: str) -> CostRecord | None:
         """Return what an invocation cost, corrections included; None while it is open."""
         return find_cost(self.ledger, self.find(invocation_id))
 
-    def listed(
+    def invocations(
         self, state: str | None = None, limit: int = 100, *, provider: str | None = None
     ) -> list[Invocation]:
         """Return invocations, the newest first."""
-        return list_invocations(self.ledger, state or "", provider or "", limit)
+        return list_rows(self.ledger, state or "", provider or "", limit)
 
     async def correct_cost(
         self, event_id: str, lines: tuple[CostLine, ...], reason: str = ""
     ) -> Event:
-        """Record a corrected cost for a settled invocation; it names the event that it corrects."""
+        """Record a corrected cost for a settled invocation, named by the event that settled it."""
         record = CostRecord(check_lines(lines))
         return await self.ledger.write_async(lambda tx: correct(tx, event_id, record, reason))

@@ -1,6 +1,6 @@
-"""Signal sources: at least once, in order for each source, each signal taken in once.
+"""Signals from providers: received in order for each source, each of them once.
 
-A subsystem of its own that shares registration, trust and cost with the invocable providers.
+Signal sources share registration, trust and cost with the providers that are invoked.
 """
 
 import asyncio
@@ -9,35 +9,34 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER
-from modelpact.ledger.costs import Attribution as Who
-from modelpact.ledger.costs import CostLine, CostRecord, check_lines
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Draft, Event, check_type
-from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import WriteConflict
 from modelpact.providers.contract import (
+    ComplianceProfile,
     ContractError,
     Invocation,
     Offer,
     Registration,
     cost_violation,
 )
-from modelpact.providers.runtime import settlement as settling
-from modelpact.providers.runtime.notify import tell_cancelled, tell_deregistered
-from modelpact.providers.runtime.registry import departures
-from modelpact.providers.runtime.runtime import Runtime
-from modelpact.providers.runtime.store import digest
+from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.records import digest
+from modelpact.providers.runtime.registry import Registry, departures
+from modelpact.providers.runtime.settlement import flag_provider
 from modelpact.vocabulary.errors import InputError
 
 _MILLISECOND: Final = 1_000_000
 _FREE: Final = Offer("signal:", {}, {})
-LONGEST_ID: Final = 200
+MAX_ID_LENGTH: Final = 200
 _LATEST: Final = 2**62
-"""The last nanosecond that a signal may say to be of, in the year 2116."""
+"""The latest time that a signal may bear, in the year 2116."""
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """Something that a source tells. `number` counts its signals from 1, `emitted` is in ns."""
+    """A signal. `number` counts the signals of its source from 1, `emitted` is in nanoseconds."""
 
     source: str
     id: str
@@ -48,7 +47,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, rename="camel"):
-    """The acknowledgement: the signal is durable. A duplicate was so before."""
+    """The acknowledgement that a signal is durable; a duplicate was durable before."""
 
     event: str
     number: int
@@ -57,7 +56,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """How late a source's signals were, against what it declared."""
+    """How late the signals of a source were, and what it declared."""
 
     source: str
     count: int
@@ -68,43 +67,51 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class SignalInbox:
-    """Takes signals in and keeps them in the order of their source."""
+    """Receives signals and keeps them in the order of their source."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._ledger = runtime.ledger
+    def __init__(
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        profile: ComplianceProfile,
+        notifier: ProviderNotifier,
+    ) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._profile = profile
+        self._notifier = notifier
 
     async def receive(self, signal: Signal, cost: list[Any], *, estimate: bool = False) -> Receipt:
-        """Take a signal in; returns after the commit.
+        """Receive a signal; return when it is durable.
 
         A signal whose predecessor is missing is refused with `out_of_order`: send that one first.
         """
-        found = await asyncio.to_thread(self._runtime.registry.active, signal.source)
-        registration = found.registration
+        registered = await asyncio.to_thread(self._registry.active, signal.source)
+        registration = registered.registration
         if registration.max_latency_ms is None:
             raise ContractError(
                 "unsupported_semantics", f"{signal.source} is not registered as a signal source"
             )
-        if not 0 < len(signal.id) <= LONGEST_ID or not signal.id.isprintable():
-            raise InputError(f"signal.id: expected 1 to {LONGEST_ID} visible characters")
+        if not 0 < len(signal.id) <= MAX_ID_LENGTH or not signal.id.isprintable():
+            raise InputError(f"signal.id: expected 1 to {MAX_ID_LENGTH} visible characters")
         if not 0 <= signal.emitted <= _LATEST or not 0 < signal.number <= MAX_SAFE_INTEGER:
-            what = "expected milliseconds since 1970, and a count from 1"
-            raise InputError(f"signal.emitted, signal.number: {what}")
+            expected = "expected milliseconds since 1970, and a count from 1"
+            raise InputError(f"signal.emitted, signal.number: {expected}")
         check_type(f"x-{signal.type}")
 
         def work(tx: Transaction) -> tuple[Receipt, list[Invocation], list[Event]]:
-            receipt, cancelled = self._take(tx, registration, signal, cost, estimate)
+            receipt, cancelled = self._receive(tx, registration, signal, cost, estimate)
             return receipt, cancelled, departures(tx)
 
         try:
-            receipt, cancelled, gone = await self._ledger.write_async(work)
-        except WriteConflict:  # another runtime took it in between our look and our write
-            receipt, cancelled, gone = await self._ledger.write_async(work)
-        await tell_cancelled(self._runtime, cancelled)
-        await tell_deregistered(self._runtime, gone)
+            receipt, cancelled, departed = await self._ledger.write_async(work)
+        except WriteConflict:  # another runtime received it between our read and our write
+            receipt, cancelled, departed = await self._ledger.write_async(work)
+        await self._notifier.notify_cancelled(cancelled)
+        await self._notifier.notify_deregistered(departed)
         return receipt
 
-    def _take(
+    def _receive(
         self,
         tx: Transaction,
         registration: Registration,
@@ -112,7 +119,7 @@ class SignalInbox:
         cost: list[Any],
         estimate: bool,
     ) -> tuple[Receipt, list[Invocation]]:
-        """Take a signal in; also return what was cancelled because its cost is misstated."""
+        """Store a signal; also return what was cancelled because its cost is misstated."""
         known = tx.execute(
             "SELECT event, number, received - emitted FROM signals WHERE source = ? AND id = ?",
             (signal.source, signal.id),
@@ -161,32 +168,33 @@ class SignalInbox:
         )
         cancelled: list[Invocation] = []
         if problem:
-            profile, what = self._runtime.profile, "misstated_cost"
-            cancelled = settling.flag_provider(tx, profile, signal.source, what, problem, event.id)
+            cancelled = flag_provider(
+                tx, self._profile, signal.source, "misstated_cost", problem, event.id
+            )
         return Receipt(event.id, signal.number, latency), cancelled
 
     def last(self, source: str) -> int:
-        """Return the number of the last signal that was taken in."""
+        """Return the number of the last signal that was received."""
         rows = self._ledger.read(
             "SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (source,)
         )
         return int(rows[0][0])
 
     def after(self, source: str, number: int = 0, limit: int = 100) -> list[Signal]:
-        """Return a source's signals in order, from the one after `number`."""
+        """Return the signals of a source in order, from the one after `number`."""
         rows = self._ledger.read(
             "SELECT id, number, type, emitted, content FROM signals "
             "WHERE source = ? AND number > ? ORDER BY number LIMIT ?",
             (source, number, limit),
         )
         return [
-            Signal(source, name, place, kind, emitted, msgspec.json.decode(content))
-            for name, place, kind, emitted, content in rows
+            Signal(source, signal_id, sequence, kind, emitted, msgspec.json.decode(content))
+            for signal_id, sequence, kind, emitted, content in rows
         ]
 
     def latency(self, source: str) -> Latency:
         """Measure a source against the longest delay that it declared."""
-        found = self._runtime.registry.find(source)
+        found = self._registry.find(source)
         return measure_latency(self._ledger, source, found[0].max_latency_ms if found else None)
 
 
@@ -205,7 +213,7 @@ def measure_latency(reader: LedgerReader, source: str, declared_ms: int | None) 
 
 
 def _milliseconds(nanoseconds: int) -> int:
-    """Return a delay; a source whose clock runs ahead has none."""
+    """Return a delay in milliseconds: 0 for a source whose clock runs ahead."""
     return max(0, int(nanoseconds)) // _MILLISECOND
 
 
@@ -213,10 +221,10 @@ def _cost(
     registration: Registration, signal: Signal, cost: list[Any], estimate: bool
 ) -> tuple[CostRecord, str | None]:
     """Return the cost record of a signal, and what is wrong with what was reported."""
-    who = Who(provider=signal.source, capability=f"signal:{signal.type}")
+    attribution = Attribution(provider=signal.source, capability=f"signal:{signal.type}")
     try:
         lines = check_lines(cost)
         problem = cost_violation(registration, _FREE, lines)
-    except InputError as told:
-        return CostRecord((CostLine("discrete", 1),), who, estimate=True), str(told)
-    return CostRecord(lines, who, estimate), problem
+    except InputError as error:
+        return CostRecord((CostLine("discrete", 1),), attribution, estimate=True), str(error)
+    return CostRecord(lines, attribution, estimate), problem

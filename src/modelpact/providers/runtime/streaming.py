@@ -1,88 +1,102 @@
-"""Tallies: what remains of a stream whose pieces are not kept."""
+"""Streaming invocations: the pieces of an answer as the provider sends them, then the end."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from modelpact.providers.contract import Invocation, Registration, Reply
-from modelpact.providers.runtime import settlement as settling
-from modelpact.providers.runtime.notify import tell
-from modelpact.providers.transport import Accepted, ContractViolation, Partial
+from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle
+from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.records import StreamDigest
+from modelpact.providers.runtime.subscriptions import Subscriptions
+from modelpact.providers.transport import Accepted, ContractViolation, Partial, Transports
 from modelpact.vocabulary.errors import ModelpactError
 
-if TYPE_CHECKING:
-    from modelpact.providers.runtime.runtime import Runtime
 
+class StreamRunner:
+    """Sends streaming invocations when their caller begins to read."""
 
-async def run_stream(
-    runtime: "Runtime", registration: Registration, invocation: Invocation
-) -> AsyncIterator[Partial | Invocation]:
-    """Take a streaming invocation to its provider: its pieces, then the settled invocation."""
-    pieces: AsyncIterator[Any] | None = None
-    try:
-        pieces = aiter(runtime.carrier(registration).stream(registration, invocation))
-        while True:
-            async with asyncio.timeout(runtime.seconds_left(invocation)):
-                piece = await anext(pieces, None)
-            if isinstance(piece, Reply):
-                yield await runtime.take(registration, invocation, piece)
-                return
-            if isinstance(piece, Accepted):
-                found = await runtime.accept(invocation, piece)
-                if not found.kept:
-                    yield found
+    def __init__(
+        self,
+        lifecycle: InvocationLifecycle,
+        transports: Transports,
+        notifier: ProviderNotifier,
+        subscriptions: Subscriptions,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._transports = transports
+        self._notifier = notifier
+        self._subscriptions = subscriptions
+        self._unsent: dict[str, Registration] = {}
+
+    def add(self, registration: Registration, invocation: Invocation, *, store: bool) -> None:
+        """Take an invocation that was opened; without `store` its pieces are only hashed."""
+        self._unsent[invocation.id] = registration
+        if not store:
+            self._lifecycle.digests[invocation.id] = StreamDigest()
+
+    async def run(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
+        """Yield the pieces of an answer in order, then the settled invocation.
+
+        An invocation that was sent before is followed: it was found by its idempotency key.
+        """
+        registration = self._unsent.pop(invocation.id, None)
+        if registration is None:
+            async for signal in self._subscriptions.signals(invocation.id):
+                yield signal
+            return
+        try:
+            async for signal in self._send(registration, invocation):
+                yield signal
+        except (asyncio.CancelledError, GeneratorExit):
+            await asyncio.shield(self._lifecycle.cancel(invocation, CALLER_LEFT))
+            raise
+        finally:
+            self._lifecycle.digests.pop(invocation.id, None)
+
+    async def _send(
+        self, registration: Registration, invocation: Invocation
+    ) -> AsyncIterator[Partial | Invocation]:
+        lifecycle = self._lifecycle
+        pieces: AsyncIterator[Any] | None = None
+        try:
+            transport = self._transports.find(registration)
+            pieces = aiter(transport.stream(registration, invocation))
+            while True:
+                async with asyncio.timeout(lifecycle.remaining_seconds(invocation)):
+                    piece = await anext(pieces, None)
+                if isinstance(piece, Reply):
+                    yield await lifecycle.settle_reply(registration, invocation, piece)
                     return
-                runtime.tallies.pop(found.id, None)  # its pieces will come by way of the store
-                async for signal in runtime.signals(found.id):
-                    yield signal
-                return
-            if not isinstance(piece, Partial):
-                what = "the stream ended without a final answer"
-                yield await runtime.fail(invocation, "cut_off", what)
-                return
-            counted = await take_partial(runtime, invocation, piece)
-            if counted is None:
-                yield await asyncio.to_thread(runtime.find, invocation.id)
-                return
-            invocation = counted
-            yield piece
-    except TimeoutError:
-        yield await runtime.fail(invocation, "deadline", "no answer before the deadline")
-        await tell(runtime, registration, [invocation])
-    except ContractViolation as breach:
-        yield await runtime.violate(invocation, breach.violation, breach.detail)
-    except ModelpactError as error:
-        yield await runtime.fail(invocation, "unreachable", str(error))
-    finally:
-        close = getattr(pieces, "aclose", None)
-        if close is not None:
-            with contextlib.suppress(Exception):
-                await close()
-
-
-async def take_partial(
-    runtime: "Runtime", invocation: Invocation, piece: Partial
-) -> Invocation | None:
-    """Keep a piece of an answer, or tally it; return the invocation with the piece counted.
-
-    One out of its order ends the invocation as a violation: then there is None.
-    """
-    counted = msgspec.structs.replace(invocation, partials=piece.number)
-    tally = runtime.tallies.get(invocation.id)
-    if piece.invocation_id == invocation.id:
-        if tally is not None and piece.number == invocation.partials + 1:
-            tally.add(piece.content)
-            return counted
-        if tally is None and await runtime.ledger.write_async(
-            lambda tx: settling.keep_partial(tx, invocation, piece)
-        ):
-            return counted
-    now = await asyncio.to_thread(runtime.find, invocation.id)
-    if now.state == "open":
-        due = (now if tally is None else invocation).partials + 1
-        detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {due}"
-        await runtime.violate(invocation, "reordered_partial", detail)
-    return None
+                if isinstance(piece, Accepted):
+                    acknowledged = await lifecycle.acknowledge(invocation, piece)
+                    if not acknowledged.kept:
+                        yield acknowledged
+                        return
+                    lifecycle.digests.pop(invocation.id, None)  # the pieces come through the store
+                    async for signal in self._subscriptions.signals(invocation.id):
+                        yield signal
+                    return
+                if not isinstance(piece, Partial):
+                    detail = "the stream ended without a final answer"
+                    yield await lifecycle.fail(invocation, "cut_off", detail)
+                    return
+                counted = await lifecycle.add_partial(invocation, piece)
+                if counted is None:
+                    yield await asyncio.to_thread(lifecycle.find, invocation.id)
+                    return
+                invocation = counted
+                yield piece
+        except TimeoutError:
+            yield await lifecycle.fail(invocation, "deadline", "no answer before the deadline")
+            await self._notifier.notify_provider(registration, [invocation])
+        except ContractViolation as error:
+            yield await lifecycle.fail_violation(invocation, error.violation, error.detail)
+        except ModelpactError as error:
+            yield await lifecycle.fail(invocation, "unreachable", str(error))
+        finally:
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                with contextlib.suppress(Exception):
+                    await close()

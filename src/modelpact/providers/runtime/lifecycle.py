@@ -1,0 +1,130 @@
+"""The life of an invocation between its opening and its end, as the runtime sees it."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from modelpact.ledger.ledger import Ledger
+from modelpact.providers.contract import Invocation, Registration, Reply
+from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.recorder import InvocationRecorder
+from modelpact.providers.runtime.records import (
+    InvocationOutcome,
+    StreamDigest,
+    cancelled,
+    failed,
+)
+from modelpact.providers.runtime.rows import SECOND, acknowledge_row, find_row, insert_partial
+from modelpact.providers.runtime.validation import ContractValidator
+from modelpact.providers.transport import Accepted, Partial
+
+CALLER_LEFT = "the caller went away"
+
+
+class InvocationLifecycle:
+    """Acknowledges, streams and settles open invocations, and notifies their providers."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        recorder: InvocationRecorder,
+        validator: ContractValidator,
+        notifier: ProviderNotifier,
+        now: Callable[[], int],
+    ) -> None:
+        self._ledger = ledger
+        self._recorder = recorder
+        self._validator = validator
+        self._notifier = notifier
+        self._now = now
+        self.digests: dict[str, StreamDigest] = {}
+        """The digests of streams whose pieces are not stored, by invocation."""
+
+    def find(self, invocation_id: str) -> Invocation:
+        """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""
+        return find_row(self._ledger, invocation_id)
+
+    def remaining_seconds(self, invocation: Invocation) -> float | None:
+        """Return the time to the deadline; None without a deadline."""
+        if invocation.deadline is None:
+            return None
+        return max(0.0, (invocation.deadline - self._now()) / SECOND)
+
+    async def acknowledge(self, invocation: Invocation, accepted: Accepted) -> Invocation:
+        """Record a provider's promise to answer later."""
+        if accepted.invocation_id != invocation.id:
+            detail = f"acknowledged {accepted.invocation_id!r:.80}"
+            return await self.fail_violation(invocation, "unknown_invocation", detail)
+        if invocation.semantics == "sync":
+            detail = "no answer, only a promise"
+            return await self.fail_violation(invocation, "invalid_response", detail)
+        if not invocation.kept:
+            detail = "the provider would answer later, and nothing is kept to answer to"
+            return await self.fail(invocation, "not_kept", detail)
+        return await self._ledger.write_async(lambda tx: acknowledge_row(tx, invocation))
+
+    async def add_partial(self, invocation: Invocation, piece: Partial) -> Invocation | None:
+        """Store a piece of an answer, or its digest; return the invocation with the piece counted.
+
+        A piece out of order settles the invocation as a violation: the result is None then.
+        """
+        counted = msgspec.structs.replace(invocation, partials=piece.number)
+        digest = self.digests.get(invocation.id)
+        if piece.invocation_id == invocation.id:
+            if digest is not None and piece.number == invocation.partials + 1:
+                digest.add(piece.content)
+                return counted
+            if digest is None and await self._ledger.write_async(
+                lambda tx: insert_partial(tx, invocation, piece)
+            ):
+                return counted
+        current = await asyncio.to_thread(self.find, invocation.id)
+        if current.state == "open":
+            expected = (current if digest is None else invocation).partials + 1
+            detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {expected}"
+            await self.fail_violation(invocation, "reordered_partial", detail)
+        return None
+
+    async def settle_reply(
+        self, registration: Registration, invocation: Invocation, reply: Reply
+    ) -> Invocation:
+        """Settle an invocation with its provider's final answer, once that is validated."""
+        if reply.invocation_id != invocation.id:
+            detail = f"answered {reply.invocation_id!r:.80} instead"
+            return await self.fail_violation(invocation, "unknown_invocation", detail)
+        outcome = self._validator.judge_reply(registration, invocation, reply)
+        return await self._settle(invocation, outcome)
+
+    async def fail(self, invocation: Invocation, code: str, detail: str) -> Invocation:
+        """Settle an invocation that got no answer; a settled one stays as it is."""
+        return await self._settle(invocation, failed(f"{code}: {detail}"))
+
+    async def fail_violation(
+        self, invocation: Invocation, violation: str, detail: str
+    ) -> Invocation:
+        """Settle an invocation whose provider broke the contract, and flag the violation."""
+        outcome = InvocationOutcome(
+            "failed", f"{violation}: {detail}", violation=violation, detail=detail
+        )
+        return await self._settle(invocation, outcome)
+
+    async def cancel(self, invocation: Invocation, reason: str) -> Invocation:
+        """Cancel an open invocation and notify its provider; a settled one stays as it is."""
+        outcome = cancelled(reason)
+        settlement = await self._recorder.settle(invocation, self._with_digest(invocation, outcome))
+        if settlement.changed:
+            await self._notifier.notify_cancelled([settlement.invocation])
+        return settlement.invocation
+
+    async def _settle(self, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
+        settlement = await self._recorder.settle(invocation, self._with_digest(invocation, outcome))
+        await self._notifier.notify_cancelled(settlement.cancelled)
+        await self._notifier.notify_deregistered(settlement.departures)
+        return settlement.invocation
+
+    def _with_digest(
+        self, invocation: Invocation, outcome: InvocationOutcome
+    ) -> InvocationOutcome:
+        digest = self.digests.get(invocation.id)
+        return outcome if digest is None else msgspec.structs.replace(outcome, pieces=digest)

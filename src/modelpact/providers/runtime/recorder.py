@@ -1,0 +1,307 @@
+"""The recorder of invocations: opened before they are sent, settled once, recovered after a crash.
+
+Providers behind the contract and requests through the gateway are recorded by the same code. What
+differs is the storage: `RowStorage` keeps rows with content, deadlines and idempotency keys,
+`EventStorage` keeps two events for an invocation and nothing else.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from modelpact.ledger.costs import CostLine, CostRecord
+from modelpact.ledger.event import Event
+from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, WriteConflict
+from modelpact.providers.contract import Invocation
+from modelpact.providers.runtime.records import InvocationOutcome, cancelled
+from modelpact.providers.runtime.registry import Registered
+from modelpact.providers.runtime.request import InvocationRequest
+from modelpact.vocabulary.errors import ModelpactError
+
+T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("modelpact.providers")
+_RECOVERY_DELAY_S: Final = 1.0
+_SHUTDOWN_PATIENCE_S: Final = 5.0
+
+
+class SettlementNotRecorded(LedgerError):
+    """The end of an invocation could not be written yet; it is written as soon as possible.
+
+    Nobody may rely on the answer before it is recorded.
+    """
+
+
+class OpenedInvocation(NamedTuple):
+    """An invocation that is on the record."""
+
+    invocation: Invocation
+    fresh: bool = True
+    """False if it was found by its idempotency key, and is under way or settled already."""
+
+
+class Settlement(NamedTuple):
+    """What a settlement changed."""
+
+    invocation: Invocation
+    changed: bool = True
+    """False if the invocation was settled before."""
+    cancelled: tuple[Invocation, ...] = ()
+    """Invocations that were cancelled because a violation deregistered their provider."""
+    departures: tuple[Event, ...] = ()
+    """The events of providers that were deregistered by it."""
+
+
+class UnfinishedInvocation(NamedTuple):
+    """An invocation that an earlier process left open."""
+
+    invocation: Invocation
+    lines: tuple[CostLine, ...] = ()
+    """What it may have cost; without any, the elapsed time counts."""
+
+
+class PendingWrite(Protocol, Generic[T]):
+    """A write that was handed to the ledger.
+
+    The recorder awaits `future` and then calls `finish` or `fail`. A caller that was cancelled
+    meanwhile does not stop the write: `resolve` waits for it.
+    """
+
+    cost: CostRecord | None
+    """The cost that a settlement records, where it is known before the write."""
+    future: Awaitable[Any]
+
+    def finish(self, result: Any) -> T:
+        """Return what is recorded, given the result of the future."""
+
+    def fail(self, error: BaseException) -> None:
+        """Take note that the write failed, or that nobody knows whether it did."""
+
+    async def resolve(self) -> T | None:
+        """Wait for a write whose caller was cancelled; None where it may not be kept."""
+
+    def retry(self, error: BaseException | None = None) -> "PendingWrite[T]":
+        """Write the same again after a failure; what was kept after all is not written twice."""
+
+
+class InvocationStorage(Protocol):
+    """Where invocations are kept."""
+
+    def open(
+        self, request: InvocationRequest, registered: Registered
+    ) -> PendingWrite[OpenedInvocation]:
+        """Record an invocation, provided that its provider is still registered like this."""
+
+    def claim(self, invocation: Invocation) -> bool:
+        """Tell whether an invocation may be settled by the caller, as far as this process knows."""
+
+    def settle(
+        self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
+    ) -> PendingWrite[Settlement]:
+        """Record how an invocation ended.
+
+        `again` says that it may be settled already: the store is read first.
+        """
+
+    def unfinished(self) -> list[UnfinishedInvocation]:
+        """Return what an earlier process of this name left open; this blocks while it reads."""
+
+
+class BackgroundTasks:
+    """Tasks that nobody awaits, and that must be done before the process ends."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Start work in a task of its own."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.warning("%s: %s", type(error).__name__, error)
+
+    async def aclose(self) -> None:
+        """Wait a few seconds for the tasks, then cancel them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_SHUTDOWN_PATIENCE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class InvocationRecorder:
+    """Opens, settles, cancels and recovers invocations."""
+
+    def __init__(
+        self,
+        storage: InvocationStorage,
+        *,
+        process: str,
+        abandoned: str,
+        retry_delays: tuple[float, ...] = (),
+        settle_eventually: bool = False,
+    ) -> None:
+        """Record in a storage.
+
+        `process` is what the record calls this process, and `abandoned` the reason for cancelling
+        what a caller left before it was sent. A settlement that the store does not take is tried
+        again after each of the `retry_delays`; with `settle_eventually` it is then left to a
+        background task, and the caller gets `SettlementNotRecorded`.
+        """
+        self._storage = storage
+        self._interrupted = f"interrupted: the {process} stopped before the answer came"
+        self._abandoned = abandoned
+        self._retry_delays = retry_delays
+        self._settle_eventually = settle_eventually
+        self.tasks = BackgroundTasks()
+
+    async def open(self, request: InvocationRequest, registered: Registered) -> OpenedInvocation:
+        """Record an invocation before it is sent.
+
+        If the caller is cancelled meanwhile, what was recorded is cancelled as well.
+        """
+        pending = self._storage.open(request, registered)
+        try:
+            result = await pending.future
+        except asyncio.CancelledError:
+            await asyncio.shield(self.tasks.spawn(self._cancel_abandoned(pending)))
+            raise
+        except BaseException as error:
+            pending.fail(error)
+            raise
+        return pending.finish(result)
+
+    async def _cancel_abandoned(self, pending: PendingWrite[OpenedInvocation]) -> None:
+        with contextlib.suppress(ModelpactError):
+            opened = await pending.resolve()
+            if opened is not None and opened.fresh:
+                invocation = opened.invocation
+                outcome = cancelled(self._abandoned)
+                await self._complete(invocation, self._storage.settle(invocation, outcome))
+
+    async def settle(self, invocation: Invocation, outcome: InvocationOutcome) -> Settlement:
+        """Record how an invocation ended and what it cost, once.
+
+        A caller that is cancelled meanwhile does not stop the settlement.
+        """
+        if not self._storage.claim(invocation):
+            return Settlement(invocation, changed=False)
+        pending = self._storage.settle(invocation, outcome)
+        self._ended(invocation, outcome, pending.cost)
+        delays = iter(self._retry_delays)
+        try:
+            while True:
+                try:
+                    result = await pending.future
+                    break
+                except LedgerError as error:
+                    delay = next(delays, None)
+                    if delay is None or not isinstance(error, (WriteConflict, LedgerUnavailable)):
+                        if not self._settle_eventually:
+                            raise
+                        self.tasks.spawn(self._complete_observed(invocation, pending.retry(error)))
+                        raise SettlementNotRecorded(str(error)) from error
+                    _LOG.warning("%s waits for the store: %s", invocation.id, error)
+                    await asyncio.sleep(delay)
+                    pending = pending.retry(error)
+        except asyncio.CancelledError:
+            await asyncio.shield(self.tasks.spawn(self._settle_abandoned(invocation, pending)))
+            raise
+        settlement = pending.finish(result)
+        self._settled(invocation, pending.cost)
+        return settlement
+
+    def cancel(
+        self, invocation: Invocation, reason: str, lines: tuple[CostLine, ...] = ()
+    ) -> Coroutine[Any, Any, Settlement]:
+        """Record that nobody waits for an answer any more, and what it may cost nevertheless."""
+        return self.settle(invocation, cancelled(reason, lines))
+
+    async def _settle_abandoned(
+        self, invocation: Invocation, pending: PendingWrite[Settlement]
+    ) -> None:
+        """Complete a settlement whose caller was cancelled."""
+        settlement = None
+        with contextlib.suppress(LedgerError):
+            settlement = await pending.resolve()
+        if settlement is None:
+            await self._complete_observed(invocation, pending.retry())
+        else:
+            self._settled(invocation, pending.cost)
+
+    async def _complete_observed(
+        self, invocation: Invocation, pending: PendingWrite[Settlement]
+    ) -> None:
+        await self._complete(invocation, pending)
+        self._settled(invocation, pending.cost)
+
+    async def _complete(
+        self, invocation: Invocation, pending: PendingWrite[Settlement]
+    ) -> Settlement | None:
+        """Write a settlement until the store takes it; None where the store refuses it for good."""
+        delays: Iterable[float | None] = (*self._retry_delays, None)
+        if self._settle_eventually:
+            delays = itertools.repeat(_RECOVERY_DELAY_S)
+        for delay in delays:
+            try:
+                return pending.finish(await pending.future)
+            except (WriteConflict, LedgerUnavailable) as error:
+                if delay is None:
+                    raise
+                _LOG.warning("%s waits for the store: %s", invocation.id, error)
+                await asyncio.sleep(delay)
+                pending = pending.retry(error)
+            except LedgerError as error:
+                if not self._settle_eventually:
+                    raise
+                _LOG.warning("%s cannot be settled: %s", invocation.id, error)
+                pending.fail(error)
+                return None
+        raise AssertionError("the last attempt returns or raises")
+
+    async def recover(
+        self,
+        unfinished: list[UnfinishedInvocation],
+        resume: Callable[[Invocation], Awaitable[Invocation | None]] | None = None,
+    ) -> list[Invocation]:
+        """Settle what an earlier process left open.
+
+        `resume` may take up an invocation instead; it returns None for one that is to fail as
+        interrupted. What cannot be recovered is logged and left.
+        """
+        recovered = []
+        for invocation, lines in unfinished:
+            while True:
+                try:
+                    current = None if resume is None else await resume(invocation)
+                    recovered.append(current or await self._interrupt(invocation, lines))
+                    break
+                except LedgerUnavailable as error:
+                    _LOG.warning("%s waits for the store: %s", invocation.id, error)
+                    await asyncio.sleep(_RECOVERY_DELAY_S)
+                except ModelpactError as error:
+                    _LOG.warning("%s cannot be recovered: %s", invocation.id, error)
+                    break
+        return recovered
+
+    async def _interrupt(self, invocation: Invocation, lines: tuple[CostLine, ...]) -> Invocation:
+        outcome = InvocationOutcome("failed", self._interrupted, lines, estimate=True)
+        pending = self._storage.settle(invocation, outcome, again=True)
+        settlement = await self._complete(invocation, pending)
+        return invocation if settlement is None else settlement.invocation
+
+    def _ended(
+        self, invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord | None
+    ) -> None:
+        """Hook: the end of an invocation is about to be recorded."""
+
+    def _settled(self, invocation: Invocation, cost: CostRecord | None) -> None:
+        """Hook: the end of an invocation is on the record."""

@@ -1,0 +1,294 @@
+"""The rows of invocations: how they are read and written within a transaction."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from modelpact.ledger.costs import Attribution, CostRecord
+from modelpact.ledger.event import Draft
+from modelpact.ledger.ledger import Transaction
+from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.stores.base import Params, Row
+from modelpact.providers.contract import ContractError, Invocation, NotKept
+from modelpact.providers.runtime.records import (
+    DIGEST_PREFIX,
+    INVOKED,
+    InvocationOutcome,
+    InvokedPayload,
+    cost_record,
+    digest,
+    new_id,
+    settled_payload,
+)
+from modelpact.providers.runtime.registry import Registered, check_current
+from modelpact.providers.runtime.request import InvocationRequest
+from modelpact.providers.transport import Partial
+
+SECOND: Final = 1_000_000_000
+COLUMNS: Final = (
+    "id, provider, capability, semantics, state, input, envelope, event, created, deadline, "
+    "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders, "
+    "registered"
+)
+_OPEN: Final = (
+    "INSERT INTO invocations (id, provider, capability, semantics, state, idempotency_key, "
+    "envelope, event, owner, input, attribution, partials, reminders, created, deadline, "
+    "remind_every, remind_at, registered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+    "CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), ?)"
+)
+_ACKNOWLEDGE: Final = (
+    "UPDATE invocations SET acknowledged = column2 FROM (VALUES (?, ?)) AS given "
+    "WHERE id = column1 AND state = 'open' AND acknowledged IS NULL"
+)
+_COUNT_PARTIAL: Final = (
+    "UPDATE invocations SET partials = column2 FROM (VALUES (?, ?)) AS given "
+    "WHERE id = column1 AND state = 'open' AND partials = column2 - 1"
+)
+_SETTLE: Final = (
+    "UPDATE invocations SET state = column2, output = column3, error = column4, "
+    "settled = column5, settled_by = column6, answered = column7, "
+    "partials = COALESCE(column8, partials) FROM (VALUES (?, ?, ?, ?, ?, ?, "
+    "CAST(? AS BIGINT), CAST(? AS BIGINT))) AS given WHERE id = column1 AND state = 'open'"
+)
+_IDEMPOTENCY_FACT: Final = "idempotency key"
+
+
+def open_row(
+    tx: Transaction, request: InvocationRequest, registered: Registered, owner: str, now: int
+) -> tuple[Invocation, bool]:
+    """Record an invocation; tell whether it is new, or was found by its idempotency key.
+
+    `now` is the caller's time: the ledger's stands still after the clock was set back.
+    """
+    provider, data_digest = registered.registration.id, digest(request.data)
+    key = request.idempotency_key
+    if key is not None:
+        known = _find_by_key(tx, provider, request, data_digest)
+        if known is not None:
+            return known, False
+    check_current(tx, provider, registered.event)
+    invocation_id = new_id(tx.now)
+    tx.open_envelope(request.envelope, "invocations", owner)
+    payload = InvokedPayload(
+        request.attribution,
+        request.capability,
+        request.estimate or (),
+        data_digest,
+        provider,
+        registered.event,
+        request.semantics,
+        invocation=invocation_id,
+    )
+    draft = Draft(request.envelope, INVOKED, msgspec.to_builtins(payload), request.cause)
+    event = tx.append(draft).id
+    now = max(tx.now, now)
+    deadline = None if request.deadline_s is None else now + int(request.deadline_s * SECOND)
+    interval = None if request.remind_every_s is None else int(request.remind_every_s * SECOND)
+    tx.defer_insert(
+        _OPEN,
+        (
+            invocation_id,
+            provider,
+            request.capability,
+            request.semantics,
+            "open",
+            key,
+            request.envelope,
+            event,
+            owner,
+            request.data.decode() if request.keep_content else data_digest,
+            msgspec.json.encode(request.attribution).decode(),
+            0,
+            0,
+            tx.now,
+            deadline,
+            interval,
+            None if interval is None else now + interval,
+            registered.event,
+        ),
+    )
+    if key is not None:
+        tx.cache((_IDEMPOTENCY_FACT, provider, key), invocation_id)
+    opened = Invocation(
+        invocation_id,
+        provider,
+        request.capability,
+        request.semantics,
+        "open",
+        request.value,
+        request.envelope,
+        event,
+        tx.now,
+        deadline,
+        attribution=request.attribution,
+        owner=owner,
+        kept=request.keep_content,
+        registered=registered.event,
+    )
+    return opened, True
+
+
+def _find_by_key(
+    tx: Transaction, provider: str, request: InvocationRequest, data_digest: str
+) -> Invocation | None:
+    """Return the invocation that was opened with the same idempotency key, if there is one."""
+    key = request.idempotency_key
+    invocation_id = tx.cached((_IDEMPOTENCY_FACT, provider, key))
+    if invocation_id is None:
+        rows = tx.query(
+            "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
+            (provider, key),
+        )
+        if not rows:
+            return None
+        invocation_id = rows[0][0]
+    known = load(tx, invocation_id)
+    before = known.input.digest if not known.kept else digest(msgspec.json.encode(known.input))
+    same = (known.capability, known.semantics, before)
+    if same != (request.capability, request.semantics, data_digest):
+        raise ContractError(
+            "idempotency_conflict",
+            f"the idempotency key was used for another invocation, {known.id}",
+        )
+    return known
+
+
+def acknowledge_row(tx: Transaction, invocation: Invocation) -> Invocation:
+    """Record that the provider promised an answer."""
+    if tx.recheck:
+        invocation = load(tx, invocation.id)
+        if invocation.state != "open" or invocation.acknowledged is not None:
+            return invocation
+    tx.defer_update(_ACKNOWLEDGE, (invocation.id, tx.now))
+    return msgspec.structs.replace(invocation, acknowledged=tx.now)
+
+
+def insert_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
+    """Store a piece of a streamed answer; tell whether it was next in order, and expected."""
+    row = (invocation.id, piece.number)
+    if not tx.recheck and piece.number == invocation.partials + 1:
+        tx.defer_update(_COUNT_PARTIAL, row)
+    elif not tx.execute_update(_COUNT_PARTIAL, row):
+        return False
+    content = msgspec.json.encode(piece.content)
+    tx.defer_insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
+    payload = {
+        "invocation": invocation.id,
+        "number": piece.number,
+        "content": digest(content),
+    }
+    tx.append(Draft(invocation.envelope, "capability.partial", payload, invocation.event))
+    return True
+
+
+def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
+    """Append the event that settles an open invocation, and update its row."""
+    cost = cost_record(invocation, outcome, tx.now)
+    payload = settled_payload(invocation, outcome, cost)
+    payload.invocation = invocation.id
+    stored, payload.content = payload.content or payload.output, None
+    draft = Draft(
+        invocation.envelope,
+        f"capability.{outcome.state}",
+        msgspec.to_builtins(payload),
+        invocation.event,
+    )
+    event = tx.append(draft)
+    tx.record_cost(event, cost)
+    error = payload.error or payload.reason
+    answered = tx.now if outcome.answered else None
+    count = None if outcome.pieces is None else outcome.pieces.count
+    row = (invocation.id, outcome.state, stored, error, tx.now, event.id, answered, count)
+    tx.defer_update(_SETTLE, row)
+    return msgspec.structs.replace(
+        invocation,
+        state=outcome.state,
+        output=outcome.output if outcome.state == "completed" else None,
+        error=error,
+        answered=answered,
+        settled_by=event.id,
+        partials=invocation.partials if count is None else count,
+    )
+
+
+def load(tx: Transaction, invocation_id: str) -> Invocation:
+    """Return an invocation as a transaction sees it, or raise `unknown_invocation`."""
+    return _one_row(tx.execute, invocation_id)
+
+
+def find_row(reader: LedgerReader, invocation_id: str) -> Invocation:
+    """Return an invocation, or raise `unknown_invocation`."""
+    return _one_row(reader.read, invocation_id)
+
+
+def _one_row(execute: Callable[[str, Params], list[Row]], invocation_id: str) -> Invocation:
+    rows: list[Row] = []
+    if invocation_id.isprintable():  # no store holds other ids, and some fail when asked for them
+        rows = execute(f"SELECT {COLUMNS} FROM invocations WHERE id = ?", (invocation_id,))
+    if not rows:
+        raise ContractError("unknown_invocation", f"no invocation {invocation_id!r:.80}")
+    return read_row(rows[0])
+
+
+def list_rows(
+    reader: LedgerReader, state: str = "", provider: str = "", limit: int = 100
+) -> list[Invocation]:
+    """Return invocations, the newest first."""
+    if not provider.isprintable():
+        return []
+    rows = reader.read(
+        f"SELECT {COLUMNS} FROM invocations WHERE (? = '' OR state = ?) "
+        "AND (? = '' OR provider = ?) ORDER BY created DESC LIMIT ?",
+        (state, state, provider, provider, limit),
+    )
+    return [read_row(row) for row in rows]
+
+
+def read_row(row: Row) -> Invocation:
+    """Make an invocation of a row of `COLUMNS`."""
+    content = _read_content(row[5])
+    return Invocation(
+        id=row[0],
+        provider=row[1],
+        capability=row[2],
+        semantics=row[3],
+        state=row[4],
+        input=content,
+        envelope=row[6],
+        event=row[7],
+        created=row[8],
+        deadline=row[9],
+        output=None if row[10] is None else _read_content(row[10]),
+        error=row[11],
+        settled_by=row[12],
+        partials=row[13],
+        attribution=msgspec.json.decode(row[14], type=Attribution),
+        owner=row[15],
+        acknowledged=row[16],
+        answered=row[17],
+        reminders=row[18],
+        kept=not isinstance(content, NotKept),
+        registered=row[19],
+    )
+
+
+def _read_content(text: str) -> Any:
+    """Read stored content; a digest, which is no JSON, stands for content that was not kept."""
+    return NotKept(text) if text.startswith(DIGEST_PREFIX) else msgspec.json.decode(text)
+
+
+def current_cost(execute: Callable[[str, Params], list[Row]], event_id: str) -> CostRecord | None:
+    """Return the cost record that holds for an event: its own, or its last correction's."""
+    envelope, _, number = event_id.rpartition(":")
+    if not number.isdecimal() or len(number) > 18:
+        return None
+    rows = execute(
+        "SELECT payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ? "
+        "ORDER BY sequence DESC LIMIT 1",
+        (envelope, event_id),
+    ) or execute(
+        "SELECT payload FROM events WHERE envelope = ? AND sequence = ?", (envelope, int(number))
+    )
+    cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
+    return None if cost is None else msgspec.convert(cost, CostRecord)
