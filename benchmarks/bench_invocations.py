@@ -83,7 +83,7 @@ def commits(ledger: Ledger) -> Callable[[], float]:
 
 def overhead(folder: Path) -> list[Row]:
     with Ledger.open(f"sqlite:{folder / 'ledger.db'}") as ledger:
-        runtime = Runtime(ledger, carriers={"echo": Echo()})
+        runtime = Runtime(ledger, transports={"echo": Echo()})
         runtime.registry.register(ECHO)
         draft = Draft("bare", "capability.invoked", {"provider": "echo", "input": "sha256:…"})
 
@@ -144,7 +144,7 @@ def overhead(folder: Path) -> list[Row]:
 def growth(folder: Path) -> list[Row]:
     """Measure up to ten thousand events, and again up to a million."""
     with Ledger.open(f"sqlite:{folder / 'large.db'}") as ledger:
-        runtime = Runtime(ledger, carriers={"echo": Echo()})
+        runtime = Runtime(ledger, transports={"echo": Echo()})
         runtime.registry.register(ECHO)
 
         async def invoke() -> object:

@@ -21,7 +21,7 @@ async def main(folder: str, provider: str, capability: str, request: str) -> Non
     trust = Trust(authority.certificate, crl=authority.crl)
     carrier, port = HttpTransport(identity, trust), int(os.environ.get("PORT", "8643"))
     with Ledger.open("sqlite:modelpact.db") as ledger:
-        runtime = Runtime(ledger, name="worker-1", default_carrier=carrier)
+        runtime = Runtime(ledger, name="worker-1", default_transport=carrier)
         async with serve_runtime(runtime, identity, trust, port=port) as host:
             print(f"{host.url} waits for {provider}", flush=True)
             while (found := runtime.registry.find(provider)) is None or found[1] != "active":

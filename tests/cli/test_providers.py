@@ -13,7 +13,6 @@ import pytest
 from modelpact.identity import Authority, fingerprint
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError
-from modelpact.providers.runtime import human as inbox
 from modelpact.providers.runtime.human import ASK, human_registration
 from modelpact.providers.runtime.runtime import Runtime
 from tests.cli.conftest import Run
@@ -162,7 +161,7 @@ def test_of_two_who_answer_one_is_told_done(desk: Path) -> None:
 
     async def both(one: Runtime, two: Runtime, waiting: str) -> list[Any]:
         answers = [
-            inbox.answer(runtime, waiting, {"answer": str(number)})
+            runtime.inbox.answer(waiting, {"answer": str(number)})
             for number, runtime in enumerate((one, two, one, two))
         ]
         return await asyncio.gather(*answers, return_exceptions=True)

@@ -30,7 +30,7 @@ async def opened(user: World, fake: Fake) -> str:
     """Open an invocation that waits for the fake, in a runtime that is gone then."""
     carrier = HttpTransport(user.identity("once", "provider"), user.trust)
     with Ledger.open(user.store) as ledger:
-        runtime = Runtime(ledger, default_carrier=carrier)
+        runtime = Runtime(ledger, default_transport=carrier)
         runtime.registry.register(fake.registration)
         found = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=None)
     await carrier.aclose()

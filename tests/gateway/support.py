@@ -14,11 +14,11 @@ from typing import Any
 from modelpact.configuration import Configuration, read_configuration
 from modelpact.gateway.key_store import create_key
 from modelpact.gateway.keys import KeySettings
-from modelpact.gateway.record.calls import list_calls
 from modelpact.gateway.server import serve_gateway
 from modelpact.gateway.service import Gateway
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
+from modelpact.providers.runtime.event_storage import list_in_events
 from modelpact.wire import EventParser
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
@@ -174,7 +174,7 @@ class Running:
 
     def invocations(self) -> list[tuple[str, str, str | None]]:
         """Every invocation: its id, state and error, in order."""
-        found, _ = list_calls(self.ledger, "", "", 10_000)
+        found, _ = list_in_events(self.ledger, "", "", 10_000)
         return [(one.id, one.state, one.error) for one in reversed(found)]
 
     def settled(self) -> list[tuple[str, str | None]]:

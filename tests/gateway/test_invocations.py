@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from modelpact.gateway.record.calls import list_calls, unfinished
 from modelpact.ledger.ledger import Ledger
+from modelpact.providers.runtime.event_storage import list_in_events, unfinished_envelopes
 from tests.cli.conftest import Run
 from tests.fakes import Fail
 from tests.gateway.conftest import Serve
@@ -171,7 +171,7 @@ def test_what_a_killed_gateway_left_is_settled_by_the_next(
     assert [one["id"] for one in listed(run, url, "--state", "failed")] == [name]
     with Ledger.open(url) as ledger:
         assert ledger.events(name.rpartition(":")[0])[-1].type == "gateway.stopped"
-        assert unfinished(ledger, "gateway") == []
+        assert unfinished_envelopes(ledger, "gateway") == []
     verified = run("audit", "verify", "--store", url)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
@@ -187,8 +187,8 @@ def test_what_was_imported_is_not_settled_here(gateway: Running, run: Run, tmp_p
     ):
         assert done.returncode == 0, done.stderr
     with Ledger.open(target) as ledger:
-        assert unfinished(ledger, "gateway") == []
-    assert unfinished(gateway.ledger, "gateway") == [envelope]
+        assert unfinished_envelopes(ledger, "gateway") == []
+    assert unfinished_envelopes(gateway.ledger, "gateway") == [envelope]
 
 
 def test_a_listing_says_when_it_did_not_look_at_all(
@@ -197,11 +197,11 @@ def test_a_listing_says_when_it_did_not_look_at_all(
     for _ in range(3):
         gateway.chat("gpt-4o")
     gateway.settled()
-    assert list_calls(gateway.ledger, "open", "", 100) == ([], False)
-    monkeypatch.setattr("modelpact.gateway.record.calls._PAGE", 2)
-    monkeypatch.setattr("modelpact.gateway.record.calls.MOST_LISTED", 4)
-    assert list_calls(gateway.ledger, "open", "", 100) == ([], True)
-    found, cut = list_calls(gateway.ledger, "completed", "", 2)
+    assert list_in_events(gateway.ledger, "open", "", 100) == ([], False)
+    monkeypatch.setattr("modelpact.providers.runtime.event_storage._PAGE", 2)
+    monkeypatch.setattr("modelpact.providers.runtime.event_storage.MAX_LISTED_EVENTS", 4)
+    assert list_in_events(gateway.ledger, "open", "", 100) == ([], True)
+    found, cut = list_in_events(gateway.ledger, "completed", "", 2)
     assert (len(found), cut) == (2, False), "as many as were wanted"
 
 

@@ -12,16 +12,7 @@ import pytest
 
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.record.answer_digest import AnswerDigest
-from modelpact.gateway.record.calls import (
-    INVOKED,
-    STOPPED,
-    CallOpened,
-    OpenCall,
-    find_call,
-    list_calls,
-)
-from modelpact.gateway.record.recorder import Recorder
+from modelpact.gateway.record.recorder import GatewayRecorder
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
@@ -30,6 +21,13 @@ from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.ledger.verify.export import export_lines
 from modelpact.ledger.verify.importer import import_export
 from modelpact.providers.contract import ContractError
+from modelpact.providers.runtime.event_storage import (
+    STOPPED,
+    find_in_events,
+    list_in_events,
+)
+from modelpact.providers.runtime.recorder import UnfinishedInvocation
+from modelpact.providers.runtime.records import INVOKED, AnswerDigest, InvokedPayload
 from modelpact.providers.runtime.runtime import Runtime
 from tests.gateway.support import Running, gateway_running
 
@@ -43,15 +41,17 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
-def recorder(ledger: Ledger) -> Recorder:
-    return Recorder(ledger, Runtime(ledger, name=NAME).registry, NAME, [Budgets(ledger)])
+def recorder(ledger: Ledger) -> GatewayRecorder:
+    return GatewayRecorder(ledger, Runtime(ledger, name=NAME).registry, NAME, [Budgets(ledger)])
 
 
 def died(ledger: Ledger, workload: str, calls: int) -> str:
     """Write what a gateway leaves that was killed with calls open; return the envelope."""
     envelope = f"gateway/{NAME}-dead/{workload}/2026-01-02"
     who = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
-    told = CallOpened(who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync")
+    told = InvokedPayload(
+        who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync"
+    )
 
     def work(tx: Transaction) -> None:
         tx.open_envelope(envelope, "gateway", NAME)
@@ -72,11 +72,11 @@ def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
 
     async def restarted() -> None:
         recording = recorder(ledger)
-        left: list[OpenCall] = recording.envelopes.left_open()
-        recording.envelope(PLAN)
+        left: list[UnfinishedInvocation] = recording.unfinished()
+        recording._envelope(PLAN)
         await asyncio.sleep(0)
-        await recording.envelopes.recover(left)
-        await recording.envelopes.aclose()
+        await recording.recover_calls(left)
+        await recording.aclose()
 
     asyncio.run(restarted())
     for envelope in envelopes:
@@ -92,8 +92,8 @@ def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_pat
 
         async def started() -> None:
             recording = recorder(other)
-            await recording.envelopes.recover(recording.envelopes.left_open())
-            await recording.envelopes.aclose()
+            await recording.recover_calls(recording.unfinished())
+            await recording.aclose()
 
         asyncio.run(started())
         assert types(other, envelope) == [INVOKED] * 2
@@ -129,7 +129,7 @@ def test_an_opening_of_which_nobody_knows_is_ended(
         assert gateway.chat("gpt-4o").status == 200
         path = gateway.path
     with Ledger.open(f"sqlite:{path}") as ledger:
-        states = [one.state for one in list_calls(ledger, "", "", 100)[0]]
+        states = [one.state for one in list_in_events(ledger, "", "", 100)[0]]
         assert sorted(states) == ["cancelled", "completed", "completed"]
 
 
@@ -168,7 +168,7 @@ def test_a_database_that_comes_and_goes(
                 one.join(60)
         gateway.wait_until(lambda: gateway.chat("mock/demo").status == 200)
     with opening(postgres_url) as ledger:
-        calls, _ = list_calls(ledger, "", "", 100_000)
+        calls, _ = list_in_events(ledger, "", "", 100_000)
         assert {one.state for one in calls} <= {"completed", "failed", "cancelled"}
         rows = ledger.read(
             "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
@@ -183,10 +183,10 @@ def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
 
     async def restarted() -> None:
         recording = recorder(ledger)
-        left = recording.envelopes.left_open()
-        ledger.append(Draft(envelope, "capability.completed", {}, left[0].event))
-        await recording.envelopes.recover(left)
-        await recording.envelopes.aclose()
+        left = recording.unfinished()
+        ledger.append(Draft(envelope, "capability.completed", {}, left[0].invocation.id))
+        await recording.recover_calls(left)
+        await recording.aclose()
 
     asyncio.run(restarted())
     ends = ["capability.completed", "capability.failed"]
@@ -205,14 +205,14 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
             tx.append(Draft("elsewhere", "capability.completed", {"cost": 1}, opened.id))
 
     ledger.write(work)
-    assert len(list_calls(ledger, "", "", 100)[0]) == 1
+    assert len(list_in_events(ledger, "", "", 100)[0]) == 1
     with pytest.raises(ContractError, match="no call"):
-        find_call(ledger, "elsewhere:1")
+        find_in_events(ledger, "elsewhere:1")
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.record.answer_digest._MOST_KEPT", 10)
+    monkeypatch.setattr("modelpact.providers.runtime.records._MAX_KEPT_BYTES", 10)
     said = AnswerDigest(keep=True)
     for _ in range(3):
         said.add(b"12345")
-    assert said.told() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)
+    assert said.result() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)

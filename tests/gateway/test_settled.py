@@ -116,7 +116,7 @@ def test_a_mistake_of_the_gateway_itself(
         ("chat", False): "upstream.passthrough.usage_of",
         ("chat", True): "upstream.passthrough.UsageTap",
         ("message", False): "upstream.translate.write_answer",
-        ("message", True): "upstream.translate.ResponseReport",
+        ("message", True): "upstream.sender.ResponseReport",
     }[ask, stream]
     monkeypatch.setattr(f"modelpact.gateway.{broken}", mistake)
     gateway = serve()

@@ -12,8 +12,8 @@ import pytest
 from modelpact.configuration import read_configuration
 from modelpact.gateway.observe.telemetry import Telemetry
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.record.calls import GatewayCall
 from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.providers.contract import Invocation
 from modelpact.vocabulary.errors import ConfigurationError
 from tests.gateway.collector import Collector, values
 from tests.gateway.processes import CHAT, Upstream, chat_body, started, until
@@ -165,10 +165,10 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     telemetry = Telemetry(collector.address, "gateway")
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
-        call = GatewayCall(f"e:{number}", "e", "x", Attribution("x", plan.model), 0)
-        telemetry.call_opened(plan, call)
-        call.cost = (CostLine("tokens.input", 1),)
-        telemetry.call_ended(call, "")
+        event, who = f"e:{number}", Attribution("x", plan.model)
+        call = Invocation(event, "x", "chat", "sync", "open", None, "e", event, 0, attribution=who)
+        telemetry.call_opened(plan, call, ())
+        telemetry.call_ended(call, (CostLine("tokens.input", 1),), "")
     asyncio.run(telemetry.aclose())
     for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
         told = [values(one.attributes)["gen_ai.request.model"] for one in collector.metrics[name]]

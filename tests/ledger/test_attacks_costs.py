@@ -93,7 +93,7 @@ class Charging:
 def test_a_cost_that_cannot_be_counted_ends_the_invocation_with_a_flag(
     ledger: Ledger, cost: tuple[CostLine, ...]
 ) -> None:
-    runtime = Runtime(ledger, carriers={"p": Charging(*cost)})
+    runtime = Runtime(ledger, transports={"p": Charging(*cost)})
     runtime.registry.register(Registration("p", "tool", (Offer("urn:x:a", {}, {}),), ("discrete",)))
     assert asyncio.run(runtime.invoke("p", "urn:x:a", {})).state == "completed"
     (flagged,) = [one for one in ledger.events("registry") if one.type == "provider.flagged"]

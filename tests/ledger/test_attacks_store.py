@@ -121,7 +121,7 @@ class Answering:
 @pytest.fixture
 def used(ledger: Ledger) -> Ledger:
     """A ledger of a runtime: a provider, invocations, costs and a correction."""
-    runtime = Runtime(ledger, carriers={"p": Answering()}, name="r")
+    runtime = Runtime(ledger, transports={"p": Answering()}, name="r")
     offer = Offer("urn:x:a", {}, {})
     runtime.registry.register(Registration("p", "tool", (offer,), ("currency",), "USD"))
 

@@ -45,6 +45,6 @@ class Echo:
 
 def echoing(ledger: Ledger, carrier: Any = None, **how: Any) -> Runtime:
     """Return a runtime with the echo registered."""
-    runtime = Runtime(ledger, carriers={"echo": carrier or Echo()}, **how)
+    runtime = Runtime(ledger, transports={"echo": carrier or Echo()}, **how)
     runtime.registry.register(ECHOING)
     return runtime

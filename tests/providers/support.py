@@ -112,12 +112,14 @@ class World:
         """Serve a runtime whose carrier speaks the binding."""
         me = self.identity(name, "runtime")
         carrier = HttpTransport(me, self.trust, largest=largest)
-        runtime = Runtime(ledger, name=name, profile=profile, default_carrier=carrier, **more)
+        runtime = Runtime(ledger, name=name, profile=profile, default_transport=carrier, **more)
         try:
-            async with serve_runtime(runtime, me, self.trust, port=port, upkeep_s=0.05) as host:
+            async with serve_runtime(
+                runtime, me, self.trust, port=port, maintenance_s=0.05
+            ) as host:
                 yield host
         finally:
-            runtime.delivery.close()
+            runtime.subscriptions.close()
             await carrier.aclose()
 
     @asynccontextmanager

@@ -73,7 +73,7 @@ async def test_a_key_that_another_runtime_took_first_is_one_invocation(
     with Ledger.open(world.store) as other:
         mine, theirs = Echo(), Echo()
         first = echoing(ledger, mine)
-        second = Runtime(other, name="other", carriers={"echo": theirs})
+        second = Runtime(other, name="other", transports={"echo": theirs})
         keys = [f"k{n}" for n in range(12)]
         both = await asyncio.gather(
             *(

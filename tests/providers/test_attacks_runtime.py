@@ -19,8 +19,6 @@ from modelpact.providers.contract import (
     Registration,
     Reply,
 )
-from modelpact.providers.runtime import maintenance as upkeep
-from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Accepted, Partial
 from modelpact.vocabulary.errors import InputError
 from tests.providers.inside import COST, ECHOING, Echo, echoing
@@ -89,9 +87,9 @@ async def test_a_caller_who_leaves_while_it_is_recorded_leaves_nothing_open(
             gate.set()
             assert await asyncio.to_thread(writing.wait, 30)
         await given_up(task, more if late else gate)
-        assert [one.state for one in runtime.listed("open")] == []
+        assert [one.state for one in runtime.invocations("open")] == []
     assert carrier.heard == []
-    (done,) = runtime.listed()
+    (done,) = runtime.invocations()
     assert (done.state, done.error) == ("cancelled", "the caller went away")
     assert_whole(ledger)
 
@@ -110,7 +108,7 @@ async def test_an_answer_in_hand_is_kept_though_its_caller_left(ledger: Ledger) 
     await until(lambda: gates)
     await asyncio.sleep(0.05)
     await given_up(task, gates[0])
-    (done,) = runtime.listed()
+    (done,) = runtime.invocations()
     assert (done.state, done.output) == ("completed", {"a": 1})
     cost = runtime.cost(done.id)
     assert cost is not None
@@ -143,7 +141,7 @@ async def test_one_invocation_that_cannot_end_stops_no_other(ledger: Ledger) -> 
     )
     other = await runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=0.01)
     ledger.append(Draft("old", "envelope.archived", {"events": 1, "file": "", "reason": ""}))
-    task = asyncio.create_task(upkeep.keep_up(runtime, 0.01))
+    task = asyncio.create_task(runtime.maintenance.run(0.01))
     await until(lambda: runtime.find(other.id).state == "failed")
     assert not task.done()
     task.cancel()
@@ -160,12 +158,12 @@ async def test_upkeep_outlives_whatever_happens(
     runtime = echoing(lite_ledger, Acting(promise))
     rounds: list[int] = []
 
-    async def falls_over(_: Runtime) -> None:
+    async def falls_over() -> None:
         rounds.append(1)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(upkeep, "remind", falls_over)
-    task = asyncio.create_task(upkeep.keep_up(runtime, 0.001))
+    monkeypatch.setattr(runtime.maintenance, "remind", falls_over)
+    task = asyncio.create_task(runtime.maintenance.run(0.001))
     await until(lambda: len(rounds) > 2)
     assert not task.done()
     task.cancel()
@@ -193,7 +191,7 @@ async def test_what_no_invocation_can_have_is_refused(
     runtime = echoing(lite_ledger)
     with pytest.raises(InputError, match=told):
         await runtime.invoke("echo", ECHO, {}, **how)
-    assert runtime.listed() == []
+    assert runtime.invocations() == []
 
 
 def priced(pico: int, output: dict[str, Any], kind: str = ECHO) -> Registration:
@@ -219,7 +217,7 @@ async def test_an_answer_is_judged_by_the_registration_that_was_invoked(
             yield await self.act(invocation)
 
     async def act(invocation: Invocation) -> Reply:
-        changed = runtime.registry.registering(priced(10**15, {}), by_itself=True)
+        changed = runtime.registry.registration_work(priced(10**15, {}), by_itself=True)
         await ledger.write_async(changed)
         return dear(invocation)
 
@@ -239,7 +237,7 @@ async def test_an_answer_is_judged_by_the_registration_that_was_invoked(
 async def test_an_offer_that_is_withdrawn_is_still_answered(ledger: Ledger) -> None:
     async def act(invocation: Invocation) -> Reply:
         other = priced(1, {}, "urn:test:other")
-        await ledger.write_async(runtime.registry.registering(other, by_itself=True))
+        await ledger.write_async(runtime.registry.registration_work(other, by_itself=True))
         return Reply(invocation.id, {"a": 1}, cost=COST)
 
     runtime = echoing(ledger, Acting(act))
@@ -248,7 +246,7 @@ async def test_an_offer_that_is_withdrawn_is_still_answered(ledger: Ledger) -> N
     opening = events_of(ledger, done)[0]
     assert opening.payload["registered"] == done.registered == "registry:1"
     assert runtime.find(done.id).registered == "registry:1"
-    assert runtime.registry.under_which(done) == ECHOING
+    assert runtime.registry.registration_for(done) == ECHOING
     assert_whole(ledger)
 
 
@@ -272,7 +270,7 @@ async def test_whoever_left_first_is_expelled_all_the_same(ledger: Ledger) -> No
     opened = await runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=None)
     await runtime.deregister("echo", "asked to by itself", "drain")
     bad = Reply(opened.id, {}, cost=(CostLine("tokens.input", 1),))
-    await runtime.take(ECHOING, opened, bad)
+    await runtime.lifecycle.settle_reply(ECHOING, opened, bad)
     found = runtime.registry.find("echo")
     assert found is not None
     assert found[1] == "expelled"
@@ -331,4 +329,4 @@ async def test_names_that_no_store_takes_are_unknown(ledger: Ledger, name: str) 
             await asking
         assert caught.value.code == code
     assert runtime.registry.find(name) is None
-    assert runtime.listed(provider=name) == []
+    assert runtime.invocations(provider=name) == []

@@ -65,7 +65,7 @@ def without_a_name(world: World, folder: Path, name: str) -> Identity:
 async def hosted(world: World, ledger: Ledger, **more: Any) -> AsyncIterator[RuntimeHost]:
     """A runtime whose providers all promise an answer."""
     async with world.hosting(ledger, **more) as host:
-        host.runtime.default_carrier = Promising()  # type: ignore[assignment]
+        host.runtime.transports.default = Promising()  # type: ignore[assignment]
         yield host
 
 
@@ -156,7 +156,7 @@ async def test_nobody_makes_the_runtime_call_a_plain_address(world: World, ledge
             status, said = await call(client, "POST", f"{host.url}/v1/providers", mine)
             assert (status, said["error"]["code"]) == (400, "invalid_request"), url
             assert told in said["error"]["message"]
-    assert host.runtime.registry.listed() == []
+    assert host.runtime.registry.providers() == []
 
 
 @on_loop
@@ -198,7 +198,7 @@ async def test_a_goodbye_is_for_its_own_registration(world: World, ledger: Ledge
                 status, said = await call(client, "DELETE", url)
             assert (status, said["error"]["code"]) == (409, "superseded")
             await new._connected().deregister("rolling", new._event)
-            assert host.runtime.registry.listed() == [(standing, "deregistered")]
+            assert host.runtime.registry.providers() == [(standing, "deregistered")]
     assert_whole(ledger)
 
 

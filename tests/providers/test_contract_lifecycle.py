@@ -7,7 +7,6 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
-from modelpact.providers.runtime.signals import SignalInbox
 from tests.providers.fake import COST, answer_body, faking
 from tests.providers.support import (
     ANY,
@@ -50,7 +49,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
             status, said = await call(mine, "POST", f"{host.url}/v1/providers", {**told, **change})
             assert status in (400, 403), change
             assert said["error"]["message"]
-        assert host.runtime.registry.listed() == []
+        assert host.runtime.registry.providers() == []
         assert (await call(mine, "POST", f"{host.url}/v1/providers", told))[0] == 201
         assert host.runtime.registry.active("shop").registration == good
     assert_whole(ledger)
@@ -115,7 +114,7 @@ async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> 
         done = await host.runtime.invoke("echo", ECHO, {"a": 1})
         await provider.emit("echo.slept", {"n": 2})
         assert done.state == "completed"
-        assert [one.type for one in SignalInbox(host.runtime).after("echo")] == [
+        assert [one.type for one in host.runtime.signal_inbox.after("echo")] == [
             "echo.woke",
             "echo.slept",
         ]

@@ -219,7 +219,7 @@ async def test_a_profile_may_demand_identities(world: World, ledger: Ledger) -> 
         with pytest.raises(ContractError, match="identity") as caught:
             host.runtime.registry.register(bare)
         assert caught.value.code == "identity_required"
-        assert host.runtime.registry.listed() == []
+        assert host.runtime.registry.providers() == []
         async with echo_provider().running(world.settings("echo", host.url)):
             assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
     assert_whole(ledger)

@@ -39,8 +39,8 @@ class Ordeal:
             assert line in again.of("settled"), "what was acknowledged is still so"
         with Ledger.open(self.world.store) as ledger:
             runtime = Runtime(ledger)
-            assert len(runtime.listed(limit=1_000)) == self.runs, "one invocation for each key"
-            assert runtime.listed("open") == []
+            assert len(runtime.invocations(limit=1_000)) == self.runs, "one invocation for each key"
+            assert runtime.invocations("open") == []
             assert flags(ledger) == []
             (settled,) = again.of("settled")
             done = runtime.find(settled[0])
@@ -117,7 +117,7 @@ def test_a_disk_that_fills_up_under_a_runtime(lite: World, tmp_path: Path) -> No
     with Ledger.open(lite.store) as ledger:
         runtime = Runtime(ledger)
         assert all(runtime.find(line[0]).state == "completed" for line in settled)
-        left = [one for one in runtime.listed(limit=1_000) if one.state != "completed"]
+        left = [one for one in runtime.invocations(limit=1_000) if one.state != "completed"]
         assert len(left) <= 1, "at most the one that the full disk interrupted"
         assert all(str(one.error).startswith(("interrupted", "deadline")) for one in left)
         assert flags(ledger) == []

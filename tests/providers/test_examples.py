@@ -11,7 +11,6 @@ from pathlib import Path
 from modelpact.ledger import Event, Ledger
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.registration import in_inbox, read_registration
-from modelpact.providers.runtime.signals import SignalInbox
 from modelpact.providers.transport import Partial
 from tests.providers.processes.starting import free_port, providing
 from tests.providers.support import (
@@ -146,7 +145,7 @@ async def test_a_signal_source(world: World, ledger: Ledger) -> None:
         world.hosting(ledger) as host,
         world.example("signal_source.py", "heart", host.url, BEATS="20"),
     ):
-        inbox = SignalInbox(host.runtime)
+        inbox = host.runtime.signal_inbox
         await until(lambda: inbox.last("heart") == 20)
         came = inbox.after("heart")
         assert [one.content["number"] for one in came] == list(range(20))

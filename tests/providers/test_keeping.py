@@ -92,7 +92,7 @@ async def test_a_stream_that_is_not_kept_costs_no_more_writes_than_a_call(world:
         }
         assert runtime.find(done.id).partials == 100
         assert MARK not in stored(ledger)
-        assert runtime.tallies == {}
+        assert runtime.lifecycle.digests == {}
         assert_whole(ledger)
 
 
@@ -111,7 +111,7 @@ async def test_pieces_alone_may_be_left_out_of_the_store(ledger: Ledger) -> None
     assert kinds == ["capability.invoked", "capability.completed"]
     assert events_of(ledger, found)[-1].payload["partials"]["count"] == 100
     assert ledger.read("SELECT COUNT(*) FROM partials") == [(0,)]
-    assert runtime.tallies == {}
+    assert runtime.lifecycle.digests == {}
     assert_whole(ledger)
 
 
@@ -136,7 +136,7 @@ async def test_a_caller_who_leaves_a_stream_leaves_its_tally(ledger: Ledger) -> 
     found = runtime.find(opened.id)
     assert (found.state, found.partials) == ("cancelled", 2)
     assert events_of(ledger, found)[-1].payload["partials"]["count"] == 2
-    assert runtime.tallies == {}
+    assert runtime.lifecycle.digests == {}
     assert_whole(ledger)
 
 
@@ -169,7 +169,7 @@ async def test_after_a_restart_it_is_not_sent_again_but_ends_with_an_estimate(
             calling = asyncio.create_task(
                 runtime.invoke("echo", ECHO, {"a": 1}, semantics=semantics, keep_content=False)
             )
-            while not runtime.listed("open") or (semantics == "sync" and not carrier.heard):
+            while not runtime.invocations("open") or (semantics == "sync" and not carrier.heard):
                 await asyncio.sleep(0.01)
             if semantics == "streaming":
                 await calling
@@ -177,7 +177,7 @@ async def test_after_a_restart_it_is_not_sent_again_but_ends_with_an_estimate(
                 left = calling
         with Ledger.open(world.store) as after:
             fresh = Echo()
-            again = Runtime(after, carriers={"echo": fresh})
+            again = Runtime(after, transports={"echo": fresh})
             taken = await again.recover()
             assert [one.state for one in taken] == ["failed", "failed"]
             for one in taken:

@@ -64,7 +64,7 @@ async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> 
             )
             reply = Reply(opened.id, {"answer": "yes"}, cost=(CostLine("discrete", 1),))
             ends = await asyncio.gather(
-                two.take(human_registration(), opened, reply),
+                two.lifecycle.settle_reply(human_registration(), opened, reply),
                 one.cancel(opened.id, "one"),
                 three.cancel(opened.id, "three"),
             )
@@ -92,8 +92,8 @@ async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> 
                 for runtime in (one, two)
             ]
             await asyncio.gather(
-                one.violate(opened[0], "invalid_response", "first"),
-                two.violate(opened[1], "invalid_response", "second"),
+                one.lifecycle.fail_violation(opened[0], "invalid_response", "first"),
+                two.lifecycle.fail_violation(opened[1], "invalid_response", "second"),
             )
             states = [one.find(invocation.id).state for invocation in opened]
             assert set(states) <= {"failed", "cancelled"}

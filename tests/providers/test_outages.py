@@ -72,7 +72,7 @@ async def test_postgresql_restarted_under_load(
             for one, after in acknowledged.items():
                 end = await runtime.wait(one)
                 assert end.state == "completed" or (end.state == "failed" and not after), end
-            await until(lambda: not runtime.listed("open"))
+            await until(lambda: not runtime.invocations("open"))
         assert flags(ledger) == []
         assert_whole(ledger)
 

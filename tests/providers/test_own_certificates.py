@@ -29,7 +29,7 @@ async def test_a_company_with_certificates_of_its_own_needs_no_others(
     ring = Keyring.init(tmp_path / "ring")
     me, trust = Identity(runtime_file), Trust(authority.file)
     carrier = HttpTransport(me, trust)
-    runtime = Runtime(ledger, default_carrier=carrier)
+    runtime = Runtime(ledger, default_transport=carrier)
     env = {
         "MODELPACT_IDENTITY": str(provider_file),
         "MODELPACT_AUTHORITIES": str(authority.file),

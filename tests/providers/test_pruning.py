@@ -3,7 +3,6 @@
 import time
 
 from modelpact.ledger import Ledger
-from modelpact.providers.runtime import maintenance as upkeep
 from tests.providers.inside import echoing
 from tests.providers.support import ECHO, World, on_loop
 
@@ -27,11 +26,11 @@ async def test_pieces_go_an_hour_after_the_end_and_the_answer_stays(world: World
         still = await runtime.invoke("echo", ECHO, {}, semantics="streaming", deadline_s=None)
         stream = runtime.stream(still)
         await anext(stream)
-        assert await upkeep.prune(runtime) == 0
+        assert await runtime.maintenance.prune() == 0
         assert len([one async for one in runtime.signals(old, after=1)]) == 2
         shift = 3_601 * 1_000_000_000
         new = await streamed()
-        assert await upkeep.prune(runtime) == 1
+        assert await runtime.maintenance.prune() == 1
         assert [one async for one in runtime.signals(old)] == [runtime.find(old)]
         assert runtime.find(old).output == {}
         assert len([one async for one in runtime.signals(new)]) == 3

@@ -33,7 +33,7 @@ async def test_inputs_are_checked_before_anything_is_recorded(world: World, ledg
         for value in ({}, "text", {"city": float("nan")}, {"city": object()}):
             with pytest.raises(ContractError):
                 await host.runtime.invoke("fake", ECHO, value)
-        assert host.runtime.listed() == []
+        assert host.runtime.invocations() == []
         assert fake.heard == []
 
 
@@ -130,6 +130,6 @@ async def test_a_caller_who_leaves_cancels_and_the_provider_hears(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        (found,) = await until(lambda: host.runtime.listed("cancelled"))
+        (found,) = await until(lambda: host.runtime.invocations("cancelled"))
         await until(lambda: fake.cancelled == [found.id])
     assert_whole(ledger)

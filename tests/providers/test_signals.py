@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from modelpact.ledger import Ledger
-from modelpact.providers.runtime.signals import SignalInbox
 from tests.providers.fake import COST, faking
 from tests.providers.support import World, assert_whole, call, flags, on_loop
 
@@ -51,7 +50,7 @@ async def test_signals_come_once_and_in_order(world: World, ledger: Ledger) -> N
         assert flags(ledger) == []
         assert await emit("d", 4, cost=[{"unit": "tokens.input", "amount": 1}]) == (200, False)
         assert flags(ledger) == [("pulse", "misstated_cost")]
-        inbox = SignalInbox(runtime)
+        inbox = runtime.signal_inbox
         assert [one.id for one in inbox.after("pulse")] == ["a", "b", "c", "d"]
         measured = inbox.latency("pulse")
         assert (measured.count, measured.late) == (4, 1)

@@ -44,7 +44,7 @@ async def with_reach(
     settings = load_configuration(config_path)
     runtime = _runtime(ledger, settings)
     async with _carrier(settings) as (carrier, missing):
-        runtime.default_carrier = carrier
+        runtime.transports.default = carrier
         named: set[str] = set()
 
         def not_told(registration: Registration, why: str) -> None:
@@ -53,7 +53,7 @@ async def with_reach(
                 said = missing or why
                 click.echo(f"modelpact: {registration.id} was not told: {said}", err=True)
 
-        runtime.not_told = not_told
+        runtime.notifier.on_unnotified = not_told
         return await work(runtime)
 
 

@@ -206,7 +206,7 @@ class ModelCaller:
 
     def _register(self, name: str) -> ModelProvider:
         provider = ModelProvider(name, self.port(name), catalog=self.catalog)
-        self.runtime.carriers[name] = provider
+        self.runtime.transports[name] = provider
         registered = self.runtime.registry.find(name)
         if registered is None or registered != (provider.registration, "active"):
             self.runtime.registry.register(provider.registration)

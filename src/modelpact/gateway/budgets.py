@@ -11,7 +11,8 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.totals.totals import cost_totals
 
 if TYPE_CHECKING:
-    from modelpact.gateway.record.calls import GatewayCall
+    from modelpact.gateway.plan.plan import Plan
+    from modelpact.providers.contract import Invocation
 
 FRESH_SECONDS: Final = 10.0
 """How old a total may be for a yes: other gateways on the same store spend too."""
@@ -31,6 +32,8 @@ class Budgets(Observer):
         """By the id of each key with a budget: when its total was read, and the total."""
         self._since: dict[str, int] = {}
         self._reserved: dict[str, int] = {}
+        self._estimates: dict[str, int] = {}
+        """By the id of each call of such a key that is under way: what was counted for it."""
         self._reading: dict[str, asyncio.Task[None]] = {}
 
     async def has_remaining(self, key: ClientKey) -> bool:
@@ -54,19 +57,29 @@ class Budgets(Observer):
         if key in self._read:
             self.settle(key, money_of(estimate) or 0, 0)
 
-    def call_ended(self, call: "GatewayCall", error: str) -> None:  # noqa: ARG002
+    def call_opened(
+        self,
+        plan: "Plan",  # noqa: ARG002
+        call: "Invocation",
+        estimate: tuple[CostLine, ...],
+    ) -> None:
+        """Keep what was counted for a call until it ends."""
+        if call.attribution.worker in self._read:
+            self._estimates[call.id] = money_of(estimate) or 0
+
+    def call_ended(self, call: "Invocation", cost: tuple[CostLine, ...], error: str) -> None:  # noqa: ARG002
         """Count what a call did cost instead of its estimate, while that is being recorded."""
         key = call.attribution.worker
         if key in self._read:
-            reserved = self._reserved.get(key, 0) - (money_of(call.estimate) or 0)
-            self._reserved[key] = max(0, reserved) + (money_of(call.cost) or 0)
+            reserved = self._reserved.get(key, 0) - self._estimates.pop(call.id, 0)
+            self._reserved[key] = max(0, reserved) + (money_of(cost) or 0)
 
-    def call_settled(self, call: "GatewayCall") -> None:
+    def call_settled(self, call: "Invocation", cost: tuple[CostLine, ...]) -> None:
         """Count what a call did cost as recorded: the next total that is read contains it."""
         key = call.attribution.worker
         if key in self._read:
-            cost = money_of(call.cost) or 0
-            self.settle(key, cost, cost)
+            money = money_of(cost) or 0
+            self.settle(key, money, money)
 
     def reserve(self, key: str, estimate: int) -> None:
         """Count what a call of a key, by its id, may cost."""

@@ -11,6 +11,7 @@ from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.gateway.request.model_names import UnknownModel
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.requests import RequestApi
+from modelpact.providers.runtime.recorder import SettlementNotRecorded
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.errors import HttpError
 from modelpact.wire.headers import RawHeaders
@@ -62,10 +63,6 @@ class GatewayError(Exception):
         self.headers = headers
         self.plan = plan
         super().__init__(message)
-
-
-class SettlementNotRecorded(LedgerError):
-    """The provider answered, but that could not be recorded: the response must not be sent."""
 
 
 def error_response(

@@ -18,7 +18,6 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.openwop.host import Host, configured_host, running_host
 from modelpact.openwop.routes import HostRoutes
-from modelpact.providers.runtime import maintenance as upkeep
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import HttpRequest, Server, serve
 
@@ -126,14 +125,14 @@ async def serve_gateway(
             await stack.enter_async_context(leased(ledger.store, names))
             # What an earlier process of this name had begun to write is written, or never will be.
             await ledger.write_async(_nothing)
-            left = await asyncio.to_thread(upkeep.left_open, gateway.runtime)
-            calls = await asyncio.to_thread(gateway.recorder.envelopes.left_open)
+            invocations = await asyncio.to_thread(gateway.runtime.unfinished)
+            calls = await asyncio.to_thread(gateway.recorder.unfinished)
             server = await stack.enter_async_context(await serve(surface, address, port))
             surface.connections = lambda: server.connections
-            await upkeep.take_up(gateway.runtime, left)
-            await gateway.recorder.envelopes.recover(calls)
+            await gateway.runtime.recover(invocations)
+            await gateway.recorder.recover_calls(calls)
             await stack.enter_async_context(running_host(host, grace=grace))
-            tasks.append(asyncio.create_task(upkeep.keep_up(gateway.runtime, 1.0)))
+            tasks.append(asyncio.create_task(gateway.runtime.maintenance.run()))
             tasks.append(asyncio.create_task(_keep_keys(gateway)))
             shown = f"[{address}]" if ":" in address else address
             url = f"http://{shown}:{server.port}"

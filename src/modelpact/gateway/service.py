@@ -24,14 +24,14 @@ from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
-from modelpact.gateway.record.recorder import Recorder
+from modelpact.gateway.record.recorder import GatewayRecorder
 from modelpact.gateway.request.auth import Authenticator
 from modelpact.gateway.request.incoming import IncomingRequest
 from modelpact.gateway.request.reader import configured_policy, read_request
 from modelpact.gateway.state import GatewayState
+from modelpact.gateway.upstream.answer import UpstreamFailed
 from modelpact.gateway.upstream.endpoints import Endpoints
-from modelpact.gateway.upstream.passthrough import Passthrough, UpstreamFailed
-from modelpact.gateway.upstream.translate import Translator
+from modelpact.gateway.upstream.sender import Sender
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.runtime.runtime import Runtime
@@ -69,15 +69,14 @@ class Gateway:
         self.budgets = Budgets(ledger)
         self.observers: list[Observer] = [self.budgets, *observers]
         """Told of each request; the recorder shares the list."""
-        self.recorder = Recorder(
+        self.recorder = GatewayRecorder(
             ledger,
             self.runtime.registry,
             name,
             self.observers,
             keep_content=configuration.gateway.keep_content,
         )
-        self._passthrough = Passthrough(self.recorder)
-        self._translator = Translator(self.recorder)
+        self._sender = Sender(self.recorder)
         self._request_planner = RequestPlanner()
         self._authenticator = Authenticator(ClientKeys({}))
         self.rates = RateLimiter()
@@ -123,9 +122,7 @@ class Gateway:
 
     async def _record_refusal(self, planned: PlannedRequest) -> str:
         """Record a plan that refuses; return the event."""
-        envelope = self.recorder.envelope(planned.plan)
-        key = planned.incoming.caller.key
-        return await self.recorder.decided(planned.plan, envelope, key=key.id)
+        return await self.recorder.record_decision(planned.plan, planned.incoming.caller.key.id)
 
     async def _check_budget(self, state: GatewayState, planned: PlannedRequest) -> None:
         """Refuse a request whose key has spent its budget.
@@ -143,12 +140,9 @@ class Gateway:
         self, state: GatewayState, planned: PlannedRequest
     ) -> Coroutine[Any, Any, GatewayResponse]:
         """Record a call, send the request, and settle the call."""
-        plan = planned.plan
-        if self.runtime.registry.remembered(plan.provider) is None:
+        if self.runtime.registry.cached(planned.plan.provider) is None:
             return self._register_and_send(state, planned)
-        if plan.action == "forward":
-            return self._passthrough.forward(planned, state.upstreams.find(plan.provider, plan.api))
-        return self._translator.translate(planned, state.models.port(plan.provider))
+        return self._sender.send(state, planned)
 
     async def _register_and_send(
         self, state: GatewayState, planned: PlannedRequest
@@ -159,11 +153,11 @@ class Gateway:
     async def _register_provider(self, state: GatewayState, provider: str) -> None:
         """Register a provider that is called for the first time."""
         registry = self.runtime.registry
-        if registry.remembered(provider) is None:
+        if registry.cached(provider) is None:
             async with self._registering:
-                if registry.remembered(provider) is None:
+                if registry.cached(provider) is None:
                     await asyncio.to_thread(state.models.provider, provider)
-                    await registry.looked_up(provider)
+                    await registry.fetch(provider)
 
     async def _respond_to_failure(
         self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
@@ -246,7 +240,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Finish the records, and close the connections to upstreams."""
-        await self.recorder.envelopes.aclose()
+        await self.recorder.aclose()
         await self.state.upstreams.aclose()
         await self._client.aclose()
 
@@ -270,8 +264,8 @@ class Gateway:
 
 def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> GatewayResponse:
     """Respond with the failure of an upstream: its own response where it gave one."""
-    if failure.outgoing is not None:
-        return failure.outgoing
+    if failure.response is not None:
+        return failure.response
     error = failure.error
     status = error.status or (504 if error.code == "timeout" else 502)
     if failure.kind == "429":

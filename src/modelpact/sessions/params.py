@@ -10,7 +10,7 @@ from modelpact.conversation.message import Message, check_values
 from modelpact.conversation.openai_chat import read_request
 from modelpact.conversation.request import Reasoning, Request
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
-from modelpact.providers.runtime.store import encoded
+from modelpact.providers.runtime.records import encode_content
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import is_secret_name
 
@@ -108,7 +108,7 @@ def _to_json(layer: str, name: str, value: Any) -> Any:
     try:
         plain = msgspec.to_builtins(value)
         check_values({name: plain}, "the value")
-        encoded(plain)
+        encode_content(plain)
     except TypeError:
         kind = type(value).__name__
         raise InputError(

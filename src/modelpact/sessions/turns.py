@@ -29,7 +29,7 @@ from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.negotiation.parameters import ParamFinding, effective_params, params_affected
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.store import digest, encoded
+from modelpact.providers.runtime.records import digest, encode_content
 from modelpact.sessions.errors import (
     CapabilityMissing,
     ParamsRefused,
@@ -209,7 +209,7 @@ class TurnRunner:
             "turn": before.turns + 1,
             "target": committed.state.target,
             "messages": len(messages),
-            "content": digest(encoded(messages)),
+            "content": digest(encode_content(messages)),
             "streaming": streaming,
         }
 
@@ -237,7 +237,7 @@ class TurnRunner:
         payload = {
             "turn": before.turns,
             "invocations": [invocation.id for invocation in invocations],
-            "content": digest(encoded(answer)),
+            "content": digest(encode_content(answer)),
             "stopReason": response.stop_reason,
             "warnings": list(warnings),
         }

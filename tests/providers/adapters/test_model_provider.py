@@ -31,7 +31,7 @@ async def running(
     try:
         async with at(api, script, **how) as (port, fake):
             provider = ModelProvider(api, port)
-            runtime = Runtime(ledger, carriers={api: provider})
+            runtime = Runtime(ledger, transports={api: provider})
             runtime.registry.register(provider.registration)
             yield runtime, provider, fake
     finally:
@@ -199,7 +199,7 @@ async def test_bad_input_is_refused_before_anything_is_recorded(url: str) -> Non
             with pytest.raises(ContractError, match="urn:modelpact:model:chat"):
                 await runtime.invoke("openai", CHAT, bad)
         assert fake.requests == []
-        assert runtime.listed() == []
+        assert runtime.invocations() == []
 
 
 @on_loop
@@ -207,7 +207,7 @@ async def test_the_mock_stands_behind_the_contract_too(url: str) -> None:
     ledger = Ledger.open(url)
     mock = MockProvider([Response((TextBlock("x"),), usage=Usage(3, 2)), "y"])
     provider = ModelProvider("mock", mock)
-    runtime = Runtime(ledger, carriers={"mock": provider})
+    runtime = Runtime(ledger, transports={"mock": provider})
     runtime.registry.register(provider.registration)
     value = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
     done = await runtime.invoke("mock", CHAT, value)

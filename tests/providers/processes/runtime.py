@@ -134,8 +134,8 @@ async def main(task: Task) -> None:
     ledger = DoomedLedger.open(task.store)
     ledger.bus.subscribe(lambda event: doom.reach(f"bus:{event.type}"))
     carrier = DoomedCarrier(identity, trust)
-    runtime = Runtime(ledger, name=task.name, default_carrier=carrier)
-    async with serve_runtime(runtime, identity, trust, port=task.port, upkeep_s=0.1):
+    runtime = Runtime(ledger, name=task.name, default_transport=carrier)
+    async with serve_runtime(runtime, identity, trust, port=task.port, maintenance_s=0.1):
         while (found := runtime.registry.find(task.provider)) is None or found[1] != "active":
             await asyncio.sleep(0.01)
         doom.armed = True
@@ -143,7 +143,7 @@ async def main(task: Task) -> None:
             await until_full(runtime, task)
             return
         await asyncio.gather(*(one(runtime, task, number) for number in range(task.count)))
-        while runtime.listed("open"):
+        while runtime.invocations("open"):
             await asyncio.sleep(0.01)
     await carrier.aclose()
     ledger.close()

@@ -14,16 +14,15 @@ from modelpact.cli.render.audit import one_line, visible
 from modelpact.cli.render.tables import clip, paint, table
 from modelpact.cli.runtimes import make_runtime, with_reach
 from modelpact.cli.times import show_time
-from modelpact.gateway.record.calls import MOST_LISTED, find_call, list_calls
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
 from modelpact.ledger.money import format_money
 from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.providers.contract import ContractError, Invocation
-from modelpact.providers.runtime import human as inbox
+from modelpact.providers.runtime.event_storage import MAX_LISTED_EVENTS
+from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations
 from modelpact.providers.runtime.registration import in_inbox
 from modelpact.providers.runtime.registry import list_providers
-from modelpact.providers.runtime.store import find_cost, find_invocation, list_invocations
 from modelpact.vocabulary.strict_json import parse_json
 
 _COLOURS: Final = {"open": "yellow", "completed": "green", "failed": "red", "cancelled": "dim"}
@@ -60,13 +59,11 @@ def list_command(
     """List invocations, the newest first; by default those that wait for an answer."""
     with open_reader(store, config_path) as reader:
         wanted = "" if state == "all" else state
-        listed = list_invocations(reader, wanted, provider, limit)
-        calls, cut = list_calls(reader, wanted, provider, limit)
-        listed += calls
-        listed = sorted(listed, key=lambda one: -one.created)[:limit]
+        listed, cut = list_invocations(reader, wanted, provider, limit)
         desks = {one.id for one, _ in list_providers(reader) if in_inbox(one)}
     if cut:
-        told = f"of gateways' requests, only those in their latest {MOST_LISTED:,} events are here"
+        latest = f"{MAX_LISTED_EVENTS:,} events"
+        told = f"of gateways' requests, only those in their latest {latest} are here"
         click.echo(f"modelpact: {told}", err=True)
     if as_json:
         print_json([{**_as_json(one), "inbox": one.provider in desks} for one in listed])
@@ -102,7 +99,7 @@ def show_command(
 ) -> None:
     """Show an invocation whole, with its cost and its events."""
     with open_reader(store, config_path) as reader:
-        found = _found(reader, invocation)
+        found = find_invocation(reader, invocation)
         cost = find_cost(reader, found)
         events = _events(reader, found)
     if as_json:
@@ -162,11 +159,11 @@ def answer_command(
     elif file is not None:
         output = read_json(file)
     with open_ledger(store, config_path) as ledger:
-        if _at_gateway(_found(ledger, invocation)):
+        if _at_gateway(find_invocation(ledger, invocation)):
             raise _told(f"{invocation} is a request at a gateway: its provider answers it")
         runtime = make_runtime(ledger, config_path)
         try:
-            done = asyncio.run(inbox.answer(runtime, invocation, output, error=error))
+            done = asyncio.run(runtime.inbox.answer(invocation, output, error=error))
         except ContractError as refused:
             if refused.code != "settled":
                 raise
@@ -190,7 +187,7 @@ def cancel_command(
 ) -> None:
     """Cancel an open invocation and tell its provider; exit 1 if it is settled already."""
     with open_ledger(store, config_path) as ledger:
-        before = _found(ledger, invocation)
+        before = find_invocation(ledger, invocation)
         if _at_gateway(before) and before.state == "open":
             raise _told(f"{before.id} is a request at a gateway: it ends with its client")
         if before.state != "open":
@@ -202,11 +199,6 @@ def cancel_command(
         print_json(_as_json(done))
     else:
         click.echo(f"{done.id} is {done.state} ({done.settled_by}).")
-
-
-def _found(reader: LedgerReader, name: str) -> Invocation:
-    """Return an invocation of a runtime, or a gateway's, which goes by the name of its event."""
-    return find_call(reader, name) if ":" in name else find_invocation(reader, name)
 
 
 def _at_gateway(found: Invocation) -> bool:

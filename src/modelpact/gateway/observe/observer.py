@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from modelpact.gateway.errors import GatewayResponse
     from modelpact.gateway.plan.plan import Plan
     from modelpact.gateway.plan.request_planner import PlannedRequest
-    from modelpact.gateway.record.calls import GatewayCall
+    from modelpact.providers.contract import Invocation
     from modelpact.wire import HttpRequest
 
 
@@ -40,16 +40,16 @@ class Observer:
     def call_not_opened(self, key: str, estimate: tuple[CostLine, ...]) -> None:
         """Take note that a call of which `call_opening` told was not recorded, and is not sent."""
 
-    def call_opened(self, plan: "Plan", call: "GatewayCall") -> None:
+    def call_opened(self, plan: "Plan", call: "Invocation", estimate: tuple[CostLine, ...]) -> None:
         """Take note of a call that is recorded, and is sent next."""
 
-    def call_ended(self, call: "GatewayCall", error: str) -> None:
-        """Take note of how a call ended, before that is recorded; `call.cost` is set by now.
+    def call_ended(self, call: "Invocation", cost: tuple[CostLine, ...], error: str) -> None:
+        """Take note of how a call ended and what it cost, before that is recorded.
 
         `error` is empty where the provider answered.
         """
 
-    def call_settled(self, call: "GatewayCall") -> None:
+    def call_settled(self, call: "Invocation", cost: tuple[CostLine, ...]) -> None:
         """Take note that the end of a call is recorded, with its cost."""
 
     def response_started(

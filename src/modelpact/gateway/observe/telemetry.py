@@ -25,8 +25,9 @@ from modelpact.gateway.errors import GatewayResponse
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan, header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.record.calls import GatewayCall
+from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
+from modelpact.providers.contract import Invocation
 from modelpact.wire import HttpRequest
 
 _PROVIDERS: Final = {
@@ -130,7 +131,12 @@ class Telemetry(Observer):
             attributes["modelpact.workload"] = plan.workload.name
         current.span.set_attributes(attributes)
 
-    def call_opened(self, plan: Plan, call: GatewayCall) -> None:
+    def call_opened(
+        self,
+        plan: Plan,
+        call: Invocation,
+        estimate: tuple[CostLine, ...],  # noqa: ARG002
+    ) -> None:
         """Start the span of a call."""
         current = _current.get()
         planned = None if current is None else current.planned
@@ -153,7 +159,7 @@ class Telemetry(Observer):
         )
         self._call_spans[call.id] = _CallSpan(span, attributes, current)
 
-    def call_ended(self, call: GatewayCall, error: str) -> None:
+    def call_ended(self, call: Invocation, cost: tuple[CostLine, ...], error: str) -> None:
         """End the span of a call, and with it the span of a request that is streamed."""
         open_span = self._call_spans.pop(call.id, None)
         if open_span is None:
@@ -166,7 +172,7 @@ class Telemetry(Observer):
             attributes["gen_ai.response.model"] = attributes["gen_ai.request.model"]
             span.set_attribute("gen_ai.response.model", attributes["gen_ai.response.model"])
         labels = self._bounded(attributes)
-        for line in call.cost:
+        for line in cost:
             if line.unit in ("tokens.input", "tokens.output"):
                 kind = line.unit.removeprefix("tokens.")
                 span.set_attribute(f"gen_ai.usage.{kind}_tokens", line.amount)

@@ -48,8 +48,11 @@ class PlanKey(msgspec.Struct, frozen=True):
     policy: Policy
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What the gateway does with requests of one key."""
+class Plan(msgspec.Struct, frozen=True, eq=False):
+    """What the gateway does with requests of one key.
+
+    Plans are compared by identity, so that a memo can be keyed by the plan itself.
+    """
 
     action: Action
     answer: Answer

@@ -78,7 +78,7 @@ def _with_room(plan: Plan, raw: bytes, body: dict[str, Any]) -> Plan:
         return plan
     tokens = prompt_tokens(measure_body(body)) * _ESTIMATE_MARGIN
     room = max(plan.context_window - int(tokens), DEFAULT_MAX_TOKENS)
-    return msgspec.structs.replace(plan, added=((name, min(limit, room)),))
+    return msgspec.structs.replace(plan, added=((name, min(limit, room)),)).with_head()
 
 
 def _is_dropped_marker(plan: Plan, loss: Loss) -> bool:

@@ -1,29 +1,25 @@
-"""Bodies on their way to an upstream: byte for byte, but for what the plan changes and tells."""
+"""The strategy that forwards: a request to a server that speaks the client's API, byte for byte."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 
 from modelpact.conversation.error_bodies import ErrorBody, read_error
 from modelpact.conversation.openai_chat import wants_usage
-from modelpact.conversation.response import Usage
-from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
 from modelpact.gateway.plan.plan import RESPONSE_HEADERS
 from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.record.answer_digest import AnswerDigest
-from modelpact.gateway.record.calls import GatewayCall
-from modelpact.gateway.record.recorder import Recorder
-from modelpact.gateway.reports import ResponseReport
+from modelpact.gateway.upstream.answer import (
+    NO_HEADERS,
+    StreamedAnswer,
+    UpstreamFailed,
+    WholeAnswer,
+)
 from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE, changed_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
-from modelpact.ledger.costs import CostLine, cost_of, money_of
-from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
-from modelpact.needs.token_estimate import stream_tokens
 from modelpact.providers.models.errors import UpstreamError, cleaned, refused
+from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import (
     ClientResponse,
     ConnectionLost,
@@ -31,267 +27,165 @@ from modelpact.wire import (
     RawHeaders,
     WireError,
     WireTimeout,
-    write_event,
 )
 from modelpact.wire.messages import BODILESS_STATUSES
 
-_KEPT_BACK: Final = frozenset(
+_NOT_FORWARDED: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
     | {name.encode() for name in RESPONSE_HEADERS}
 )
 """Headers of upstreams that are not for the gateway's clients."""
-_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE),))
-INTERNAL: Final = "internal_error: the gateway failed"
-_MOST_ERROR: Final = 256 * 1024
+_USAGE_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE),))
+_MAX_ERROR_BYTES: Final = 256 * 1024
 
 
-class UpstreamFailed(Exception):
-    """An upstream gave no answer, or none that can be used; it may be worth asking another."""
+class ForwardedCall:
+    """A call that forwards a request."""
 
-    def __init__(
-        self,
-        kind: str,
-        error: UpstreamError,
-        invocation: GatewayCall,
-        outgoing: GatewayResponse | None = None,
-    ) -> None:
-        self.kind = kind
-        """`outage`, `429` or `5xx`, on which a workload may have a fallback; else `refused`."""
-        self.error = error
-        self.invocation = invocation
-        self.outgoing = outgoing
-        """The upstream's own answer, where it gave one."""
-        super().__init__(str(error))
+    __slots__ = ("_ask_usage", "_body", "_endpoint", "planned")
 
-
-class Passthrough:
-    """Sends requests on and answers back."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    async def forward(self, exchange: PlannedRequest, upstream: Endpoint) -> GatewayResponse:
-        """Send a request on. Record and raise `UpstreamFailed` where no good answer came."""
-        incoming, plan = exchange.incoming, exchange.plan
-        api, caller, stream = incoming.api, incoming.caller, incoming.stream
-        ask_usage = (
-            stream
-            and api == "openai-chat"
-            and upstream.stream_usage
-            and not wants_usage(incoming.body)
+    def __init__(self, planned: PlannedRequest, endpoint: Endpoint) -> None:
+        self.planned = planned
+        self._endpoint = endpoint
+        self._ask_usage = (
+            planned.incoming.stream
+            and planned.incoming.api == "openai-chat"
+            and endpoint.stream_usage
+            and not wants_usage(planned.incoming.body)
         )
-        sent = changed_body(incoming.raw, incoming.body, plan, ask_usage=ask_usage)
-        invocation = await self._recorder.open(
-            plan,
-            incoming.raw,
-            "streaming" if stream else "sync",
-            caller.key.id,
-            exchange.estimate,
+        self._body = changed_body(
+            planned.incoming.raw, planned.incoming.body, planned.plan, ask_usage=self._ask_usage
         )
+
+    async def send(self) -> WholeAnswer | StreamedAnswer:
+        """Forward the request; raise `UpstreamFailed` where no good answer came."""
+        planned, endpoint = self.planned, self._endpoint
+        headers = planned.incoming.caller.headers_for(endpoint, planned.incoming.headers)
         try:
-            shown = caller.headers_for(upstream, incoming.headers)
             try:
-                answer = await upstream.send(api, shown, sent)
+                response = await endpoint.send(planned.incoming.api, headers, self._body)
             except WireError as error:
                 if error.phase != "connect" or isinstance(error, WireTimeout):
                     raise
-                # No connection came about, so nothing was sent: it is tried once more.
-                answer = await upstream.send(api, shown, sent)
-            if not 200 <= answer.status < 300:
-                raise await self._refusal(exchange, invocation, answer, upstream)
-            if stream and _is_stream(answer):
-                return self._streamed(exchange, invocation, answer, upstream, ask_usage=ask_usage)
-            content = await answer.read()
-            usage = usage_of(api, content)
-            lines = cost_of(plan.price, usage or exchange.expected_usage)
-            await self._recorder.settle(invocation, lines, answer=content, estimate=usage is None)
-            if caller.report:
-                content = ResponseReport(plan, invocation.id, lines, usage is None).in_answer(
-                    content
-                )
-            head = _head(exchange, answer, invocation, lines)
-            return GatewayResponse(answer.status, head, content, plan.answer)
+                # There was no connection, so nothing was sent: try once more.
+                response = await endpoint.send(planned.incoming.api, headers, self._body)
+            if not 200 <= response.status < 300:
+                raise await self._rejection(response)
+            if planned.incoming.stream and _is_stream(response):
+                return _ForwardedStream(planned.incoming.api, endpoint, response, self._ask_usage)
+            content = await response.read()
         except WireError as error:
-            await self._end(invocation, f"{_code(error)}: {error}")
-            raise _failed(exchange, error, invocation) from error
-        except asyncio.CancelledError:
-            # It may have been sent, and is then paid for although nobody reads the answer.
-            left = self._recorder.cancel(invocation, "the client left", exchange.estimate)
-            await asyncio.shield(left)
-            raise
-        except Exception:
-            await self._end(invocation, INTERNAL)  # nothing happens where it has ended already
-            raise
-
-    def _streamed(
-        self,
-        exchange: PlannedRequest,
-        invocation: GatewayCall,
-        answer: ClientResponse,
-        upstream: Endpoint,
-        *,
-        ask_usage: bool,
-    ) -> GatewayResponse:
-        """Answer with a stream that has begun."""
-        watch = UsageTap(exchange.incoming.api, hide_usage=ask_usage)
-        report = ResponseReport(exchange.plan, invocation.id, asks_usage=ask_usage)
-        body = self._stream(exchange, invocation, answer, watch, report, upstream)
-        if exchange.incoming.caller.report:
-            body = report.in_stream(exchange.incoming.api, body)
-        head = _head(exchange, answer, invocation)
-        if ask_usage:
-            head = head.plus(_ADDED)
-        return GatewayResponse(answer.status, head, body, exchange.plan.answer)
-
-    async def _stream(
-        self,
-        exchange: PlannedRequest,
-        invocation: GatewayCall,
-        answer: ClientResponse,
-        watch: UsageTap,
-        report: ResponseReport,
-        upstream: Endpoint,
-    ) -> AsyncIterator[bytes]:
-        """Pass a stream on, event by event, and settle it when it ends, however it does."""
-        api, settled, complete = exchange.incoming.api, False, False
-        problem = told = ""
-        said = AnswerDigest(keep=self._recorder.keep_content)
-        try:
-            try:
-                async for chunk in answer:
-                    events = watch.feed(chunk)
-                    if events:
-                        complete = complete or end_at(api, events) >= 0
-                        told = told or _told_in(api, events, upstream)
-                        if told:
-                            events = upstream.without_key(events)
-                        said.add(events)
-                        yield events
-                    if watch.broken:
-                        problem = "malformed: an event has no end"
-                        break
-            except WireError as error:
-                problem = f"{_code(error)}: {error}"
-            rest = b"" if problem else watch.end()
-            if rest:
-                complete = complete or end_at(api, rest) >= 0
-                told = told or _told_in(api, rest, upstream)
-                if told:
-                    rest = upstream.without_key(rest)
-                said.add(rest)
-                yield rest
-            if not (problem or complete or told):
-                problem = "cut_off: the stream ended before the answer did"
-            settled = True
-            await self._settle_stream(exchange, invocation, watch, report, said, told or problem)
-            if problem and not told:
-                yield _error_event(exchange, problem)
-        finally:
-            await answer.aclose()
-            if not settled:
-                await asyncio.shield(self._left(exchange, invocation, watch))
-
-    async def _settle_stream(
-        self,
-        exchange: PlannedRequest,
-        invocation: GatewayCall,
-        watch: UsageTap,
-        report: ResponseReport,
-        said: AnswerDigest,
-        problem: str,
-    ) -> None:
-        usage = watch.usage
-        report.estimate = usage is None
-        report.lines = cost_of(exchange.plan.price, usage or _so_far(exchange, watch))
-        await self._recorder.settle(
-            invocation, report.lines, error=problem, answer=said, estimate=report.estimate
+            raise self._failure(error) from error
+        return WholeAnswer(
+            response.status,
+            response.headers.forwardable(_NOT_FORWARDED),
+            content,
+            usage_of(planned.incoming.api, content),
         )
 
-    async def _left(
-        self, exchange: PlannedRequest, invocation: GatewayCall, watch: UsageTap
-    ) -> None:
-        """Record a stream whose client left: what was made until then is paid for."""
-        lines = cost_of(exchange.plan.price, watch.usage or _so_far(exchange, watch))
-        await self._recorder.cancel(invocation, "the client left", lines)
+    async def _rejection(self, response: ClientResponse) -> UpstreamFailed:
+        """Return the failure of an error response, which the client gets without our key."""
+        endpoint, status = self._endpoint, response.status
+        content = endpoint.without_key(await response.read(_MAX_ERROR_BYTES))
+        reported, key = _read_error(content), endpoint.key.reveal()
+        error = refused(self.planned.plan.provider, status, response.headers, reported, key)
+        kind = "429" if status == 429 else "5xx" if status >= 500 else "refused"
+        forwarded = response.headers.forwardable(_NOT_FORWARDED)
+        headers = RawHeaders(endpoint.without_key(forwarded))
+        recorded = f"{error.code or status}: {error}"
+        answer = WholeAnswer(status, headers, content, None)
+        return UpstreamFailed(kind, error, recorded, answer=answer)
 
-    async def _end(self, invocation: GatewayCall, error: str) -> None:
-        await self._recorder.settle(invocation, (), error=error)
-
-    async def _refusal(
-        self,
-        exchange: PlannedRequest,
-        invocation: GatewayCall,
-        answer: ClientResponse,
-        upstream: Endpoint,
-    ) -> UpstreamFailed:
-        """Record an upstream's refusal; its own answer is passed on, but for our key in it."""
-        content = upstream.without_key(await answer.read(_MOST_ERROR))
-        said, key = _said(content), upstream.key.reveal()
-        error = refused(exchange.plan.provider, answer.status, answer.headers, said, key)
-        await self._end(invocation, f"{error.code or answer.status}: {error}")
-        kind = "429" if answer.status == 429 else "5xx" if answer.status >= 500 else "refused"
-        head = RawHeaders(upstream.without_key(_head(exchange, answer, invocation)))
-        if exchange.incoming.caller.report:
-            content = ResponseReport(exchange.plan, invocation.id).in_answer(content)
-        told = GatewayResponse(answer.status, head, content, exchange.plan.answer)
-        return UpstreamFailed(kind, error, invocation, told)
-
-
-def _head(
-    exchange: PlannedRequest,
-    answer: ClientResponse,
-    invocation: GatewayCall,
-    lines: tuple[CostLine, ...] = (),
-) -> RawHeaders:
-    """Return the head of an answer: the upstream's, the plan's, and this request's own."""
-    money = money_of(lines)
-    return RawHeaders(
-        b"%b%bmodelpact-invocation: %b\r\n%b%b"
-        % (
-            answer.headers.forwardable(_KEPT_BACK),
-            exchange.plan.head,
-            invocation.id.encode(),
-            b""
-            if money is None
-            else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
-            RawHeaders.encode(exchange.headers) if exchange.headers else b"",
+    def _failure(self, error: WireError) -> UpstreamFailed:
+        code = _code(error)
+        wait = error.retry_after if isinstance(error, PoolFull) else None
+        message = f"{self.planned.plan.provider}: {error}"
+        return UpstreamFailed(
+            "429" if wait is not None else "outage",
+            UpstreamError(message, code=code, retry_after=wait),
+            f"{code}: {error}",
         )
-    )
 
 
-def _is_stream(answer: ClientResponse) -> bool:
-    if answer.status in BODILESS_STATUSES:
+class _ForwardedStream(StreamedAnswer):
+    """The stream of an upstream, event by event."""
+
+    def __init__(
+        self, api: RequestApi, endpoint: Endpoint, response: ClientResponse, ask_usage: bool
+    ) -> None:
+        super().__init__(
+            response.status,
+            response.headers.forwardable(_NOT_FORWARDED),
+            aiter(response),
+            extra_headers=_USAGE_ADDED if ask_usage else NO_HEADERS,
+            asks_usage=ask_usage,
+        )
+        self._api = api
+        self._endpoint = endpoint
+        self._response = response
+        self._tap = UsageTap(api, hide_usage=ask_usage)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the whole events that a chunk completes."""
+        events = self._tap.feed(chunk)
+        self.usage, self.size = self._tap.usage, self._tap.characters
+        if events:
+            events = self._inspect(events)
+        if self._tap.broken:
+            self.malformed = "malformed: an event has no end"
+        return events
+
+    def end(self) -> bytes:
+        """Return an event that was left open at the end: some servers do that."""
+        events = self._tap.end()
+        self.usage, self.size = self._tap.usage, self._tap.characters
+        return self._inspect(events) if events else events
+
+    def _inspect(self, events: bytes) -> bytes:
+        """Note errors and the end of the answer; return the events without our key."""
+        api = self._api
+        self.complete = self.complete or end_at(api, events) >= 0
+        self.error = self.error or _reported_error(api, events, self._endpoint)
+        return self._endpoint.without_key(events) if self.error else events
+
+    def describe(self, error: ModelpactError) -> str:
+        """Return code and message of an error on the wire."""
+        code = _code(error) if isinstance(error, WireError) else "failed"
+        return f"{code}: {error}"
+
+    async def aclose(self) -> None:
+        """Close the response."""
+        await self._response.aclose()
+
+
+def _is_stream(response: ClientResponse) -> bool:
+    if response.status in BODILESS_STATUSES:
         return False
-    kind = answer.headers.get("content-type") or ""
+    kind = response.headers.get("content-type") or ""
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
-def _so_far(exchange: PlannedRequest, watch: UsageTap) -> Usage:
-    """Estimate what an answer without usage took: most of a stream is not text."""
-    return Usage(exchange.expected_usage.input, stream_tokens(watch.characters))
-
-
-def _said(content: bytes) -> ErrorBody | None:
+def _read_error(content: bytes) -> ErrorBody | None:
     try:
-        said = read_error(msgspec.json.decode(content))
+        error = read_error(msgspec.json.decode(content))
     except UNREADABLE:
-        said = None
-    if said is None and content.strip():
+        error = None
+    if error is None and content.strip():
         return ErrorBody(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
-    return said
+    return error
 
 
-def _told_in(api: RequestApi, events: bytes, upstream: Endpoint) -> str:
-    """Return the error that an upstream tells of in its stream, for the record."""
+def _reported_error(api: RequestApi, events: bytes, endpoint: Endpoint) -> str:
+    """Return the error that an upstream reports in its stream, for the record."""
     event = error_in(api, events)
     if not event:
         return ""
-    said = _said(event[max(0, event.find(b"{")) :])
-    if said is None:
+    error = _read_error(event[max(0, event.find(b"{")) :])
+    if error is None:
         return "upstream_error: "
-    key = upstream.key.reveal()
-    code = cleaned(said.code or said.kind, key) or "upstream_error"
-    return f"{code}: {cleaned(said.message, key)}"
+    key = endpoint.key.reveal()
+    code = cleaned(error.code or error.kind, key) or "upstream_error"
+    return f"{code}: {cleaned(error.message, key)}"
 
 
 def _code(error: WireError) -> str:
@@ -302,20 +196,3 @@ def _code(error: WireError) -> str:
     if error.phase in ("pool", "connect", "tls"):
         return "unreachable"
     return "cut_off" if isinstance(error, ConnectionLost) else "malformed"
-
-
-def _failed(exchange: PlannedRequest, error: WireError, invocation: GatewayCall) -> UpstreamFailed:
-    code = _code(error)
-    wait = error.retry_after if isinstance(error, PoolFull) else None
-    told = UpstreamError(f"{exchange.plan.provider}: {error}", code=code, retry_after=wait)
-    return UpstreamFailed("429" if wait is not None else "outage", told, invocation)
-
-
-def _error_event(exchange: PlannedRequest, problem: str) -> bytes:
-    """Write the event that ends a stream which broke, as the client's API has it."""
-    code, _, message = problem.partition(": ")
-    body = error_body(
-        exchange.incoming.api, GatewayError(502, code, f"the upstream failed: {message}")
-    )
-    kind = "error" if exchange.incoming.api != "openai-chat" else ""
-    return write_event(msgspec.json.encode(body).decode(), kind)

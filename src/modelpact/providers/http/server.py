@@ -36,12 +36,10 @@ from modelpact.providers.http.messages import (
     registering,
     verify_message,
 )
-from modelpact.providers.runtime import maintenance as upkeep
 from modelpact.providers.runtime.registration import read_registration
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.runtime.settlement import correct_once
-from modelpact.providers.runtime.signals import LONGEST_ID, Signal, SignalInbox
-from modelpact.providers.runtime.streaming import take_partial
+from modelpact.providers.runtime.signals import MAX_ID_LENGTH, Signal
 from modelpact.providers.transport import ContractViolation
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import HttpError, HttpRequest, HttpResponse, Server, serve
@@ -75,9 +73,9 @@ Answering = Callable[[HttpRequest, PeerCertificate, str], Awaitable[HttpResponse
 class RuntimeRoutes:
     """A handler for `modelpact.wire`. Whoever calls has shown a certificate in the handshake."""
 
-    def __init__(self, runtime: Runtime, signals: SignalInbox | None = None) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._signals = signals or SignalInbox(runtime)
+        self._signals = runtime.signal_inbox
         self._flags: dict[str, tuple[float, int]] = {}
         self._routes: tuple[tuple[str, str, str, Answering], ...] = (
             ("POST", "/v1/providers", "", self._register),
@@ -154,7 +152,7 @@ class RuntimeRoutes:
                 return False
             return True
 
-        work = self._runtime.registry.registering(
+        work = self._runtime.registry.registration_work(
             registration, by_itself=True, named=mine, vouched=vouched
         )
         event = await self._runtime.ledger.write_async(work)
@@ -162,7 +160,7 @@ class RuntimeRoutes:
 
     async def _standing(self, _: HttpRequest, peer: PeerCertificate, provider: str) -> HttpResponse:
         await self._own(peer, provider)
-        state, event = await asyncio.to_thread(self._runtime.registry.standing, provider)
+        state, event = await asyncio.to_thread(self._runtime.registry.status, provider)
         return _json(200, {"provider": provider, "state": state, "event": event})
 
     async def _deregister(
@@ -201,7 +199,7 @@ class RuntimeRoutes:
             twice = f"{identity} was answered already"
             await self._flag(registration, ContractViolation("answered_twice", twice), before)
             raise ContractError("answered_twice", twice)
-        after = await self._runtime.take(registration, before, reply)
+        after = await self._runtime.lifecycle.settle_reply(registration, before, reply)
         if before.state != "open" or after.state == "cancelled" or _expired(after):
             raise ContractError("settled", f"{identity} is {after.state}; your cost was recorded")
         return _json(200, _brief(after))
@@ -228,7 +226,7 @@ class RuntimeRoutes:
         except ContractViolation as breach:
             await self._flag(registration, breach, before)
             raise
-        if await take_partial(self._runtime, before, piece) is None:
+        if await self._runtime.lifecycle.add_partial(before, piece) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
         return _json(200, {"invocationId": identity, "partials": piece.number})
 
@@ -237,8 +235,8 @@ class RuntimeRoutes:
     ) -> HttpResponse:
         body = await request.body()
         message = decode(body, CorrectionMessage)
-        if not 0 < len(message.id) <= LONGEST_ID or not message.id.isprintable():
-            raise InputError(f"correction.id: expected 1 to {LONGEST_ID} visible characters")
+        if not 0 < len(message.id) <= MAX_ID_LENGTH or not message.id.isprintable():
+            raise InputError(f"correction.id: expected 1 to {MAX_ID_LENGTH} visible characters")
         registration, found = await self._addressed(peer, message.invocation_id)
         try:
             header = request.headers.get(HEADER)
@@ -308,13 +306,13 @@ class RuntimeRoutes:
         registry, violation = self._runtime.registry, "unknown_invocation"
         try:
             invocation = await asyncio.to_thread(self._runtime.find, identity)
-            found = await asyncio.to_thread(registry.under_which, invocation)
+            found = await asyncio.to_thread(registry.registration_for, invocation)
             if found.identity == peer.fingerprint:
                 return found, invocation
             violation = "foreign_invocation"
         except ContractError:
             pass
-        mine = await asyncio.to_thread(registry.of_identity, peer.fingerprint)
+        mine = await asyncio.to_thread(registry.find_by_identity, peer.fingerprint)
         if not mine:
             raise ContractError("not_yours", "you are not registered")
         breach = ContractViolation(violation, f"it sent something for {identity!r:.80}")
@@ -394,16 +392,16 @@ async def serve_runtime(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    upkeep_s: float = 1.0,
+    maintenance_s: float = 1.0,
 ) -> AsyncIterator[RuntimeHost]:
     """Serve a runtime's surface over mutual TLS; take up what it left open; keep deadlines."""
     tls = server_context(identity, trust)
-    left = upkeep.left_open(runtime)
+    unfinished = runtime.unfinished()
     async with await serve(RuntimeRoutes(runtime), host, port, tls=tls) as server:
         shown = f"[{host}]" if ":" in host else host
         tasks = [
-            asyncio.create_task(upkeep.keep_up(runtime, upkeep_s)),
-            asyncio.create_task(upkeep.take_up(runtime, left)),
+            asyncio.create_task(runtime.maintenance.run(maintenance_s)),
+            asyncio.create_task(runtime.recover(unfinished)),
         ]
         try:
             yield RuntimeHost(runtime, server, f"https://{shown}:{server.port}")

@@ -82,7 +82,8 @@ class EventStorage:
         """The ids of open invocations that nobody has begun to settle."""
         self._open_in: dict[str, int] = {}
         """How many invocations are open in each envelope that is not finished."""
-        self._open = 0
+        self.open_count = 0
+        """How many invocations are open in all of them."""
         self._uncertain: dict[str, int] = {}
         """Envelopes that may hold openings that nobody knows of, and until when those came."""
 
@@ -118,7 +119,7 @@ class EventStorage:
         for envelope in unfinished_envelopes(self._ledger, self._name):
             invocations = open_in_envelope(self._ledger, envelope)
             self._open_in[envelope] = len(invocations)
-            self._open += len(invocations)
+            self.open_count += len(invocations)
             found += invocations
         return found
 
@@ -155,11 +156,11 @@ class EventStorage:
         return found
 
     def _count_opening(self, envelope: str) -> None:
-        self._open += 1
+        self.open_count += 1
         self._open_in[envelope] = self._open_in.get(envelope, 0) + 1
 
     def _count_settled(self, envelope: str) -> None:
-        self._open -= 1
+        self.open_count -= 1
         remaining = self._open_in[envelope] = self._open_in[envelope] - 1
         if not remaining and not self._is_current(envelope):
             self._tasks.spawn(self._finish(envelope))
@@ -197,31 +198,32 @@ class EventStorage:
 class _EventWrite:
     """An event that was handed to the ledger, which appends it even if nobody waits for it."""
 
-    __slots__ = ("_abandoned", "_outcome", "_storage", "cost", "future")
+    __slots__ = ("_late_result", "_resolved", "_storage", "cost", "future")
 
     def __init__(self, storage: EventStorage) -> None:
         self._storage = storage
-        self._outcome: tuple[EventRef | None, BaseException | None] | None = None
+        self._late_result: tuple[EventRef | None, BaseException | None] | None = None
         """What became of the event, if its future was cancelled."""
-        self._abandoned: asyncio.Future[None] | None = None
+        self._resolved: asyncio.Future[None] | None = None
         self.cost: CostRecord | None = None
         self.future: Awaitable[EventRef | None]
 
     def _on_abandoned(self, ref: EventRef | None, error: BaseException | None) -> None:
-        self._outcome = (ref, error)
-        if self._abandoned is not None and not self._abandoned.done():
-            self._abandoned.set_result(None)
+        self._late_result = (ref, error)
+        if self._resolved is not None and not self._resolved.done():
+            self._resolved.set_result(None)
 
     async def _wait(self) -> EventRef | None:
         """Wait for what becomes of an event whose future was cancelled, or is done."""
         future = self.future
         if isinstance(future, asyncio.Future) and not future.cancelled():
-            return await future
-        if self._outcome is None:
-            self._abandoned = asyncio.get_running_loop().create_future()
-            await self._abandoned
-        assert self._outcome is not None
-        ref, error = self._outcome
+            done: EventRef = await future
+            return done
+        if self._late_result is None:
+            self._resolved = asyncio.get_running_loop().create_future()
+            await self._resolved
+        assert self._late_result is not None
+        ref, error = self._late_result
         if error is not None:
             raise error
         return ref
@@ -269,7 +271,7 @@ class _OpeningEvent(_EventWrite):
         return OpenedInvocation(
             Invocation(
                 ref.id,
-                request.attribution.provider,
+                self._registered.registration.id,
                 request.capability,
                 request.semantics,
                 "open",
@@ -302,7 +304,7 @@ class _OpeningEvent(_EventWrite):
 class _SettlingEvent(_EventWrite):
     """The event that settles an invocation. A retry reads first whether one is there."""
 
-    __slots__ = ("_event", "_invocation", "_result")
+    __slots__ = ("_event", "_invocation", "_outcome")
 
     def __init__(
         self,
@@ -315,7 +317,7 @@ class _SettlingEvent(_EventWrite):
     ) -> None:
         _EventWrite.__init__(self, storage)
         self._invocation = invocation
-        self._result = outcome
+        self._outcome = outcome
         self._event = event
         self.cost = event.cost
         if again:
@@ -347,7 +349,7 @@ class _SettlingEvent(_EventWrite):
         self._storage._count_settled(self._event.envelope)
         if result is None:
             return Settlement(self._invocation, changed=False)
-        return Settlement(_settled(self._invocation, self._result, result))
+        return Settlement(_settled(self._invocation, self._outcome, result))
 
     def fail(self, error: BaseException) -> None:  # noqa: ARG002
         """Take note that the store refuses the event for good."""
@@ -360,7 +362,7 @@ class _SettlingEvent(_EventWrite):
 
     def retry(self, error: BaseException | None = None) -> "_SettlingEvent":  # noqa: ARG002
         return _SettlingEvent(
-            self._storage, self._invocation, self._result, self._event, again=True
+            self._storage, self._invocation, self._outcome, self._event, again=True
         )
 
 
@@ -486,7 +488,10 @@ def _read_invocation(
     opening: InvokedPayload,
     settled: tuple[str, int, str, str] | None = None,
 ) -> Invocation:
-    """Return the invocation that an event opens; `settled` has id, time, type, payload of its end."""
+    """Return the invocation that an event opens.
+
+    `settled` is the event that settles it: id, time, type and payload.
+    """
     opened = Invocation(
         event_id,
         opening.provider,

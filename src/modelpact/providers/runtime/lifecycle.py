@@ -123,8 +123,6 @@ class InvocationLifecycle:
         await self._notifier.notify_deregistered(settlement.departures)
         return settlement.invocation
 
-    def _with_digest(
-        self, invocation: Invocation, outcome: InvocationOutcome
-    ) -> InvocationOutcome:
+    def _with_digest(self, invocation: Invocation, outcome: InvocationOutcome) -> InvocationOutcome:
         digest = self.digests.get(invocation.id)
         return outcome if digest is None else msgspec.structs.replace(outcome, pieces=digest)

@@ -143,6 +143,7 @@ class InvocationRecorder:
     def __init__(
         self,
         storage: InvocationStorage,
+        tasks: BackgroundTasks,
         *,
         process: str,
         abandoned: str,
@@ -151,17 +152,18 @@ class InvocationRecorder:
     ) -> None:
         """Record in a storage.
 
-        `process` is what the record calls this process, and `abandoned` the reason for cancelling
-        what a caller left before it was sent. A settlement that the store does not take is tried
-        again after each of the `retry_delays`; with `settle_eventually` it is then left to a
-        background task, and the caller gets `SettlementNotRecorded`.
+        `tasks` hold what goes on after a caller was cancelled or the store failed. `process` is
+        what the record calls this process, and `abandoned` the reason for cancelling what a caller
+        left before it was sent. A settlement that the store does not take is tried again after
+        each of the `retry_delays`; with `settle_eventually` it is then left to a background task,
+        and the caller gets `SettlementNotRecorded`.
         """
         self._storage = storage
         self._interrupted = f"interrupted: the {process} stopped before the answer came"
         self._abandoned = abandoned
         self._retry_delays = retry_delays
         self._settle_eventually = settle_eventually
-        self.tasks = BackgroundTasks()
+        self.tasks = tasks
 
     async def open(self, request: InvocationRequest, registered: Registered) -> OpenedInvocation:
         """Record an invocation before it is sent.

@@ -141,9 +141,9 @@ class InvocationOutcome(msgspec.Struct, frozen=True):
     """The pieces that came before the end, where they are not stored."""
 
 
-def failed(error: str) -> InvocationOutcome:
-    """Return the outcome of an invocation that the runtime itself gives up."""
-    return InvocationOutcome("failed", error)
+def failed(error: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcome:
+    """Return the outcome of an invocation that got no good answer."""
+    return InvocationOutcome("failed", error, lines)
 
 
 def cancelled(reason: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcome:

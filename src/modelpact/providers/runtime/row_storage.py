@@ -7,12 +7,12 @@ from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.providers.contract import ComplianceProfile, Invocation
-from modelpact.providers.runtime.records import InvocationOutcome
 from modelpact.providers.runtime.recorder import (
     OpenedInvocation,
     Settlement,
     UnfinishedInvocation,
 )
+from modelpact.providers.runtime.records import InvocationOutcome
 from modelpact.providers.runtime.registry import Registered, departures
 from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.providers.runtime.rows import COLUMNS, open_row, read_row

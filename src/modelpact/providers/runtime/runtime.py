@@ -27,6 +27,7 @@ from modelpact.providers.runtime.lookup import find_cost
 from modelpact.providers.runtime.maintenance import Maintenance
 from modelpact.providers.runtime.notify import ProviderNotifier
 from modelpact.providers.runtime.recorder import (
+    BackgroundTasks,
     InvocationRecorder,
     OpenedInvocation,
     UnfinishedInvocation,
@@ -91,6 +92,7 @@ class Runtime:
         self._storage = RowStorage(ledger, name, self.profile, self.now)
         self._recorder = InvocationRecorder(
             self._storage,
+            BackgroundTasks(),
             process="runtime",
             abandoned=CALLER_LEFT,
             retry_delays=_SETTLEMENT_RETRIES_S,

@@ -1,0 +1,216 @@
+"""Sends planned requests to their providers, and records each call from its opening to its end.
+
+There are two strategies: `ForwardedCall` passes a request on to a server that speaks the client's
+API, `TranslatedCall` takes it through the conversation model. Recording, cancellation, failures,
+response heads and streaming to the client are the same for both.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from modelpact.conversation.response import Usage
+from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
+from modelpact.gateway.plan.request_planner import PlannedRequest
+from modelpact.gateway.record.recorder import CLIENT_LEFT, GatewayRecorder
+from modelpact.gateway.reports import ResponseReport
+from modelpact.gateway.state import GatewayState
+from modelpact.gateway.upstream.answer import (
+    NO_HEADERS,
+    PreparedCall,
+    StreamedAnswer,
+    UpstreamFailed,
+    WholeAnswer,
+)
+from modelpact.gateway.upstream.passthrough import ForwardedCall
+from modelpact.gateway.upstream.translate import TranslatedCall
+from modelpact.ledger.costs import CostLine, cost_of, money_of
+from modelpact.ledger.money import format_decimal
+from modelpact.needs.requests import RequestApi
+from modelpact.needs.token_estimate import stream_tokens
+from modelpact.providers.contract import Invocation
+from modelpact.providers.runtime.records import AnswerDigest, InvocationOutcome, failed
+from modelpact.vocabulary.errors import ModelpactError
+from modelpact.wire import RawHeaders, write_event
+
+_INTERNAL: Final = failed("internal_error: the gateway failed")
+_CUT_OFF: Final = "cut_off: the stream ended before the answer did"
+
+
+class Sender:
+    """Makes the calls of a gateway."""
+
+    def __init__(self, recorder: GatewayRecorder) -> None:
+        self._recorder = recorder
+
+    async def send(self, state: GatewayState, planned: PlannedRequest) -> GatewayResponse:
+        """Record a call, make it, and return the response for the client.
+
+        Raise `UpstreamFailed` where no good answer came; that is recorded too.
+        """
+        call = _prepare(state, planned)
+        invocation = await self._recorder.open_call(planned)
+        planned = call.planned
+        try:
+            answer = await call.send()
+            if isinstance(answer, WholeAnswer):
+                return await self._respond(planned, invocation, answer)
+            return self._respond_stream(planned, invocation, answer)
+        except UpstreamFailed as failure:
+            failure.invocation = invocation
+            await self._recorder.settle(invocation, failed(failure.recorded, failure.lines))
+            if failure.answer is not None:
+                failure.response = _error_response(planned, invocation, failure.answer)
+            raise
+        except asyncio.CancelledError:
+            # It may have been sent, and is then paid for although nobody reads the answer.
+            cancelling = self._recorder.cancel(invocation, CLIENT_LEFT, planned.estimate)
+            await asyncio.shield(cancelling)
+            raise
+        except Exception:
+            await self._recorder.settle(invocation, _INTERNAL)  # no effect where it is settled
+            raise
+
+    async def _respond(
+        self, planned: PlannedRequest, invocation: Invocation, answer: WholeAnswer
+    ) -> GatewayResponse:
+        plan, content, usage = planned.plan, answer.content, answer.usage
+        estimate = usage is None
+        lines = cost_of(plan.price, usage or planned.expected_usage)
+        outcome = InvocationOutcome("completed", "", lines, estimate, content)
+        await self._recorder.settle(invocation, outcome)
+        if planned.incoming.caller.report:
+            content = ResponseReport(plan, invocation.id, lines, estimate).in_answer(content)
+        head = _head(planned, invocation, answer.headers, answer.extra_headers, lines)
+        return GatewayResponse(answer.status, head, content, plan.answer)
+
+    def _respond_stream(
+        self, planned: PlannedRequest, invocation: Invocation, answer: StreamedAnswer
+    ) -> GatewayResponse:
+        report = ResponseReport(planned.plan, invocation.id, asks_usage=answer.asks_usage)
+        body = self._relay(planned, invocation, answer, report)
+        if planned.incoming.caller.report:
+            body = report.in_stream(planned.incoming.api, body)
+        head = _head(planned, invocation, answer.headers, answer.extra_headers)
+        return GatewayResponse(answer.status, head, body, planned.plan.answer)
+
+    async def _relay(
+        self,
+        planned: PlannedRequest,
+        invocation: Invocation,
+        answer: StreamedAnswer,
+        report: ResponseReport,
+    ) -> AsyncIterator[bytes]:
+        """Pass a stream on, and settle the call when the stream ends, however it does."""
+        digest = AnswerDigest(keep=invocation.kept)
+        settled, problem = False, ""
+        try:
+            try:
+                async for chunk in answer.chunks:
+                    events = answer.feed(chunk)
+                    if events:
+                        digest.add(events)
+                        if answer.finished:
+                            settled = True
+                            await self._settle_stream(planned, invocation, answer, report, digest)
+                        yield events
+                    if answer.finished:
+                        return
+                    if answer.malformed:
+                        problem = answer.malformed
+                        break
+            except ModelpactError as error:
+                problem = answer.describe(error)
+            events = b"" if problem else answer.end()
+            if events:
+                digest.add(events)
+                yield events
+            if not (problem or answer.complete or answer.error):
+                problem = _CUT_OFF
+            settled = True
+            await self._settle_stream(
+                planned, invocation, answer, report, digest, answer.error or problem
+            )
+            if problem and not answer.error:
+                yield _error_event(planned.incoming.api, problem)
+        finally:
+            await answer.aclose()
+            if not settled:
+                lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
+                await asyncio.shield(self._recorder.cancel(invocation, CLIENT_LEFT, lines))
+
+    async def _settle_stream(
+        self,
+        planned: PlannedRequest,
+        invocation: Invocation,
+        answer: StreamedAnswer,
+        report: ResponseReport,
+        digest: AnswerDigest,
+        error: str = "",
+    ) -> None:
+        report.estimate = answer.usage is None
+        report.lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
+        outcome = InvocationOutcome(
+            "failed" if error else "completed", error, report.lines, report.estimate, digest
+        )
+        await self._recorder.settle(invocation, outcome)
+
+
+def _prepare(state: GatewayState, planned: PlannedRequest) -> PreparedCall:
+    """Return the call that the plan of a request asks for."""
+    plan = planned.plan
+    if plan.action == "forward":
+        return ForwardedCall(planned, state.upstreams.find(plan.provider, plan.api))
+    return TranslatedCall(planned, state.models.port(plan.provider))
+
+
+def _usage_so_far(planned: PlannedRequest, answer: StreamedAnswer) -> Usage:
+    """Return what a stream has used; without a stated usage, by its length."""
+    if answer.usage is not None:
+        return answer.usage
+    return Usage(planned.expected_usage.input, stream_tokens(answer.size))
+
+
+def _head(
+    planned: PlannedRequest,
+    invocation: Invocation,
+    headers: RawHeaders,
+    extra_headers: RawHeaders = NO_HEADERS,
+    lines: tuple[CostLine, ...] = (),
+) -> RawHeaders:
+    """Return the head of a response: the provider's, the plan's, and this request's own."""
+    money = money_of(lines)
+    return RawHeaders(
+        b"%b%bmodelpact-invocation: %b\r\n%b%b%b"
+        % (
+            headers,
+            planned.plan.head,
+            invocation.id.encode(),
+            b""
+            if money is None
+            else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
+            RawHeaders.encode(planned.headers) if planned.headers else b"",
+            extra_headers,
+        )
+    )
+
+
+def _error_response(
+    planned: PlannedRequest, invocation: Invocation, answer: WholeAnswer
+) -> GatewayResponse:
+    """Return a provider's own error response, with the gateway's headers."""
+    content = answer.content
+    if planned.incoming.caller.report:
+        content = ResponseReport(planned.plan, invocation.id).in_answer(content)
+    head = _head(planned, invocation, answer.headers)
+    return GatewayResponse(answer.status, head, content, planned.plan.answer)
+
+
+def _error_event(api: RequestApi, problem: str) -> bytes:
+    """Return the event that ends a stream which broke, in the client's API."""
+    code, _, message = problem.partition(": ")
+    body = error_body(api, GatewayError(502, code, f"the upstream failed: {message}"))
+    kind = "error" if api != "openai-chat" else ""
+    return write_event(msgspec.json.encode(body).decode(), kind)
