@@ -9,9 +9,8 @@ import msgspec
 from modelpact.conversation.error_bodies import ErrorBody, write_anthropic_error, write_openai_error
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.gateway.request.model_names import UnknownModel
-from modelpact.ledger.stores.base import LedgerError
+from modelpact.ledger.stores.base import LedgerError, SettlementNotRecorded
 from modelpact.needs.requests import RequestApi
-from modelpact.providers.runtime.recorder import SettlementNotRecorded
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.errors import HttpError
 from modelpact.wire.headers import RawHeaders

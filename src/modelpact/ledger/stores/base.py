@@ -24,6 +24,13 @@ class LedgerUncertain(LedgerUnavailable):
     """The connection broke during the commit. Check whether it was kept before you try again."""
 
 
+class SettlementNotRecorded(LedgerError):
+    """The end of an invocation could not be written yet; it is written as soon as possible.
+
+    Nobody may rely on the answer before it is recorded.
+    """
+
+
 class NewerSchema(LedgerError):
     """The store was written by a newer version of modelpact."""
 

@@ -14,7 +14,12 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Event
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, WriteConflict
+from modelpact.ledger.stores.base import (
+    LedgerError,
+    LedgerUnavailable,
+    SettlementNotRecorded,
+    WriteConflict,
+)
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.records import InvocationOutcome, cancelled
 from modelpact.providers.runtime.registry import Registered
@@ -26,13 +31,6 @@ T = TypeVar("T")
 _LOG: Final = logging.getLogger("modelpact.providers")
 _RECOVERY_DELAY_S: Final = 1.0
 _SHUTDOWN_PATIENCE_S: Final = 5.0
-
-
-class SettlementNotRecorded(LedgerError):
-    """The end of an invocation could not be written yet; it is written as soon as possible.
-
-    Nobody may rely on the answer before it is recorded.
-    """
 
 
 class OpenedInvocation(NamedTuple):
