@@ -38,7 +38,7 @@ async def test_what_an_operator_can_mend_is_told_in_a_line(
             ({"MODELPACT_IDENTITY": str(tmp_path / "none.pem")}, "cannot be read: No such file"),
             ({"MODELPACT_IDENTITY": str(other.certificate)}, "holds no private key in PEM"),
             ({"MODELPACT_AUTHORITIES": str(other.certificate)}, "trust its issuer"),
-            ({"MODELPACT_RUNTIME_PIN": f"sha256:{'0' * 64}"}, "compare the key with its owner's"),
+            ({"MODELPACT_RUNTIME_PIN": f"sha256:{'0' * 64}"}, "compare the key with its owner"),
             ({"PROVIDER": "somebody"}, "403 identity_mismatch"),
         ):
             code, said = await ended(lite, host.url, tmp_path, **env)
