@@ -55,7 +55,7 @@ async def test_the_advice_fits_what_is_wrong_with_the_certificate(
     lite.authority.issue("fallen", "runtime", ["127.0.0.1"])
     for name, told in (
         ("elsewhere", "reissue it with `--host 127.0.0.1`"),
-        ("fallen", "its owner shows a new one"),
+        ("fallen", "its owner must use a new one"),
     ):
         async with lite.hosting(lite_ledger, name=name) as host:
             settings = lite.settings("echo", host.url)
