@@ -131,7 +131,7 @@ def test_one_that_is_open(upstream: Upstream, run: Run, tmp_path: Path) -> None:
         envelope = name.rpartition(":")[0]
         archived = run("audit", "archive", envelope, "--to", "a.gz", "--store", store)
         assert archived.returncode != 0
-        assert "a gateway's that has not finished it" in archived.stderr
+        assert "belongs to a gateway that has not finished it" in archived.stderr
         assert not (tmp_path / "a.gz").exists()
         upstream.release.set()
         until(lambda: listed(run, store) == [], "it ends")
