@@ -13,20 +13,19 @@ Reason = Literal[
     "", "unsupported", "unknown", "below-minimum", "below-support", "conflict", "probed"
 ]
 Answer = Literal["yes", "labelled", "no"]
-
-
 UnknownRule = Literal["refuse", "probe"]
+"""For a need that nobody knows to be met: refuse it, or accept it with a warning."""
 
 
 class PolicySettings(msgspec.Struct, frozen=True):
     """The policy that a configuration or a session sets."""
 
     unknown: UnknownRule = "refuse"
-    """Whether a need that nobody knows to be met is refused, or left to use to find out."""
+    """The rule for declared needs that are unknown."""
     emulate: bool = False
-    """Whether modelpact makes up for what a model lacks, where it can."""
+    """Whether modelpact emulates what a model lacks, where it can."""
     unsupported_params: Literal["refuse", "drop"] = "refuse"
-    """What becomes of parameters that do not apply on the model."""
+    """What to do with parameters that do not apply to the model."""
 
     def __post_init__(self) -> None:
         if (
@@ -41,18 +40,28 @@ class PolicySettings(msgspec.Struct, frozen=True):
 
 
 class Policy(PolicySettings, frozen=True):
-    """What to do about what is unknown or missing, for one negotiation.
+    """What to do about needs that are unknown or not met, in one negotiation.
 
-    The additional fields are about requests through the gateway, where a header or a key can
-    change them.
+    The additional fields are for requests through the gateway; a request header can change them.
     """
 
     unknown_in_request: UnknownRule = "probe"
-    """The same as `unknown`, for needs that were read off a request and declared nowhere."""
+    """The rule for unknown needs that were read off a request and are not declared."""
     fallback: bool = True
     """Whether the declared fallback may answer."""
     lossy: bool = False
     """Whether a request may be sent without the parts that the provider's API cannot express."""
+
+    def __post_init__(self) -> None:
+        PolicySettings.__post_init__(self)
+        if (
+            self.unknown_in_request not in ("refuse", "probe")
+            or not isinstance(self.fallback, bool)
+            or not isinstance(self.lossy, bool)
+        ):
+            raise InputError(
+                "policy: unknown_in_request is refuse or probe, fallback and lossy true or false"
+            )
 
     @classmethod
     def of(cls, settings: PolicySettings) -> "Policy":
