@@ -157,13 +157,13 @@ class Gate:
         )
         unusable = self._why_unusable(fallback, required, allows)
         if fallback is not None and not unusable:
-            shown = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
+            pair = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
             payload: dict[str, Any] = {
                 "nodeId": node,
                 "originalProvider": provider,
                 "originalModel": model,
-                "fallbackProvider": shown[0],
-                "fallbackModel": shown[1],
+                "fallbackProvider": pair[0],
+                "fallbackModel": pair[1],
                 "missingCapabilities": list(missing),
             }
             return GateDecision(

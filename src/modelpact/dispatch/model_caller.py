@@ -103,7 +103,8 @@ class ModelCaller:
     def env_overrides(self) -> dict[str, ProviderAddress]:
         """Return the addresses that come from environment variables, by provider."""
         names = {*self.configuration.providers}
-        names |= {one.id for one in self.catalog.providers.listed if one.base_url_env}
+        listed = self.catalog.providers.listed
+        names |= {provider.id for provider in listed if provider.base_url_env}
         addresses = {name: self.address(name) for name in sorted(names) if name not in self.ports}
         return {name: address for name, address in addresses.items() if address.variable}
 

@@ -79,7 +79,9 @@ def find_refuted(
     claim applies again. Otherwise what the response showed replaces the evidence.
     """
     by_capability = {observation.capability: observation for observation in proved}
-    refutations = (_refute(one, by_capability, usage, resolution) for one in current)
+    refutations = (
+        _refute(observation, by_capability, usage, resolution) for observation in current
+    )
     return tuple(refutation for refutation in refutations if refutation is not None)
 
 

@@ -62,8 +62,8 @@ async def withdraw_async(
                 before = refutation.before
                 rows = [(before.model, before.capability)]
                 _drop(tx, before.provider, before.model, rows, refutation.reason, cause)
-        replacements = tuple(one.replacement for one in listed if one.replacement is not None)
-        _record(tx, replacements, cause)
+        replacements = (refutation.replacement for refutation in listed)
+        _record(tx, tuple(filter(None, replacements)), cause)
 
     if listed:
         await ledger.write_async(work)

@@ -102,7 +102,9 @@ class HostRoutes:
         except LedgerError as error:
             return _error(503, str(error))
         except ManifestError as error:
-            problems = [{"path": one.where, "message": one.message} for one in error.problems]
+            problems = [
+                {"path": problem.where, "message": problem.message} for problem in error.problems
+            ]
             return _error(400, str(error), details={"problems": problems})
         except InputError as error:
             return _error(400, str(error))

@@ -97,10 +97,10 @@ def apply_params(
             unknown.append(finding)
         elif finding.action not in ("applies", "rename") and finding.capability not in emulated:
             lost.append(finding)
-    kept = dict(params)
+    applying = dict(params)
     for finding in lost:
-        _remove(kept, finding.path)
-    return AppliedParams(kept, tuple(lost), tuple(unknown))
+        _remove(applying, finding.path)
+    return AppliedParams(applying, tuple(lost), tuple(unknown))
 
 
 def _to_json(layer: str, name: str, value: Any) -> Any:

@@ -419,8 +419,8 @@ class Session:
                 if name not in before:
                     known = ", ".join(before) or "nothing"
                     raise InputError(f"/params: {brief(name)} is not set; set is {known}")
-            kept = {name: value for name, value in before.items() if name not in names}
-            layers = {**state.layers, "/params": {**kept, **added}}
+            remaining = {name: value for name, value in before.items() if name not in names}
+            layers = {**state.layers, "/params": {**remaining, **added}}
             proposed = msgspec.structs.replace(state, layers=layers)
             self._transitions.relax(proposed, "session.params", payload)
             return self.params_affected

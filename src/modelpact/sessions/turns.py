@@ -359,7 +359,7 @@ def _uses(request: Request, name: str) -> bool:
 
 
 def _losses(invocations: tuple[Invocation, ...]) -> list[str]:
-    outputs = [one.output for one in invocations if isinstance(one.output, dict)]
+    outputs = [call.output for call in invocations if isinstance(call.output, dict)]
     losses = [loss for output in outputs for loss in output.get("losses", ())]
     return [f"{loss['path']} was lost: {loss['what']}" for loss in losses]
 
