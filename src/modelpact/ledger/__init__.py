@@ -1,7 +1,7 @@
-"""The ledger: events and their bus, envelopes, costs; kept in SQLite or PostgreSQL.
+"""The ledger: an append-only, hash-chained record of events and costs, in SQLite or PostgreSQL.
 
-Append-only and hash-chained. No write is acknowledged before it is durable. May import what lies
-beneath it, and nothing that calls models.
+No write is acknowledged before it is durable. The ledger calls no models and imports nothing that
+does.
 """
 
 from modelpact.ledger.bus import Bus

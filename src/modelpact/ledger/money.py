@@ -27,7 +27,7 @@ def format_money(amount: int, currency: str, places: int = NANO_PLACES) -> str:
     sign = "−" if amount < 0 else ""
     if currency == "USD":
         return f"{sign}${int(whole):,}.{digits}"
-    shown = "".join(
+    escaped = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in currency
     )
-    return f"{sign}{int(whole):,}.{digits} {shown}"
+    return f"{sign}{int(whole):,}.{digits} {escaped}"
