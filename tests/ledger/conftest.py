@@ -1,4 +1,4 @@
-"""Ledgers on both stores, and keys."""
+"""Ledgers on both stores, and a keyring."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 @pytest.fixture
 def lite(tmp_path: Path) -> Iterator[Ledger]:
-    """A ledger in SQLite, for what does not depend on the store."""
+    """A ledger in SQLite, for tests that do not depend on the store."""
     with Ledger.open(f"sqlite:{tmp_path / 'lite.db'}") as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""What the tests of the ledger share."""
+"""Helpers of the tests of the ledger."""
 
 import contextlib
 import signal
@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelpact.ledger import (
+    CostLine,
+    CostRecord,
     Draft,
     Event,
     Ledger,
     LedgerReader,
+    Transaction,
     VerifyReport,
     export_lines,
     verify_export,
 )
+from modelpact.ledger.totals.totals import CostTotal
 
 
 def draft(envelope: str = "run-1", number: int = 0, **more: Any) -> Draft:
@@ -23,15 +27,38 @@ def draft(envelope: str = "run-1", number: int = 0, **more: Any) -> Draft:
 
 
 def fill(ledger: Ledger, envelope: str = "run-1", count: int = 5) -> list[Event]:
-    """Append so many events in one transaction."""
+    """Append a number of events in one transaction."""
     return ledger.append(*(draft(envelope, number) for number in range(count)))
 
 
 def verified(reader: LedgerReader, envelope: str = "run-1") -> VerifyReport:
-    """Return what the store's envelope verifies to; it must hold."""
+    """Verify an envelope, which must be intact, and return the report."""
     report = verify_export(export_lines(reader, envelope))
     assert report.ok, report.broken
     return report
+
+
+def usd(nano: int) -> CostLine:
+    """Return a cost of nano-dollars."""
+    return CostLine("currency", nano, "USD")
+
+
+def spend(ledger: Ledger, record: CostRecord, envelope: str = "run-1") -> Event:
+    """Append an event that embeds a record."""
+    kind = "cost.corrected" if record.corrects else "capability.completed"
+
+    def work(tx: Transaction) -> Event:
+        event = tx.append(Draft(envelope, kind, {"cost": record.to_json()}))
+        tx.record_cost(event, record)
+        return event
+
+    return ledger.write(work)
+
+
+def only(totals: list[CostTotal]) -> CostTotal:
+    """Return the only total of a list."""
+    (total,) = totals
+    return total
 
 
 PROGRAM = """
@@ -42,15 +69,15 @@ from modelpact.ledger.stores.base import open_store
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-def told(text):
+def say(text):
     os.write(1, (text + "\\n").encode())
 """
-"""What every process of these tests begins with; `told` is seen at once by whoever started it."""
+"""The start of every program of these tests. `say` writes a line at once."""
 
 
 @contextlib.contextmanager
 def process(code: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run code in a process of its own; it is killed if it is still there in the end."""
+    """Run a program. It is killed at the end if it still runs."""
     started = subprocess.Popen(
         [sys.executable, "-c", PROGRAM + code, *arguments],
         stdout=subprocess.PIPE,
@@ -67,10 +94,10 @@ def process(code: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def finished(started: "subprocess.Popen[str]", code: int = 0) -> list[str]:
-    """Wait for a process and return the lines that it told."""
-    said, _ = started.communicate(timeout=60)
-    assert started.returncode == code, said
-    return said.splitlines()
+    """Wait for a process and return the lines that it wrote."""
+    output, _ = started.communicate(timeout=60)
+    assert started.returncode == code, output
+    return output.splitlines()
 
 
 KILLED = -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""Canonical JSON: the fast encoder and RFC 8785 agree, and a hash is that of the whole."""
+"""Canonical JSON as in RFC 8785, and the hashes of events over it."""
 
 import hashlib
 import json
@@ -23,14 +23,14 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 @given(VALUES)
 @example({"\U0001f600": 1, "\ufb33": 2, "\u20ac": 3, "\r": 4, "1": 5, "\x80": 6, "\u00f6": 7})
 @example({"a": '\x00\x1f\x7f\x80\u2028\u2029"\\/', "": [[], {}, ()]})
-def test_the_fast_encoder_equals_the_reference(value: Any) -> None:
+def test_both_encoders_agree(value: Any) -> None:
     assert canonical(value) == canonical_text(value).encode()
 
 
 def test_keys_are_in_the_order_of_utf_16_code_units() -> None:
-    """RFC 8785, 3.2.3: the standard's own example."""
-    given_ = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\u00f6": 7}
-    keys = list(json.loads(canonical(given_)))
+    """The example of RFC 8785, section 3.2.3."""
+    value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\u00f6": 7}
+    keys = list(json.loads(canonical(value)))
     assert keys == ["\r", "1", "\x80", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
 
 
@@ -40,7 +40,7 @@ def test_canonical_json_reads_back(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (1.0, "float"),
         ({"a": [1.5]}, "fractions"),
@@ -53,8 +53,8 @@ def test_canonical_json_reads_back(value: Any) -> None:
         ({"\udfff": 1}, "UTF-8"),
     ],
 )
-def test_what_has_no_canonical_form_is_refused(value: Any, said: str) -> None:
-    with pytest.raises(NotCanonical, match=said):
+def test_values_without_a_canonical_form_are_refused(value: Any, message: str) -> None:
+    with pytest.raises(NotCanonical, match=message):
         canonical(value)
 
 
@@ -81,7 +81,7 @@ def test_the_hash_of_an_event_is_that_of_its_canonical_json(
 ) -> None:
     """Envelopes are hash-chained over canonical JSON (RFC 8785) with SHA-256."""
     previous = hashlib.sha256(b"before").hexdigest()
-    whole = {
+    event = {
         "cause": cause,
         "envelope": envelope,
         "payload": payload,
@@ -91,8 +91,8 @@ def test_the_hash_of_an_event_is_that_of_its_canonical_json(
         "type": "run.started",
     }
     fields = (envelope, sequence, "run.started", time, cause, canonical(payload), previous)
-    assert event_body(*fields) == canonical_text(whole).encode()
-    assert event_hash(*fields) == hashlib.sha256(canonical_text(whole).encode()).hexdigest()
+    assert event_body(*fields) == canonical_text(event).encode()
+    assert event_hash(*fields) == hashlib.sha256(canonical_text(event).encode()).hexdigest()
 
 
 def test_standard_types_cannot_be_redefined_and_custom_ones_are_namespaced() -> None:
@@ -104,6 +104,6 @@ def test_standard_types_cannot_be_redefined_and_custom_ones_are_namespaced() -> 
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\n", "a\x00", "\ud800", "x" * 257, 7, None])
-def test_names_can_be_shown_and_stored_anywhere(name: Any) -> None:
+def test_names_that_cannot_be_printed_are_refused(name: Any) -> None:
     with pytest.raises(InputError, match="envelope"):
         check_name(name)

@@ -1,4 +1,4 @@
-"""Connections to a store: whoever opens one closes it, on every path."""
+"""Connections to a store are closed on every path."""
 
 import asyncio
 import contextlib
@@ -19,42 +19,42 @@ from tests.stores import Counted
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator["Gate"]:
-    """A gate in front of every new connection; it stands open until it is shut."""
-    made = Gate()
+    """A gate in front of every new connection. It is open at first."""
+    new_gate = Gate()
     connect = PostgresStore.connect
 
     def gated(self: PostgresStore, *, writer: bool) -> PostgresConnection:
-        made.reached.set()
-        assert made.open.wait(60)
+        new_gate.reached.set()
+        assert new_gate.open.wait(60)
         return connect(self, writer=writer)
 
     monkeypatch.setattr(PostgresStore, "connect", gated)
-    yield made
-    made.open.set()
+    yield new_gate
+    new_gate.open.set()
 
 
 class Gate:
-    """Where connecting waits."""
+    """Blocks new connections until it is opened."""
 
     def __init__(self) -> None:
         self.open, self.reached = threading.Event(), threading.Event()
         self.open.set()
 
     def meanwhile(self, connect: Callable[[], object], then: Callable[[], object]) -> None:
-        """Have one thread connect, and another begin something while the first is at it."""
+        """Run `then` in another thread while `connect` waits at the gate."""
         self.open.clear()
         self.reached.clear()
-        threads = [threading.Thread(target=one) for one in (connect, then)]
+        threads = [threading.Thread(target=action) for action in (connect, then)]
         threads[0].start()
         assert self.reached.wait(60)
         threads[1].start()
         self.open.set()
-        for one in threads:
-            one.join(60)
+        for thread in threads:
+            thread.join(60)
 
 
-def test_a_closed_ledger_is_not_read(url: str) -> None:
-    """What still runs in a thread while its ledger is closed would open it again, for good."""
+def test_a_closed_ledger_cannot_be_read(url: str) -> None:
+    """A late thread would open a connection that is never closed."""
     with Ledger.open(url) as ledger:
         fill(ledger)
         assert ledger.event("run-1:1") is not None
@@ -67,7 +67,7 @@ def test_a_closed_ledger_is_not_read(url: str) -> None:
 
 
 def test_a_reader_that_outlives_its_caller_leaves_nothing_open(counted: Counted) -> None:
-    """A task that is cancelled leaves its thread behind, which reads when the ledger is closed."""
+    """A cancelled task leaves a thread behind, which reads after the ledger is closed."""
     free = threading.Event()
 
     def late(ledger: Ledger) -> None:
@@ -83,7 +83,7 @@ def test_a_reader_that_outlives_its_caller_leaves_nothing_open(counted: Counted)
             await asyncio.gather(reading, return_exceptions=True)
         free.set()
 
-    asyncio.run(main())  # ends when its threads have ended
+    asyncio.run(main())  # returns when its threads have ended
     counted.assert_none()
 
 
@@ -108,16 +108,16 @@ def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
 def test_files_that_are_refused_leave_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same for SQLite: whatever refuses a file or a name closes what it opened."""
+    """The same for SQLite files and leases."""
     opened: list[sqlite3.Connection] = []
     connect = sqlite3.connect
 
-    def noted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+    def counted_connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
         opened.append(connect(*args, **kwargs))
         return opened[-1]
 
-    monkeypatch.setattr(sqlite3, "connect", noted)
-    (tmp_path / "text.db").write_text("this is no database, however long it is\n" * 20)
+    monkeypatch.setattr(sqlite3, "connect", counted_connect)
+    (tmp_path / "text.db").write_text("this is not a database\n" * 20)
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "empty.db"):
         with pytest.raises(LedgerError):
@@ -129,9 +129,9 @@ def test_files_that_are_refused_leave_nothing_open(
         open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
     lease.release()
     assert len(opened) == 5
-    for one in opened:
+    for connection in opened:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-            one.execute("SELECT 1")
+            connection.execute("SELECT 1")
 
 
 def test_a_ledger_that_cannot_start_its_thread_leaves_nothing_open(
@@ -160,7 +160,7 @@ def test_connections_that_break_leave_nothing_open(counted: Counted) -> None:
     counted.assert_none()
 
 
-def test_names_that_are_taken_leave_nothing_open(counted: Counted) -> None:
+def test_leases_that_are_refused_leave_nothing_open(counted: Counted) -> None:
     store = open_store(counted.url)
     lease = store.lease("host/a")
     for _ in range(3):
@@ -172,10 +172,10 @@ def test_names_that_are_taken_leave_nothing_open(counted: Counted) -> None:
 
 
 def test_a_lease_that_is_released_is_not_taken_again(counted: Counted, gate: Gate) -> None:
-    """Whoever looks after it may still be at it in a thread."""
+    """Another thread may be checking it at that moment."""
     lease: Any = open_store(counted.url).lease("host/a")
     lease._connection._raw.close()
-    assert lease.is_held(), "the store was away"
+    assert lease.is_held(), "the store was unreachable"
     gate.meanwhile(lease.is_held, lease.release)
     assert not lease.is_held()
     counted.assert_none()
@@ -187,7 +187,7 @@ def _quietly(read: Any) -> None:
 
 
 def _break_all(counted: Counted) -> None:
-    """End every connection from the server's side."""
+    """Close every connection on the server."""
     with contextlib.closing(open_store(counted.url).connect(writer=False)) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "

@@ -1,4 +1,4 @@
-"""Costs: whole numbers, corrections that count once, totals that agree with the events."""
+"""Costs: integers, corrections that count once, totals that agree with the events."""
 
 import random
 from fractions import Fraction
@@ -13,7 +13,6 @@ from modelpact.ledger import (
     CostLine,
     CostRecord,
     Draft,
-    Event,
     Ledger,
     Transaction,
     export_lines,
@@ -21,80 +20,68 @@ from modelpact.ledger import (
 )
 from modelpact.ledger.costs import UNITS, check_lines, divide_half_even
 from modelpact.ledger.totals.cost_rows import HOUR
-from modelpact.ledger.totals.totals import CostTotal, cost_totals
+from modelpact.ledger.totals.totals import cost_totals
 from modelpact.vocabulary.errors import InputError
-
-
-def usd(nano: int) -> CostLine:
-    return CostLine("currency", nano, "USD")
-
-
-def spend(ledger: Ledger, record: CostRecord, envelope: str = "run-1") -> Event:
-    """Append an event that embeds a record."""
-    kind = "cost.corrected" if record.corrects else "capability.completed"
-
-    def work(tx: Transaction) -> Event:
-        event = tx.append(Draft(envelope, kind, {"cost": record.to_json()}))
-        tx.record_cost(event, record)
-        return event
-
-    return ledger.write(work)
-
-
-def only(totals: list[CostTotal]) -> CostTotal:
-    (one,) = totals
-    return one
+from tests.ledger.support import only, spend, usd
 
 
 def test_a_record_has_lines_of_every_unit(ledger: Ledger) -> None:
-    who = Attribution(provider="acme", model="m", worker="w", intent="i", function="f")
+    attribution = Attribution(provider="acme", model="m", worker="w", intent="i", function="f")
     lines = tuple(
-        CostLine(unit, place + 1, "EUR" if unit == "currency" else "")
-        for place, unit in enumerate(UNITS)
+        CostLine(unit, index + 1, "EUR" if unit == "currency" else "")
+        for index, unit in enumerate(UNITS)
     )
-    spend(ledger, CostRecord(lines, who))
+    spend(ledger, CostRecord(lines, attribution))
     for by, name in (("provider", "acme"), ("model", "m"), ("worker", "w"), ("intent", "i")):
-        one = only(cost_totals(ledger, by))  # type: ignore[arg-type]
-        assert (one.name, one.currency, one.records) == (name, "EUR", 1)
-        assert one.amounts == {unit: place + 1 for place, unit in enumerate(UNITS)}
-        assert not any(one.estimated.values())
+        total = only(cost_totals(ledger, by))  # type: ignore[arg-type]
+        assert (total.name, total.currency, total.records) == (name, "EUR", 1)
+        assert total.amounts == {unit: index + 1 for index, unit in enumerate(UNITS)}
+        assert not any(total.estimated.values())
 
 
 def test_currencies_are_never_added_together(ledger: Ledger) -> None:
     record = CostRecord((usd(5), CostLine("currency", 7, "EUR"), CostLine("tokens.input", 3)))
     spend(ledger, record)
-    found = {one.currency: one for one in cost_totals(ledger, "provider")}
-    assert {name: one.money for name, one in found.items()} == {"USD": 5, "EUR": 7}
-    assert sum(one.records for one in found.values()) == 1
-    assert sum(one.amounts["tokens.input"] for one in found.values()) == 3
+    totals = {total.currency: total for total in cost_totals(ledger, "provider")}
+    assert {name: total.money for name, total in totals.items()} == {"USD": 5, "EUR": 7}
+    assert sum(total.records for total in totals.values()) == 1
+    assert sum(total.amounts["tokens.input"] for total in totals.values()) == 3
 
 
 def test_a_correction_counts_once(ledger: Ledger) -> None:
     """The corrected record refers to the event it corrects; totals count it once."""
-    who = Attribution(provider="acme")
-    guess = spend(ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), who, estimate=True))
-    spend(ledger, CostRecord((usd(1_000),), who))
+    attribution = Attribution(provider="acme")
+    guess = spend(
+        ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), attribution, estimate=True)
+    )
+    spend(ledger, CostRecord((usd(1_000),), attribution))
     before = only(cost_totals(ledger, "provider"))
     assert (before.records, before.money, before.estimated["currency"]) == (2, 1_100, 100)
-    spend(ledger, CostRecord((usd(130),), who, corrects=guess.id, replaced=(usd(100),)))
+    spend(ledger, CostRecord((usd(130),), attribution, corrects=guess.id, replaced=(usd(100),)))
     after = only(cost_totals(ledger, "provider"))
     assert (after.records, after.money) == (2, 1_130)
     assert after.amounts["tokens.input"] == 0
     assert not any(after.estimated.values())
-    for nano in (90, 95):  # corrections of the same event again, whatever they say they replace
-        spend(ledger, CostRecord((usd(nano),), who, corrects=guess.id, replaced=(usd(100),)))
+    for nano in (90, 95):  # more corrections of the same event
+        spend(
+            ledger, CostRecord((usd(nano),), attribution, corrects=guess.id, replaced=(usd(100),))
+        )
         assert only(cost_totals(ledger, "provider")).money == 1_000 + nano
 
 
-def test_a_correction_is_of_a_cost_in_its_envelope(ledger: Ledger) -> None:
+def test_a_correction_refers_to_a_cost_in_its_envelope(ledger: Ledger) -> None:
     other = spend(ledger, CostRecord((usd(100),)), "run-2")
-    for name, said in ((other.id, "not an event of run-1"), ("run-1:9", "no cost"), ("x", "event")):
-        with pytest.raises(InputError, match=said):
+    for name, message in (
+        (other.id, "not an event of run-1"),
+        ("run-1:9", "no cost"),
+        ("x", "event"),
+    ):
+        with pytest.raises(InputError, match=message):
             spend(ledger, CostRecord((usd(1),), corrects=name, replaced=(usd(100),)))
     assert only(cost_totals(ledger, "provider")).money == 100
 
 
-def test_a_correction_belongs_to_the_time_of_the_work(url: str) -> None:
+def test_a_correction_counts_at_the_time_of_the_work(url: str) -> None:
     now = [5 * HOUR]
     with Ledger.open(url, clock=lambda: now[0]) as ledger:
         early = spend(ledger, CostRecord((usd(100),)))
@@ -122,23 +109,27 @@ def test_one_event_has_one_record(ledger: Ledger) -> None:
 def test_totals_agree_with_the_records_in_any_period(url: str) -> None:
     chance = random.Random(7)
     now = [0]
-    kept: list[tuple[int, str, int]] = []
-    for _ in range(2):  # two writers, one after the other: each has sums of its own
+    records: list[tuple[int, str, int]] = []
+    for _ in range(2):  # two writers, one after the other: each has its own sums
         with Ledger.open(url, clock=lambda: now[0]) as ledger:
             for _ in range(30):
                 now[0] += chance.randrange(HOUR // 2)
-                who = chance.choice(["a", "b"])
-                event = spend(ledger, CostRecord((usd(chance.randrange(99)),), Attribution(who)))
-                kept.append((event.time, who, event.payload["cost"]["lines"][0]["amount"]))
+                provider = chance.choice(["a", "b"])
+                event = spend(
+                    ledger, CostRecord((usd(chance.randrange(99)),), Attribution(provider))
+                )
+                records.append((event.time, provider, event.payload["cost"]["lines"][0]["amount"]))
             for _ in range(20):
                 since, until = sorted(chance.randrange(now[0] + HOUR) for _ in range(2))
-                found = {
-                    one.name: one.money
-                    for one in cost_totals(ledger, "provider", since=since, until=until)
+                totals = {
+                    total.name: total.money
+                    for total in cost_totals(ledger, "provider", since=since, until=until)
                 }
-                for who in "ab":
-                    wanted = sum(n for t, w, n in kept if w == who and since <= t < until)
-                    assert found.get(who, 0) == wanted
+                for provider in "ab":
+                    expected = sum(
+                        n for t, name, n in records if name == provider and since <= t < until
+                    )
+                    assert totals.get(provider, 0) == expected
 
 
 def test_an_import_brings_its_costs_once(ledger: Ledger, lite: Ledger) -> None:
@@ -147,8 +138,8 @@ def test_an_import_brings_its_costs_once(ledger: Ledger, lite: Ledger) -> None:
     lines = list(export_lines(ledger, "run-1"))
     for _ in range(2):
         import_export(lite, lambda: lines)
-        one = only(cost_totals(lite, "provider"))
-        assert (one.records, one.money, one.estimated["currency"]) == (1, 130, 0)
+        total = only(cost_totals(lite, "provider"))
+        assert (total.records, total.money, total.estimated["currency"]) == (1, 130, 0)
 
 
 @given(st.integers(0, 10**24), st.integers(1, 10**9))
@@ -157,7 +148,7 @@ def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ([], "at least one"),
         ("x", "at least one"),
@@ -173,18 +164,18 @@ def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
         ([{"unit": "discrete", "amount": 1}] * 33, "the maximum is 32"),
     ],
 )
-def test_wrong_lines_are_named(lines: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_cost_lines_are_refused(lines: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         check_lines(lines)
 
 
-def test_totals_of_one_envelope_hold_its_corrections(ledger: Ledger) -> None:
-    who = Attribution(provider="acme", model="m")
-    first = spend(ledger, CostRecord((usd(100),), who, estimate=True), "run-1")
-    spend(ledger, CostRecord((usd(7),), who), "run-2")
+def test_totals_of_one_envelope_include_its_corrections(ledger: Ledger) -> None:
+    attribution = Attribution(provider="acme", model="m")
+    first = spend(ledger, CostRecord((usd(100),), attribution, estimate=True), "run-1")
+    spend(ledger, CostRecord((usd(7),), attribution), "run-2")
     assert only(cost_totals(ledger, "model", envelope="run-1")).estimated["currency"] == 100
-    spend(ledger, CostRecord((usd(90),), who, corrects=first.id), "run-1")
-    one = only(cost_totals(ledger, "model", envelope="run-1"))
-    assert (one.money, one.records, one.estimated["currency"]) == (90, 1, 0)
+    spend(ledger, CostRecord((usd(90),), attribution, corrects=first.id), "run-1")
+    total = only(cost_totals(ledger, "model", envelope="run-1"))
+    assert (total.money, total.records, total.estimated["currency"]) == (90, 1, 0)
     assert only(cost_totals(ledger, "model")).money == 97
     assert cost_totals(ledger, "model", envelope="nothing") == []

@@ -1,4 +1,4 @@
-"""Exports: any single change is found and named, offline, with the public keys alone."""
+"""Exports: verification detects any single change, offline, with only the public keys."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def check(lines: list[bytes], keys: Keyring, **more: Any) -> VerifyReport:
     return verify_export(lines, keys.public_keys, **more)
 
 
-def named(lines: list[bytes], keys: Keyring, **more: Any) -> str:
+def broken_kind(lines: list[bytes], keys: Keyring, **more: Any) -> str:
     """Return the kind of the first broken link."""
     report = check(lines, keys, **more)
     assert report.broken is not None
@@ -70,46 +70,48 @@ def test_an_export_verifies_with_the_public_keys_alone(
     assert check([line.rstrip(b"\n") for line in exported], keyring).ok
 
 
-def test_every_line_is_plain_json(exported: list[bytes]) -> None:
+def test_every_line_is_json(exported: list[bytes]) -> None:
     parsed = [json.loads(line) for line in exported]
     assert parsed[0]["format"] == "modelpact-audit/1"
-    assert sum("checkpoint" in one for one in parsed) == 3
+    assert sum("checkpoint" in line for line in parsed) == 3
 
 
 @given(data=st.data())
-def test_any_edit_is_named(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(exported) - 1))
-    line = exported[place]
+def test_any_edit_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(exported) - 1))
+    line = exported[index]
     at = data.draw(st.integers(0, len(line) - 2))
-    byte = data.draw(st.integers(0, 255).filter(lambda one: one not in (line[at], 10)))
+    byte = data.draw(st.integers(0, 255).filter(lambda value: value not in (line[at], 10)))
     edited = [*exported]
-    edited[place] = line[:at] + bytes([byte]) + line[at + 1 :]
+    edited[index] = line[:at] + bytes([byte]) + line[at + 1 :]
     report = check(edited, keyring)
     assert report.broken is not None
     allowed = {"edited"}
-    if b'"checkpoint":' in line or b"checkpoint" in edited[place]:
+    if b'"checkpoint":' in line or b"checkpoint" in edited[index]:
         allowed |= {"forged checkpoint", "unknown key"}
-    if place == 0:
+    if index == 0:
         allowed |= {"dropped"}
     assert report.broken.kind in allowed
-    assert report.broken.line == place + 1
+    assert report.broken.line == index + 1
 
 
 @given(data=st.data())
-def test_any_insertion_into_a_line_is_named(
+def test_any_insertion_into_a_line_is_reported(
     exported: list[bytes], keyring: Keyring, data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(exported) - 1))
-    line = exported[place]
+    index = data.draw(st.integers(0, len(exported) - 1))
+    line = exported[index]
     at = data.draw(st.integers(0, len(line) - 1))
-    text = data.draw(st.binary(min_size=1, max_size=3).filter(lambda one: b"\n" not in one))
+    text = data.draw(st.binary(min_size=1, max_size=3).filter(lambda text: b"\n" not in text))
     edited = [*exported]
-    edited[place] = line[:at] + text + line[at:]
+    edited[index] = line[:at] + text + line[at:]
     assert not check(edited, keyring).ok
 
 
-def test_a_checkpoint_has_one_spelling(exported: list[bytes], keyring: Keyring) -> None:
-    place, line = next((at, one) for at, one in enumerate(exported) if b'{"checkpoint":' in one)
+def test_a_checkpoint_has_one_valid_form(exported: list[bytes], keyring: Keyring) -> None:
+    index, line = next(
+        (number, line) for number, line in enumerate(exported) if b'{"checkpoint":' in line
+    )
     start = line.index(b'"signature":"') + len(b'"signature":"')
     for edited in (
         line.replace(b'":', b'": ', 2),
@@ -118,47 +120,47 @@ def test_a_checkpoint_has_one_spelling(exported: list[bytes], keyring: Keyring) 
         line[:start] + line[start:].upper().replace(b'"TIME"', b'"time"'),
     ):
         assert edited != line
-        assert not check([*exported[:place], edited, *exported[place + 1 :]], keyring).ok
+        assert not check([*exported[:index], edited, *exported[index + 1 :]], keyring).ok
 
 
 @given(data=st.data())
-def test_any_drop_is_named(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(exported) - 1))
-    kind = named(exported[:place] + exported[place + 1 :], keyring)
-    assert kind == ("truncated" if place >= len(exported) - 2 else "dropped")
+def test_any_missing_line_is_reported(
+    exported: list[bytes], keyring: Keyring, data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, len(exported) - 1))
+    kind = broken_kind(exported[:index] + exported[index + 1 :], keyring)
+    assert kind == ("truncated" if index >= len(exported) - 2 else "dropped")
 
 
 @given(data=st.data())
-def test_any_swap_is_named(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
+def test_any_swap_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     places = st.integers(0, len(exported) - 1)
-    one, other = data.draw(st.tuples(places, places).filter(lambda pair: pair[0] != pair[1]))
+    first, second = data.draw(st.tuples(places, places).filter(lambda pair: pair[0] != pair[1]))
     swapped = [*exported]
-    swapped[one], swapped[other] = swapped[other], swapped[one]
-    assert named(swapped, keyring) == "reordered"
+    swapped[first], swapped[second] = swapped[second], swapped[first]
+    assert broken_kind(swapped, keyring) == "reordered"
 
 
 @given(data=st.data())
-def test_any_duplication_is_named(
+def test_any_duplication_is_reported(
     exported: list[bytes], keyring: Keyring, data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(exported) - 1))
+    index = data.draw(st.integers(0, len(exported) - 1))
     target = data.draw(st.integers(1, len(exported)))
-    twice = [*exported[:target], exported[place], *exported[target:]]
-    assert named(twice, keyring) == "duplicated"
+    twice = [*exported[:target], exported[index], *exported[target:]]
+    assert broken_kind(twice, keyring) == "duplicated"
 
 
 @given(data=st.data())
-def test_any_truncation_is_named(
+def test_any_truncation_is_reported(
     exported: list[bytes], keyring: Keyring, data: st.DataObject
 ) -> None:
-    whole = b"".join(exported)
-    cut = whole[: data.draw(st.integers(0, len(whole) - 2))]
-    assert named(cut.splitlines(keepends=True), keyring) == "truncated"
+    content = b"".join(exported)
+    cut = content[: data.draw(st.integers(0, len(content) - 2))]
+    assert broken_kind(cut.splitlines(keepends=True), keyring) == "truncated"
 
 
-def test_the_first_broken_link_is_the_one_that_is_named(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_the_first_broken_link_is_reported(exported: list[bytes], keyring: Keyring) -> None:
     lines = [*exported]
     lines[3] = lines[3].replace(b'"number":2', b'"number":7')
     del lines[7]
@@ -169,7 +171,7 @@ def test_the_first_broken_link_is_the_one_that_is_named(
 
 
 def rehash(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """Change an event and give it the hash that it then has, as a forger would."""
+    """Change an event and recompute its hash, as a forger would."""
     fields = msgspec.to_builtins(msgspec.json.decode(line, type=EventJson))
     del fields["hash"]
     change(fields)
@@ -181,9 +183,7 @@ def rehash(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     return hashed_line(body, digest)
 
 
-def test_a_forger_who_computes_hashes_again_is_found_at_the_next_link(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_a_recomputed_hash_breaks_the_next_link(exported: list[bytes], keyring: Keyring) -> None:
     lines = [*exported]
     lines[2] = rehash(lines[2], lambda fields: fields["payload"].update(number=99))
     report = check(lines, keyring)
@@ -191,11 +191,11 @@ def test_a_forger_who_computes_hashes_again_is_found_at_the_next_link(
     assert (report.broken.kind, report.broken.event) == ("edited", "run-1:2")
 
 
-def test_a_forger_of_a_whole_chain_is_found_at_the_checkpoint(
+def test_a_recomputed_chain_breaks_at_the_checkpoint(
     exported: list[bytes], keyring: Keyring
 ) -> None:
     lines, previous = [*exported], None
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if not line.startswith(b'{"cause"'):
             continue
 
@@ -203,48 +203,50 @@ def test_a_forger_of_a_whole_chain_is_found_at_the_checkpoint(
             fields["payload"]["number"] = 7
             fields["previous"] = previous or fields["previous"]
 
-        lines[place] = rehash(line, change)
-        previous = json.loads(lines[place])["hash"]
+        lines[index] = rehash(line, change)
+        previous = json.loads(lines[index])["hash"]
     report = check(lines, keyring)
     assert report.broken is not None
     assert (report.broken.kind, report.broken.event) == ("edited", "run-1:4")
 
 
-def test_an_events_envelope_is_the_headers(exported: list[bytes], keyring: Keyring) -> None:
+def test_events_must_belong_to_the_envelope_of_the_header(
+    exported: list[bytes], keyring: Keyring
+) -> None:
     lines = [*exported]
     lines[1] = rehash(lines[1], lambda fields: fields.update(envelope="run-2"))
-    assert named(lines, keyring) == "edited"
+    assert broken_kind(lines, keyring) == "edited"
 
 
-def test_forged_checkpoints_and_unknown_keys_are_named(
+def test_forged_checkpoints_and_unknown_keys_are_reported(
     exported: list[bytes], keyring: Keyring
 ) -> None:
     stranger = SigningKey.generate()
-    place = next(n for n, line in enumerate(exported) if line.startswith(b'{"checkpoint":'))
-    event = json.loads(exported[place - 1])
+    index = next(n for n, line in enumerate(exported) if line.startswith(b'{"checkpoint":'))
+    event = json.loads(exported[index - 1])
     fields = ("run-1", event["sequence"], event["hash"], int(event["time"]))
     forged = sign_checkpoint(stranger, *fields)
     lines = [*exported]
-    lines[place] = forged.line()
-    assert named(lines, keyring) == "unknown key"
+    lines[index] = forged.line()
+    assert broken_kind(lines, keyring) == "unknown key"
     posing = msgspec.structs.replace(forged, key_id=keyring.key_id)
-    lines[place] = posing.line()
-    assert named(lines, keyring) == "forged checkpoint"
+    lines[index] = posing.line()
+    assert broken_kind(lines, keyring) == "forged checkpoint"
     moved = sign_checkpoint(keyring, "run-2", *fields[1:])
-    lines[place] = moved.line()
-    assert named(lines, keyring) == "forged checkpoint"
+    lines[index] = moved.line()
+    assert broken_kind(lines, keyring) == "forged checkpoint"
 
 
-def test_somebody_elses_export_is_signed_with_an_unknown_key(
+def test_an_export_of_another_keyring_has_an_unknown_key(
     exported: list[bytes], tmp_path: Path
 ) -> None:
-    assert named(exported, Keyring.init(tmp_path / "other")) == "unknown key"
+    assert broken_kind(exported, Keyring.init(tmp_path / "other")) == "unknown key"
 
 
-def test_an_expected_head_finds_what_was_cut_off_with_its_checkpoints(
+def test_an_expected_head_detects_an_end_cut_off_with_its_checkpoints(
     lite: Ledger, keyring: Keyring
 ) -> None:
-    """Truncated, against an expected head: the end is gone, and the header knows nothing of it."""
+    """The end is missing, and the header was made to match."""
     fill(lite, count=3)
     lite.checkpoint("run-1", keyring)
     short = list(export_lines(lite, "run-1"))
@@ -252,39 +254,40 @@ def test_an_expected_head_finds_what_was_cut_off_with_its_checkpoints(
     lite.checkpoint("run-1", keyring)
     assert check(short, keyring).ok
     known = ExpectedHead(last.sequence, last.hash)
-    assert named(short, keyring, expected=known) == "truncated"
-    whole = list(export_lines(lite, "run-1"))
-    assert check(whole, keyring, expected=known).ok
-    assert named(whole, keyring, expected=ExpectedHead(2, "0" * 64)) == "edited"
+    assert broken_kind(short, keyring, expected=known) == "truncated"
+    longer = list(export_lines(lite, "run-1"))
+    assert check(longer, keyring, expected=known).ok
+    assert broken_kind(longer, keyring, expected=ExpectedHead(2, "0" * 64)) == "edited"
 
 
 def test_a_checkpoint_beyond_the_last_event_means_truncated(lite: Ledger, keyring: Keyring) -> None:
-    """Truncated, against a checkpoint: even where the header was made to fit."""
+    """The end is missing, and the header was made to match."""
     fill(lite, count=3)
     header, *events = export_lines(lite, "run-1")
     fill(lite, count=3)
     signed = lite.checkpoint("run-1", keyring)
-    assert named([header, *events, signed.line()], keyring) == "truncated"
+    assert broken_kind([header, *events, signed.line()], keyring) == "truncated"
 
 
-def test_what_nobody_signed_is_not_proven(lite: Ledger, keyring: Keyring) -> None:
+def test_an_unsigned_export_is_not_proven(lite: Ledger, keyring: Keyring) -> None:
     fill(lite)
     lines = list(export_lines(lite, "run-1"))
     assert verify_export(lines).ok
-    assert named(lines, keyring) == "unsigned"
+    assert broken_kind(lines, keyring) == "unsigned"
 
 
-def test_checkpoints_come_by_themselves(ledger: Ledger, keyring: Keyring) -> None:
-    """A checkpoint every so many events, and on closing."""
+def test_checkpoints_are_signed_at_intervals_and_on_closing(
+    ledger: Ledger, keyring: Keyring
+) -> None:
     with Ledger.open(ledger.store.url, signer=keyring, checkpoint_every=10) as signing:
         for _ in range(5):
             fill(signing, count=5)
         fill(signing, "other", count=1)
-        assert [one.sequence for one in signing.checkpoints("run-1")] == [10, 20]
+        assert [checkpoint.sequence for checkpoint in signing.checkpoints("run-1")] == [10, 20]
         assert signing.checkpoint("run-1") == signing.checkpoints("run-1")[-1]
         fill(signing, count=1)
-    assert [one.sequence for one in ledger.checkpoints("run-1")] == [10, 20, 25, 26]
-    assert [one.sequence for one in ledger.checkpoints("other")] == [1]
+    assert [checkpoint.sequence for checkpoint in ledger.checkpoints("run-1")] == [10, 20, 25, 26]
+    assert [checkpoint.sequence for checkpoint in ledger.checkpoints("other")] == [1]
     assert check(list(export_lines(ledger, "run-1")), keyring).signed == 26
 
 
@@ -295,7 +298,7 @@ def test_a_checkpoint_needs_a_key_and_events(ledger: Ledger, keyring: Keyring) -
         ledger.checkpoint("run-1", keyring)
 
 
-def test_an_import_is_idempotent_and_goes_on(
+def test_an_import_is_idempotent_and_can_be_continued(
     ledger: Ledger, lite: Ledger, keyring: Keyring
 ) -> None:
     fill(ledger, count=5)
@@ -315,7 +318,7 @@ def test_an_import_is_idempotent_and_goes_on(
     assert verified(lite).events == 2_506
 
 
-def test_an_import_refuses_what_does_not_verify(
+def test_an_import_refuses_an_export_that_does_not_verify(
     ledger: Ledger, exported: list[bytes], keyring: Keyring
 ) -> None:
     keys = keyring.public_keys
@@ -325,7 +328,7 @@ def test_an_import_refuses_what_does_not_verify(
     assert ledger.envelopes() == []
 
 
-def test_an_import_refuses_what_contradicts_the_store(
+def test_an_import_refuses_an_export_that_contradicts_the_store(
     ledger: Ledger, exported: list[bytes], keyring: Keyring
 ) -> None:
     fill(ledger, count=2)
@@ -335,7 +338,7 @@ def test_an_import_refuses_what_contradicts_the_store(
 
 
 def test_an_archive_keeps_verifying_after_rotations(url: str, tmp_path: Path) -> None:
-    """Archived envelopes keep verifying: old keys stay in the list, rotation by rotation."""
+    """Old keys stay in the list of public keys, with the rotations to new ones."""
     keyring = Keyring.init(tmp_path / "own")
     trusted = keyring.public_keys
     file = tmp_path / "archive" / "run-1.jsonl.gz"
@@ -352,13 +355,13 @@ def test_an_archive_keeps_verifying_after_rotations(url: str, tmp_path: Path) ->
             fill(ledger)
         keyring.rotate()
         assert verify_export(read_export(file), keyring.public_keys).ok
-        assert verify_export(read_export(file), trusted).ok  # it brings the handovers with it
+        assert verify_export(read_export(file), trusted).ok  # the export contains the rotations
         assert archive(ledger, "run-1", file, signer=keyring, drop=True).ok
         assert import_export(ledger, lambda: read_export(file), trusted).added == 6
         assert verified(ledger).events == 7
 
 
-def test_archiving_that_was_stopped_can_be_finished(
+def test_interrupted_archiving_can_be_finished(
     lite: Ledger, keyring: Keyring, tmp_path: Path
 ) -> None:
     fill(lite, count=6)
@@ -370,7 +373,7 @@ def test_archiving_that_was_stopped_can_be_finished(
     assert [event.sequence for event in lite.events("run-1")] == [7]
 
 
-def test_a_packed_file_that_is_cut_or_damaged_is_named(
+def test_a_compressed_file_that_is_cut_or_damaged_is_reported(
     exported: list[bytes], keyring: Keyring, tmp_path: Path
 ) -> None:
     file = tmp_path / "run.jsonl.gz"
@@ -379,13 +382,13 @@ def test_a_packed_file_that_is_cut_or_damaged_is_named(
     assert gzip.decompress(packed) == b"".join(exported)
     for cut in range(20, len(packed) - 20, 97):
         file.write_bytes(packed[:cut])
-        assert named(list(read_export(file)), keyring) == "truncated"
+        assert broken_kind(list(read_export(file)), keyring) == "truncated"
     middle = len(packed) // 2
     file.write_bytes(packed[:middle] + bytes([packed[middle] ^ 255]) + packed[middle + 1 :])
     assert not verify_export(read_export(file), keyring.public_keys).ok
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     write_export(file, [b"old\n"])
 
@@ -395,7 +398,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
     with pytest.raises(LedgerError, match="gone"):
         write_export(file, failing())
-    assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
     assert file.read_bytes() == b"old\n"
     with pytest.raises(LedgerError, match="cannot be written"):
         write_export(tmp_path / "run.jsonl" / "below", [])

@@ -1,4 +1,4 @@
-"""Under faults, for real: nothing acknowledged is lost, chains verify, the system works again."""
+"""Real faults: nothing acknowledged is lost, chains verify, and the ledger works again."""
 
 import contextlib
 import random
@@ -22,7 +22,7 @@ STEPS = ("begin", "insert", "flushed", "committed")
 
 DYING = """
 class Dying:
-    '''A connection whose process dies at a step of its third transaction.'''
+    '''A connection that kills its process at a step of the third transaction.'''
 
     def __init__(self, inner, step):
         self.inner, self.step, self.turn = inner, step, 0
@@ -36,9 +36,9 @@ class Dying:
 
     def begin(self, **how):
         self.turn += 1
-        found = self.inner.begin(**how)
+        changed = self.inner.begin(**how)
         self.at("begin")
-        return found
+        return changed
 
     def execute_many(self, sql, rows):
         self.inner.execute_many(sql, rows)
@@ -54,7 +54,7 @@ ledger = Ledger.open(url)
 writer = ledger._thread._committer
 writer._connection = Dying(writer._connection, step)
 for number in range(10):
-    told(ledger.append(Draft("run-1", "run.started", {"number": number}))[0].id)
+    say(ledger.append(Draft("run-1", "run.started", {"number": number}))[0].id)
 """
 
 
@@ -64,9 +64,9 @@ def test_killed_at_a_step_nothing_acknowledged_is_lost(url: str, step: str) -> N
         acknowledged = finished(started, KILLED)
     assert acknowledged == ["run-1:1", "run-1:2"]
     with Ledger.open(url) as ledger:
-        kept = verified(ledger).events
-        assert kept == (3 if step == "committed" else 2)
-        assert fill(ledger, count=1)[0].sequence == kept + 1
+        events = verified(ledger).events
+        assert events == (3 if step == "committed" else 2)
+        assert fill(ledger, count=1)[0].sequence == events + 1
 
 
 WRITING = """
@@ -74,30 +74,35 @@ ledger = Ledger.open(sys.argv[1])
 
 def work(number):
     while True:
-        told(ledger.append(*(Draft(f"run-{number}", "run.started", {}) for _ in range(2)))[-1].id)
+        say(ledger.append(*(Draft(f"run-{number}", "run.started", {}) for _ in range(2)))[-1].id)
 
 for number in range(4):
     threading.Thread(target=work, args=(number,)).start()
 """
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_nothing_acknowledged_is_lost(url: str, seed: int) -> None:
-    wanted = random.Random(seed).randrange(5, 200)
+def write_until_killed(url: str, lines: int) -> dict[str, int]:
+    """Kill a writer after some lines. Return the last event it had acknowledged, by envelope."""
     acknowledged: dict[str, int] = {}
     with process(WRITING, url) as started:
         assert started.stdout is not None
         for count, line in enumerate(started.stdout):
-            if count == wanted:
+            if count == lines:
                 started.kill()
             envelope, _, number = line.strip().rpartition(":")
             if number:
                 acknowledged[envelope] = int(number)
+    return acknowledged
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_nothing_acknowledged_is_lost(url: str, seed: int) -> None:
+    acknowledged = write_until_killed(url, random.Random(seed).randrange(5, 200))
     with Ledger.open(url) as ledger:
         for envelope, last in acknowledged.items():
             events = verified(ledger, envelope).events
             assert events >= last
-            assert events % 2 == 0  # what belongs together was kept together
+            assert events % 2 == 0  # events of one transaction are kept together
 
 
 MANY = """
@@ -114,7 +119,7 @@ threads = [threading.Thread(target=work, args=(thread,)) for thread in range(3)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 ledger.close()
-told("done")
+say("done")
 """
 
 
@@ -123,21 +128,23 @@ def test_three_processes_on_one_database(url: str) -> None:
     count = 25
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(process(MANY, url, str(n), str(count))) for n in range(3)]
-        for one in started:
-            assert finished(one) == ["done"]
+        for child in started:
+            assert finished(child) == ["done"]
     with Ledger.open(url) as ledger:
         assert verified(ledger, "shared").events == 3 * 3 * count
         assert all(verified(ledger, f"own-{n}").events == 3 * count for n in range(3))
         payloads = [event.payload for event in ledger.events("shared")]
-        told = [(one["name"], one["thread"], one["n"]) for one in payloads]
-        assert len(set(told)) == len(told)
+        written = [(payload["name"], payload["thread"], payload["n"]) for payload in payloads]
+        assert len(set(written)) == len(written)
         for name in "012":
             for thread in range(3):
-                assert [n for *who, n in told if who == [name, thread]] == list(range(count))
+                assert [n for *writer, n in written if writer == [name, thread]] == list(
+                    range(count)
+                )
 
 
 def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> None:
-    """Unacknowledged writes are told so, later ones work, and nothing acknowledged is lost."""
+    """Writes fail while the server is down, and nothing acknowledged is lost."""
     acknowledged: list[list[int]] = [[] for _ in range(4)]
     refused = threading.Event()
     stop = threading.Event()
@@ -166,8 +173,10 @@ def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> No
                     ledger.read("SELECT 1")
             finally:
                 postgres.start()
-                before = [len(one) for one in acknowledged]
-                while any(len(one) <= n for one, n in zip(acknowledged, before, strict=True)):
+                before = [len(sequences) for sequences in acknowledged]
+                while any(
+                    len(sequences) <= n for sequences, n in zip(acknowledged, before, strict=True)
+                ):
                     assert not any(future.done() for future in futures)
                 stop.set()
             assert sum(future.result(30) for future in futures) > 0
@@ -177,8 +186,8 @@ def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> No
             assert verified(ledger, f"run-{number}").events >= sequences[-1]
 
 
-class LosingTheAnswer:
-    """A connection that breaks at the commit, before it or after it."""
+class BreakingAtCommit:
+    """A connection that breaks at the commit, before or after it took effect."""
 
     def __init__(self, inner: Any, *, after: bool) -> None:
         self.inner = inner
@@ -190,14 +199,16 @@ class LosingTheAnswer:
     def commit(self) -> None:
         if self.after:
             self.inner.commit()
-        raise LedgerUnavailable("the line is dead")
+        raise LedgerUnavailable("the connection is broken")
 
 
 @pytest.mark.parametrize("after", [True, False])
-def test_a_commit_whose_answer_is_lost_is_looked_up(ledger: Ledger, after: bool) -> None:
+def test_the_ledger_finds_out_whether_a_broken_commit_took_effect(
+    ledger: Ledger, after: bool
+) -> None:
     fill(ledger, count=1)
     writer: Any = ledger._thread._committer
-    writer._connection = LosingTheAnswer(writer._connection, after=after)
+    writer._connection = BreakingAtCommit(writer._connection, after=after)
     if after:
         assert fill(ledger, count=1)[0].sequence == 2
     else:
@@ -215,16 +226,16 @@ hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 ledger.append(draft)
 resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, hard))
 refused = 0
-while refused < 3:  # the log is cut when the file is opened again: then a little fits once more
+while refused < 3:  # reopening the file truncates the log, so a little fits again
     try:
-        told(ledger.append(draft)[0].id)
+        say(ledger.append(draft)[0].id)
         refused = 0
     except LedgerUnavailable as error:
         refused += 1
-        told(f"refused: {error}")
+        say(f"refused: {error}")
 assert len(ledger.events("run-1")) < 40
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-told(ledger.append(draft)[0].id)
+say(ledger.append(draft)[0].id)
 """
 
 
@@ -259,13 +270,13 @@ if os.geteuid() == 0:
 try:
     Ledger.open(sys.argv[1])
 except LedgerUnavailable as error:
-    told(str(error))
+    say(str(error))
 with LedgerReader.open(sys.argv[1]) as reader:
-    told(str(len(reader.events("run-1"))))
+    say(str(len(reader.events("run-1"))))
 """
 
 
-def test_a_read_only_file_can_be_read_and_says_why_not_written(open_folder: Path) -> None:
+def test_a_read_only_file_can_be_read_and_refuses_writes(open_folder: Path) -> None:
     file = open_folder / "ledger.db"
     with Ledger.open(f"sqlite:{file}") as ledger:
         fill(ledger)
@@ -279,17 +290,17 @@ def test_a_read_only_file_can_be_read_and_says_why_not_written(open_folder: Path
 
 
 def test_a_path_that_cannot_be_a_ledger(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("this is no database, however long it is\n" * 20)
+    (tmp_path / "text.db").write_text("this is not a database\n" * 20)
     for name in (".", "text.db", "text.db/below.db"):
         with pytest.raises(LedgerUnavailable, match=r"sqlite:|SQLite"):
             Ledger.open(f"sqlite:{tmp_path / name}")
     for name in ("missing.db", "missing/x.db"):
         with pytest.raises(LedgerError, match="no ledger in"):
             LedgerReader.open(f"sqlite:{tmp_path / name}")
-    assert [one.name for one in tmp_path.iterdir()] == ["text.db"]
+    assert [path.name for path in tmp_path.iterdir()] == ["text.db"]
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(LedgerUnavailable, match="cannot be reached") as caught:
         Ledger.open("postgresql://me:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
@@ -297,7 +308,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
 
 
 @pytest.mark.parametrize("version", range(len(MIGRATIONS)))
-def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
+def test_older_stores_are_migrated(url: str, version: int) -> None:
     old = open_store(url).connect(writer=True)
     old.begin()
     old.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
@@ -316,7 +327,7 @@ def test_older_stores_are_brought_up_to_date(url: str, version: int) -> None:
         assert len(reader.events("run-1")) == 5
 
 
-def test_an_empty_store_is_no_ledger_to_read(url: str, tmp_path: Path) -> None:
+def test_an_empty_store_cannot_be_read(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite:"):
         (tmp_path / "ledger.db").touch()
     with pytest.raises(LedgerError, match=r"no ledger in .+: name another with --store"):
@@ -324,11 +335,20 @@ def test_an_empty_store_is_no_ledger_to_read(url: str, tmp_path: Path) -> None:
 
 
 def test_newer_stores_are_refused(url: str) -> None:
-    """Schema migrations forward, refused clearly when the file is newer than the program."""
+    """A store of a newer version is refused with an error that says what to do."""
     with Ledger.open(url) as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE meta SET value = '99'"))
     for opening in (Ledger.open, LedgerReader.open):
         with pytest.raises(NewerSchema, match=r"schema 99.*upgrade modelpact"):
+            opening(url)
+
+
+@pytest.mark.parametrize("version", ["abc", "-1", "²", "9" * 30])
+def test_a_schema_version_that_is_no_number_is_refused(url: str, version: str) -> None:
+    with Ledger.open(url) as ledger:
+        ledger.write(lambda tx: tx.execute("UPDATE meta SET value = ?", (version,)))
+    for opening in (Ledger.open, LedgerReader.open):
+        with pytest.raises(LedgerError, match="no number"):
             opening(url)
 
 
@@ -349,7 +369,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
         assert not raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'fine'").fetchall()
 
 
-def test_ledgers_that_open_a_new_store_together(url: str) -> None:
+def test_several_ledgers_create_a_store_together(url: str) -> None:
     begun = threading.Barrier(4)
 
     def start() -> int:
@@ -358,12 +378,12 @@ def test_ledgers_that_open_a_new_store_together(url: str) -> None:
             return fill(ledger, count=1)[0].sequence
 
     with ThreadPoolExecutor(4) as pool:
-        found = [future.result(60) for future in [pool.submit(start) for _ in range(4)]]
-    assert sorted(found) == [1, 2, 3, 4]
+        sequences = [future.result(60) for future in [pool.submit(start) for _ in range(4)]]
+    assert sorted(sequences) == [1, 2, 3, 4]
 
 
-def test_new_files_that_are_opened_together(tmp_path: Path) -> None:
-    """SQLite itself does not wait for another who turns the log of a new file on."""
+def test_several_ledgers_create_a_file_together(tmp_path: Path) -> None:
+    """SQLite itself does not wait while another process turns on write-ahead logging."""
     for number in range(40):
         begun = threading.Barrier(4)
 
@@ -378,19 +398,11 @@ def test_new_files_that_are_opened_together(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_again_and_again_the_ledger_goes_on(url: str, seed: int) -> None:
+def test_killed_repeatedly_nothing_acknowledged_is_lost(url: str, seed: int) -> None:
     chance = random.Random(seed)
     acknowledged: dict[str, int] = {}
     for _ in range(4):
-        wanted = chance.randrange(1, 60)
-        with process(WRITING, url) as started:
-            assert started.stdout is not None
-            for count, line in enumerate(started.stdout):
-                if count == wanted:
-                    started.kill()
-                envelope, _, number = line.strip().rpartition(":")
-                if number:
-                    acknowledged[envelope] = int(number)
+        acknowledged |= write_until_killed(url, chance.randrange(1, 60))
     with Ledger.open(url) as ledger:
         for envelope, last in acknowledged.items():
             assert verified(ledger, envelope).events >= last

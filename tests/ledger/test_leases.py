@@ -1,4 +1,4 @@
-"""Leases on both stores: one live process for a name, free again when that dies."""
+"""Leases on both stores: a name has one live holder, and is free when that dies."""
 
 import contextlib
 import subprocess
@@ -24,7 +24,7 @@ def store(url: str) -> Store:
     return open_store(url)
 
 
-def test_one_has_a_name_and_others_have_others(store: Store) -> None:
+def test_a_name_has_one_holder(store: Store) -> None:
     first, other = store.lease("host/a"), store.lease("host/b")
     with pytest.raises(NameTaken, match="host/a is held by another live process"):
         store.lease("host/a")
@@ -36,7 +36,7 @@ def test_one_has_a_name_and_others_have_others(store: Store) -> None:
     other.release()
 
 
-def test_a_killed_process_has_no_name(store: Store, url: str) -> None:
+def test_a_killed_process_loses_its_name(store: Store, url: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -56,26 +56,26 @@ def test_a_killed_process_has_no_name(store: Store, url: str) -> None:
             assert time.monotonic() < until
 
 
-def test_a_connection_that_broke_is_made_again_unless_another_was_faster(
+def test_a_lost_lease_is_taken_again_if_the_name_is_free(
     postgres_url: str,
 ) -> None:
     store = open_store(postgres_url)
     lease = store.lease("host/a")
     assert isinstance(lease, PostgresLease)
     _break(lease)
-    assert lease.is_held(), "the store was away, nobody else has it"
+    assert lease.is_held(), "the store was unreachable, and the name is free"
     assert lease.is_held()
     with pytest.raises(NameTaken):
         store.lease("host/a")
     _break(lease)
-    other = _taken(store, "host/a")
+    other = _take_when_free(store, "host/a")
     lease.is_held()
     assert not lease.is_held()
     other.release()
 
 
-def test_a_name_that_ones_own_broken_connection_holds_is_not_lost(postgres_url: str) -> None:
-    """The server misses a link that vanished only later; until then nobody else can have it."""
+def test_a_name_held_by_its_own_broken_connection_is_not_lost(postgres_url: str) -> None:
+    """Until the server notices the broken connection, no other process can take the name."""
     store = open_store(postgres_url)
     lease = store.lease("host/a")
     assert isinstance(lease, PostgresLease)
@@ -84,21 +84,21 @@ def test_a_name_that_ones_own_broken_connection_holds_is_not_lost(postgres_url: 
     assert lease.is_held()
     assert lease.is_held()
     vanished.close()
-    while _broken(lease):
+    while _is_broken(lease):
         assert lease.is_held()
     with pytest.raises(NameTaken):
         store.lease("host/a")
     lease.release()
 
 
-def _taken(store: Store, name: str) -> Lease:
+def _take_when_free(store: Store, name: str) -> Lease:
     """Take a name as soon as the server has noticed that it is free."""
     while True:
         with contextlib.suppress(NameTaken):
             return store.lease(name)
 
 
-def _broken(lease: PostgresLease) -> bool:
+def _is_broken(lease: PostgresLease) -> bool:
     return lease._connection is None
 
 

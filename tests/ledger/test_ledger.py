@@ -1,11 +1,13 @@
-"""The ledger on both stores: kept whole or not at all, in order, never acknowledged early."""
+"""The ledger on both stores: atomic, in order, and never acknowledged before it is durable."""
 
 import asyncio
 import contextlib
 import os
+import shutil
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -16,6 +18,7 @@ from modelpact.ledger import (
     Event,
     Ledger,
     LedgerError,
+    LedgerReader,
     LedgerUnavailable,
     Transaction,
 )
@@ -32,7 +35,7 @@ def rows(ledger: Ledger) -> int:
 
 
 def hold(ledger: Ledger) -> threading.Event:
-    """Keep the writer busy until the event is set, so that what comes meanwhile comes together."""
+    """Block the writer until the event is set, so that work queues up."""
     held, released = threading.Event(), threading.Event()
 
     def work(tx: Transaction) -> None:
@@ -41,7 +44,7 @@ def hold(ledger: Ledger) -> threading.Event:
 
     future = ledger.submit(work)
     held.wait(30)
-    assert not future.cancel()  # what has begun is too late to cancel
+    assert not future.cancel()  # it runs already
     return released
 
 
@@ -56,7 +59,7 @@ def test_events_are_chained_and_read_back(ledger: Ledger) -> None:
     assert verified(ledger).events == 2
 
 
-def test_the_chain_goes_on_after_opening_again(url: str) -> None:
+def test_the_chain_continues_after_reopening(url: str) -> None:
     for _ in range(3):
         with Ledger.open(url) as ledger:
             fill(ledger, count=2)
@@ -64,7 +67,7 @@ def test_the_chain_goes_on_after_opening_again(url: str) -> None:
         assert verified(ledger).events == 6
 
 
-def test_why_walks_back_to_the_origin_even_in_a_circle(ledger: Ledger) -> None:
+def test_a_cause_chain_ends_at_the_origin_or_closes_a_circle(ledger: Ledger) -> None:
     (origin,) = ledger.append(draft("a"))
     (middle,) = ledger.append(Draft("b", "acme.middle", {}, origin.id))
     (last,) = ledger.append(Draft("a", "acme.last", {}, middle.id))
@@ -73,7 +76,7 @@ def test_why_walks_back_to_the_origin_even_in_a_circle(ledger: Ledger) -> None:
     assert [event.id for event in ledger.cause_chain("c:2")] == ["c:2", "c:1"]
 
 
-def test_work_that_raises_leaves_nothing(ledger: Ledger) -> None:
+def test_work_that_raises_is_undone(ledger: Ledger) -> None:
     def plain(tx: Transaction) -> None:
         tx.append(draft())
         raise RuntimeError("no")
@@ -92,8 +95,8 @@ def test_work_that_raises_leaves_nothing(ledger: Ledger) -> None:
     assert verified(ledger).events == 1
 
 
-def test_in_a_shared_commit_only_the_guilty_fail(ledger: Ledger) -> None:
-    """Concurrent appends share a commit; one that fails takes nobody with it."""
+def test_in_a_shared_commit_only_the_work_that_is_wrong_fails(ledger: Ledger) -> None:
+    """Concurrent appends share a commit, and one that fails does not affect the others."""
     ledger.write(lambda tx: tx.execute(TABLE, ("taken",)))
     released = hold(ledger)
 
@@ -136,13 +139,13 @@ def test_in_a_shared_commit_only_the_guilty_fail(ledger: Ledger) -> None:
         Draft("a", "run.started", {}, "no\x00name"),
     ],
 )
-def test_a_wrong_draft_is_refused_before_it_is_written(ledger: Ledger, bad: Draft) -> None:
+def test_an_invalid_draft_is_refused_before_it_is_written(ledger: Ledger, bad: Draft) -> None:
     with pytest.raises(InputError):
         ledger.append(draft("a"), bad)
     assert ledger.events("a") == []
 
 
-def test_a_work_sees_what_it_wrote(ledger: Ledger) -> None:
+def test_work_sees_what_it_wrote(ledger: Ledger) -> None:
     def work(tx: Transaction) -> tuple[int, int]:
         tx.open_envelope("run-1", "run", "a test")
         tx.append(draft())
@@ -151,12 +154,12 @@ def test_a_work_sees_what_it_wrote(ledger: Ledger) -> None:
         return before, tx.execute("SELECT COUNT(*) FROM events")[0][0]
 
     assert ledger.write(work) == (1, 2)
-    found = ledger.envelope("run-1")
-    assert found is not None
-    assert (found.kind, found.subject, found.events) == ("run", "a test", 2)
+    envelope = ledger.envelope("run-1")
+    assert envelope is not None
+    assert (envelope.kind, envelope.subject, envelope.events) == ("run", "a test", 2)
 
 
-def test_closing_finishes_what_waits_and_refuses_what_comes(url: str) -> None:
+def test_closing_commits_waiting_work_and_refuses_more(url: str) -> None:
     ledger = Ledger.open(url)
     waiting = [ledger.submit(lambda tx: tx.append(draft())) for _ in range(200)]
     ledger.close()
@@ -169,29 +172,29 @@ def test_closing_finishes_what_waits_and_refuses_what_comes(url: str) -> None:
     ledger.close()
 
 
-def test_closing_while_others_hand_in_leaves_nobody_waiting(lite: Ledger) -> None:
+def test_closing_while_threads_write_leaves_none_waiting(lite: Ledger) -> None:
     begun = threading.Barrier(5)
 
     def hand_in() -> tuple[int, int]:
         begun.wait()
-        kept = refused = 0
+        committed = refused = 0
         while not refused:
             error = lite.submit(lambda tx: tx.append(draft())).exception(30)
             refused += error is not None
-            kept += error is None
-        return kept, refused
+            committed += error is None
+        return committed, refused
 
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(hand_in) for _ in range(4)]
         begun.wait()
         lite.append(draft())
         lite.close()
-        kept = sum(future.result(30)[0] for future in futures)
+        committed = sum(future.result(30)[0] for future in futures)
     with Ledger.open(lite.store.url) as again:
-        assert verified(again).events == kept + 1
+        assert verified(again).events == committed + 1
 
 
-def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
+def test_cancelled_work_does_not_run(ledger: Ledger) -> None:
     released = hold(ledger)
     second = ledger.submit(lambda tx: tx.append(draft()))
     assert second.cancel()
@@ -210,30 +213,30 @@ def test_cancelled_work_is_not_done(ledger: Ledger) -> None:
     assert verified(ledger).events == event.sequence
 
 
-ENTRY = PreparedEvent("run-1", "capability.invoked", b'{"n":1}')
+EVENT = PreparedEvent("run-1", "capability.invoked", b'{"n":1}')
 
 
-def test_an_entry_is_an_event_like_any_other(ledger: Ledger) -> None:
-    heard: list[Event] = []
-    ledger.bus.subscribe(heard.append, "capability.")
+def test_a_prepared_event_is_an_event_like_any_other(ledger: Ledger) -> None:
+    received: list[Event] = []
+    ledger.bus.subscribe(received.append, "capability.")
     fill(ledger, count=1)
 
     async def main() -> EventRef:
-        return await ledger.append_async(ENTRY)
+        return await ledger.append_async(EVENT)
 
-    placed = asyncio.run(main())
-    assert placed.id == "run-1:2"
-    event = ledger.event(placed.id)
-    assert event == heard[-1]
+    ref = asyncio.run(main())
+    assert ref.id == "run-1:2"
+    event = ledger.event(ref.id)
+    assert event == received[-1]
     assert event is not None
-    assert (event.payload, event.time) == ({"n": 1}, placed.time)
+    assert (event.payload, event.time) == ({"n": 1}, ref.time)
     assert verified(ledger).events == 2
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
-    """Where its caller is cancelled, before it is written or meanwhile, another hears of it."""
-    placed: list[EventRef | None] = []
+def test_cancelling_does_not_undo_an_append(ledger: Ledger, late: bool) -> None:
+    """`on_abandoned` gets the outcome, even if the task is cancelled before the commit."""
+    refs: list[EventRef | None] = []
 
     async def main() -> None:
         began, go_on = threading.Event(), threading.Event()
@@ -243,7 +246,7 @@ def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
             assert go_on.wait(10)
 
         released = hold(ledger)
-        future = ledger.append_async(ENTRY, lambda place, error: placed.append(place))
+        future = ledger.append_async(EVENT, lambda ref, error: refs.append(ref))
         later = asyncio.ensure_future(ledger.write_async(slow))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -256,32 +259,32 @@ def test_an_entry_is_not_taken_back(ledger: Ledger, late: bool) -> None:
         await later
 
     asyncio.run(main())
-    assert [one and one.id for one in placed] == ["run-1:1"]
+    assert [ref and ref.id for ref in refs] == ["run-1:1"]
     assert verified(ledger).events == 1
 
 
-def test_what_cannot_be_written_is_told_to_who_was_not_cancelled(ledger: Ledger) -> None:
-    told: list[BaseException | None] = []
+def test_the_error_of_a_cancelled_append_goes_to_on_abandoned(ledger: Ledger) -> None:
+    errors: list[BaseException | None] = []
 
     async def main() -> None:
-        entry = msgspec.structs.replace(
-            ENTRY, precondition=Precondition(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
+        refused = msgspec.structs.replace(
+            EVENT, precondition=Precondition(("a fact",), "SELECT 'no' WHERE ? = ''", ("",), "yes")
         )
         with pytest.raises(PreconditionFailed, match="a fact"):
-            await ledger.append_async(entry)
+            await ledger.append_async(refused)
         released = hold(ledger)
-        future = ledger.append_async(entry, lambda place, error: told.append(error))
+        future = ledger.append_async(refused, lambda ref, error: errors.append(error))
         await asyncio.sleep(0)
         future.cancel()
         released.set()
         await ledger.write_async(lambda tx: None)
 
     asyncio.run(main())
-    assert [type(one) for one in told] == [PreconditionFailed]
+    assert [type(error) for error in errors] == [PreconditionFailed]
     assert not ledger.events("run-1")
 
 
-def test_a_loop_that_is_gone_stops_nobody(lite: Ledger) -> None:
+def test_a_closed_loop_does_not_stop_the_writer(lite: Ledger) -> None:
     released = hold(lite)
     loop = asyncio.new_event_loop()
     task = loop.create_task(lite.write_async(lambda tx: tx.append(draft())))
@@ -312,7 +315,7 @@ def test_tasks_share_commits(ledger: Ledger) -> None:
     asyncio.run(fails())
 
 
-def test_reads_go_on_during_writes(ledger: Ledger) -> None:
+def test_reads_continue_during_writes(ledger: Ledger) -> None:
     stop = threading.Event()
 
     def read() -> int:
@@ -327,22 +330,22 @@ def test_reads_go_on_during_writes(ledger: Ledger) -> None:
     with ThreadPoolExecutor(2) as pool:
         readers: list[Future[int]] = [pool.submit(read) for _ in range(2)]
         acknowledged = [fill(ledger, count=2)[-1] for _ in range(40)]
-        assert ledger.events("run-1")[-1] == acknowledged[-1]  # what was acknowledged is seen
+        assert ledger.events("run-1")[-1] == acknowledged[-1]  # an acknowledged write is visible
         stop.set()
         assert all(reader.result(30) <= 80 for reader in readers)
 
 
-def test_time_never_goes_back(url: str) -> None:
-    """A clock that jumps back: times never go back within the ledger."""
+def test_times_never_go_back(url: str) -> None:
+    """The clock may jump back, and times in the ledger do not."""
     times = iter([100, 50, 50, 7, 200, 3])
     with Ledger.open(url, clock=lambda: next(times)) as ledger:
-        found = [fill(ledger, f"run-{n}", 1)[0].time for n in range(6)]
-    assert found == sorted(set(found))
+        recorded = [fill(ledger, f"run-{n}", 1)[0].time for n in range(6)]
+    assert recorded == sorted(set(recorded))
     with Ledger.open(url, clock=lambda: 1) as ledger:
-        assert fill(ledger, "later", 1)[0].time > found[-1]
+        assert fill(ledger, "later", 1)[0].time > recorded[-1]
 
 
-def test_an_envelope_is_no_younger_than_another_runtimes_events(url: str) -> None:
+def test_an_event_is_no_earlier_than_one_of_another_runtime(url: str) -> None:
     with Ledger.open(url, clock=lambda: 10) as slow, Ledger.open(url, clock=lambda: 1000) as fast:
         fill(slow, count=1)
         fill(fast, count=1)
@@ -352,28 +355,38 @@ def test_an_envelope_is_no_younger_than_another_runtimes_events(url: str) -> Non
 
 
 def test_two_ledgers_take_turns_on_one_envelope(url: str) -> None:
-    with Ledger.open(url) as one, Ledger.open(url) as other:
+    with Ledger.open(url) as left, Ledger.open(url) as right:
         for number in range(10):
-            ledger = (one, other)[number % 2]
+            ledger = (left, right)[number % 2]
             assert fill(ledger, count=1)[0].sequence == number + 1
             ledger.write(lambda tx, n=number: tx.execute(TABLE, (str(n),)))  # type: ignore[misc]
-        assert verified(one).events == 10
+        assert verified(left).events == 10
 
 
 def failing(event: Event) -> None:
     raise ZeroDivisionError
 
 
-def test_listeners_hear_of_what_is_durable_in_order(ledger: Ledger) -> None:
-    heard: list[str] = []
-    ledger.bus.subscribe(lambda event: heard.append(event.id), "run.")
+def test_listeners_get_durable_events_in_order(ledger: Ledger) -> None:
+    received: list[str] = []
+    ledger.bus.subscribe(lambda event: received.append(event.id), "run.")
     ledger.bus.subscribe(failing)
     fill(ledger, count=3)
     ledger.append(Draft("run-1", "acme.other", {}))
     with pytest.raises(ZeroDivisionError):
         ledger.write(lambda tx: (tx.append(draft()), 1 // 0))
-    assert heard == ["run-1:1", "run-1:2", "run-1:3"]
+    assert received == ["run-1:1", "run-1:2", "run-1:3"]
     assert ledger.bus.failures == 4
+
+
+def test_a_listener_that_raises_system_exit_stops_nothing(ledger: Ledger) -> None:
+    def leave(event: Event) -> NoReturn:
+        raise SystemExit
+
+    ledger.bus.subscribe(leave)
+    for number in range(2):
+        assert fill(ledger, count=1)[0].sequence == number + 1
+    assert ledger.bus.failures == 2
 
 
 def test_nothing_is_appended_to_an_archived_envelope(ledger: Ledger) -> None:
@@ -386,24 +399,35 @@ def test_nothing_is_appended_to_an_archived_envelope(ledger: Ledger) -> None:
         fill(other)
 
 
-def test_memory_is_no_store(tmp_path: Path) -> None:
+def test_urls_of_other_databases_are_refused(tmp_path: Path) -> None:
     for url in ("sqlite::memory:", "sqlite:", "mysql://x", ""):
         with pytest.raises(InputError, match=r"store\.url"):
             Ledger.open(url)
 
 
+def test_a_closed_ledger_is_a_single_file(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    with Ledger.open(f"sqlite:{file}") as ledger:
+        fill(ledger)
+        assert len(ledger.events("run-1")) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+    shutil.copy(file, tmp_path / "copy.db")
+    with LedgerReader.open(f"sqlite:{tmp_path / 'copy.db'}") as reader:
+        assert len(reader.events("run-1")) == 5
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_a_ledger_in_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "data" / "ledger.db"
     with Ledger.open(f"sqlite:{path}") as ledger:
         ledger.append(draft())
-        modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), 0o600)
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_the_mode_of_a_file_that_is_there_is_its_owners_choice(tmp_path: Path) -> None:
+def test_the_mode_of_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.touch()
     path.chmod(0o660)

@@ -275,7 +275,7 @@ port = Deadly()
 session = opened(ledger, ports={"openai": port, "anthropic": port}, id="a")
 session.send("Hello")
 session.set_params({"temperature": 0.5})
-told("ready")
+say("ready")
 if where == "in a turn":
     session.send("die")
 elif where == "before the commit":

@@ -1,4 +1,4 @@
-"""Imports and archives under attack: forged tails, costs of others, files written over, keys."""
+"""Forged imports and archives: unsigned events, foreign costs, overwritten files, extra keys."""
 
 import hashlib
 import secrets
@@ -24,22 +24,23 @@ from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import event_body
 from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.export import EVENT_START, read_export, with_hash
-from tests.ledger.support import draft, fill, verified
-from tests.ledger.test_costs import only, spend, usd
+from tests.ledger.support import draft, fill, only, spend, usd, verified
 
 
 def extended(lines: list[bytes], *drafts: Draft) -> list[bytes]:
-    """Append events that nobody signed to an export, with a header that fits."""
+    """Add unsigned events to an export, with a header that matches."""
     header = msgspec.json.decode(lines[0])
-    last = msgspec.json.decode([one for one in lines if one.startswith(EVENT_START)][-1])
+    last = msgspec.json.decode([line for line in lines if line.startswith(EVENT_START)][-1])
     number, previous, more = last["sequence"], last["hash"], []
-    for one in drafts:
+    for addition in drafts:
         number += 1
-        payload = canonical(one.payload)
+        payload = canonical(addition.payload)
         when = int(last["time"])
         more.append(
             with_hash(
-                event_body(last["envelope"], number, one.type, when, one.cause, payload, previous)
+                event_body(
+                    last["envelope"], number, addition.type, when, addition.cause, payload, previous
+                )
             )
         )
         previous = msgspec.json.decode(more[-1])["hash"]
@@ -53,7 +54,7 @@ def charge(nano: int, **more: Any) -> Draft:
     return Draft("run-1", "capability.completed", {"cost": record.to_json()})
 
 
-def test_with_keys_only_what_is_signed_is_taken(
+def test_with_keys_only_signed_events_are_imported(
     ledger: Ledger, lite: Ledger, keyring: Keyring
 ) -> None:
     fill(ledger, count=3)
@@ -68,8 +69,10 @@ def test_with_keys_only_what_is_signed_is_taken(
     assert verified(lite).events == 5
 
 
-def test_what_a_store_writes_itself_is_not_extended(ledger: Ledger, keyring: Keyring) -> None:
-    """A forged tail would be signed by the runtime's next checkpoint."""
+def test_an_import_does_not_extend_an_envelope_of_this_store(
+    ledger: Ledger, keyring: Keyring
+) -> None:
+    """The next checkpoint of the runtime would sign the forged events."""
     fill(ledger, count=3)
     ledger.checkpoint("run-1", keyring)
     genuine = list(export_lines(ledger, "run-1"))
@@ -88,7 +91,7 @@ def test_what_a_store_writes_itself_is_not_extended(ledger: Ledger, keyring: Key
         {"lines": [{"unit": "discrete", "amount": 1}] * 2},
     ],
 )
-def test_an_import_changes_no_costs_but_its_own(
+def test_an_import_cannot_change_costs_of_other_envelopes(
     ledger: Ledger, lite: Ledger, wrong: dict[str, Any]
 ) -> None:
     spend(lite, CostRecord((usd(5_000),)), "run-2")
@@ -98,12 +101,10 @@ def test_an_import_changes_no_costs_but_its_own(
     with pytest.raises(NotVerified, match="cannot be imported"):
         import_export(lite, lambda: lines)
     assert only(cost_totals(lite, "provider")).money == 5_000
-    assert lite.envelope("run-1") is None  # all of it is looked at before any of it is taken
+    assert lite.envelope("run-1") is None  # everything is checked before anything is imported
 
 
-def test_what_a_correction_says_it_replaces_counts_for_nothing(
-    ledger: Ledger, lite: Ledger
-) -> None:
+def test_totals_ignore_what_a_correction_claims_to_replace(ledger: Ledger, lite: Ledger) -> None:
     first = spend(ledger, CostRecord((usd(100),)))
     spend(ledger, CostRecord((usd(80),), corrects=first.id, replaced=(usd(10**15),)))
     lines = list(export_lines(ledger, "run-1"))
@@ -111,7 +112,7 @@ def test_what_a_correction_says_it_replaces_counts_for_nothing(
     assert only(cost_totals(lite, "provider")).money == 80
 
 
-def test_an_archive_is_not_written_over_anothers(
+def test_an_archive_of_another_envelope_is_not_overwritten(
     ledger: Ledger, keyring: Keyring, tmp_path: Path
 ) -> None:
     file = tmp_path / "archive.jsonl.gz"
@@ -126,11 +127,13 @@ def test_an_archive_is_not_written_over_anothers(
     assert not verified(ledger, "run-2").archived
     own = tmp_path / "run-2.jsonl.gz"
     archive(ledger, "run-2", own, signer=keyring)
-    assert archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6  # the same again
+    assert (
+        archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6
+    )
     assert import_export(ledger, lambda: read_export(file), keyring.public_keys).added == 5
 
 
-def test_events_are_dropped_only_for_a_signed_archive(ledger: Ledger, tmp_path: Path) -> None:
+def test_events_are_dropped_only_if_the_archive_is_signed(ledger: Ledger, tmp_path: Path) -> None:
     fill(ledger)
     with pytest.raises(LedgerError, match="signed"):
         archive(ledger, "run-1", tmp_path / "run-1.jsonl.gz", drop=True)
@@ -138,7 +141,7 @@ def test_events_are_dropped_only_for_a_signed_archive(ledger: Ledger, tmp_path: 
     assert verified(ledger).events == 5
 
 
-def stranger() -> dict[str, Any]:
+def unknown_keys() -> dict[str, Any]:
     raw = secrets.token_bytes(32)
     key = {
         "key_id": hashlib.sha256(raw).hexdigest()[:16],
@@ -150,7 +153,7 @@ def stranger() -> dict[str, Any]:
     return {"format": "modelpact-public-keys/1", "keys": [key]}
 
 
-def test_keys_that_signed_nothing_are_not_kept(
+def test_keys_that_signed_nothing_are_not_stored(
     ledger: Ledger, lite: Ledger, keyring: Keyring
 ) -> None:
     fill(lite, "mine", 1)
@@ -159,14 +162,16 @@ def test_keys_that_signed_nothing_are_not_kept(
     header, event = export_lines(ledger, "run-1")
     fields = msgspec.json.decode(header)
     del fields["hash"]
-    fields["keys"] = [stranger() for _ in range(50)]
+    fields["keys"] = [unknown_keys() for _ in range(50)]
     lines = [with_hash(canonical(fields)), event]
     import_export(lite, lambda: lines)
     assert len(lite.signer_keys()) == 1
     assert len(msgspec.json.decode(next(export_lines(lite, "mine")))["keys"]) == 1
 
 
-def test_an_export_names_the_keys_of_its_own_checkpoints(ledger: Ledger, tmp_path: Path) -> None:
+def test_an_export_contains_only_the_keys_of_its_checkpoints(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     for number in range(3):
         fill(ledger, f"run-{number}", 1)
         ledger.checkpoint(f"run-{number}", Keyring.init(tmp_path / str(number)))

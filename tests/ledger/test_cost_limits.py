@@ -1,4 +1,4 @@
-"""Costs under attack: corrections of corrections, sums beyond 64 bits, one bad piece of work."""
+"""Limits of costs: chains of corrections, sums beyond 64 bits, amounts that are refused."""
 
 import asyncio
 import threading
@@ -14,18 +14,17 @@ from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
-from tests.ledger.support import draft, fill, verified
-from tests.ledger.test_costs import only, spend, usd
+from tests.ledger.support import draft, fill, only, spend, usd, verified
 
 
-def test_a_correction_of_a_correction_is_one_of_the_work(ledger: Ledger) -> None:
-    """Totals count the work once, however often and by whatever name it is corrected."""
+def test_a_correction_of_a_correction_corrects_the_work(ledger: Ledger) -> None:
+    """Totals count the work once, however often it is corrected."""
     event = spend(ledger, CostRecord((usd(100),)))
     names = [event.id]
     for nano, name in ((80, 0), (70, 1), (60, 0), (50, 2), (40, 3)):
         names.append(spend(ledger, CostRecord((usd(nano),), corrects=names[name])).id)
-        one = only(cost_totals(ledger, "provider"))
-        assert (one.money, one.records) == (nano, 1)
+        total = only(cost_totals(ledger, "provider"))
+        assert (total.money, total.records) == (nano, 1)
 
 
 def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
@@ -38,15 +37,15 @@ def test_sums_beyond_64_bits_are_exact(ledger: Ledger) -> None:
 
     for _ in range(2):
         ledger.write(work)
-    one = only(cost_totals(ledger, "provider"))
-    assert one.amounts["discrete"] == 2_200 * MAX_SAFE_INTEGER > 2**63
-    assert one.amounts["tokens.input"] == 2_200
-    assert only(cost_totals(ledger, "provider", since=1)).amounts == one.amounts
+    total = only(cost_totals(ledger, "provider"))
+    assert total.amounts["discrete"] == 2_200 * MAX_SAFE_INTEGER > 2**63
+    assert total.amounts["tokens.input"] == 2_200
+    assert only(cost_totals(ledger, "provider", since=1)).amounts == total.amounts
     assert verify_hourly_sums(ledger).ok
 
 
-def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
-    """Those that have sums of their own, and those that share one."""
+def test_large_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
+    """Large amounts have their own sums, small ones share one."""
     amounts = (MAX_SAFE_INTEGER, 1, 2**36, 2, MAX_SAFE_INTEGER, 2**36 - 1, 0)
 
     def work(tx: Transaction) -> None:
@@ -65,7 +64,7 @@ def test_great_and_small_amounts_share_a_commit(ledger: Ledger) -> None:
 
 
 class Charging:
-    """A provider that answers with a cost of its own."""
+    """A provider that replies with a given cost."""
 
     def __init__(self, *cost: CostLine) -> None:
         self.cost = cost
@@ -90,20 +89,20 @@ class Charging:
         (CostLine("currency", 9, "\x1b[31mEVIL\x07"),),
     ],
 )
-def test_a_cost_that_cannot_be_counted_ends_the_invocation_with_a_flag(
+def test_an_invalid_cost_completes_the_invocation_and_flags_the_provider(
     ledger: Ledger, cost: tuple[CostLine, ...]
 ) -> None:
     runtime = Runtime(ledger, transports={"p": Charging(*cost)})
     runtime.registry.register(Registration("p", "tool", (Offer("urn:x:a", {}, {}),), ("discrete",)))
     assert asyncio.run(runtime.invoke("p", "urn:x:a", {})).state == "completed"
-    (flagged,) = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
+    (flagged,) = [event for event in ledger.events("registry") if event.type == "provider.flagged"]
     assert flagged.payload["violation"] == "misstated_cost"
-    one = only(cost_totals(ledger, "provider"))
-    assert (one.currency, one.amounts["discrete"]) == ("", 0)
+    total = only(cost_totals(ledger, "provider"))
+    assert (total.currency, total.amounts["discrete"]) == ("", 0)
 
 
-def test_one_bad_piece_of_work_fails_alone(ledger: Ledger) -> None:
-    """A piece that raises is undone alone, also where only the store finds it wrong."""
+def test_only_the_work_that_is_wrong_fails(ledger: Ledger) -> None:
+    """Work that raises is undone alone, even if only the store detects the error."""
     started, gate = threading.Event(), threading.Event()
 
     def hold(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""A store that was edited behind the ledger's back: each edit is named, none is raised."""
+"""A store that was edited: verification reports every edit and never raises."""
 
 import asyncio
 import contextlib
@@ -24,8 +24,7 @@ from modelpact.ledger.verify.tables import verify_tables
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
-from tests.ledger.support import draft, fill
-from tests.ledger.test_costs import spend, usd
+from tests.ledger.support import draft, fill, spend, usd
 
 
 @pytest.fixture
@@ -40,31 +39,30 @@ def signed(ledger: Ledger, keyring: Keyring) -> Ledger:
 
 
 def edit(ledger: Ledger, *statements: str) -> None:
-    for one in statements:
-        ledger.write(lambda tx, one=one: tx.execute(one))  # type: ignore[misc]
+    for statement in statements:
+        ledger.write(lambda tx, statement=statement: tx.execute(statement))  # type: ignore[misc]
 
 
 def audited(ledger: Ledger, keyring: Keyring | None = None) -> dict[str, str]:
-    """Return what is broken, by envelope or table."""
+    """Return the kinds of broken links, by envelope or table."""
     keys = None if keyring is None else keyring.public_keys
     reports = {name: verify_envelope(ledger, name, keys) for name in ledger.envelope_names()}
     tables = verify_tables(ledger, reports, complete=True)
-    told: list[tuple[str, Any]] = [*reports.items(), *((one.table, one) for one in tables)]
-    return {name: one.broken.kind for name, one in told if one.broken is not None}
+    results: list[tuple[str, Any]] = [
+        *reports.items(),
+        *((report.table, report) for report in tables),
+    ]
+    return {name: report.broken.kind for name, report in results if report.broken is not None}
 
 
-def test_an_end_that_is_cut_off_is_missed_by_its_checkpoint(
-    signed: Ledger, keyring: Keyring
-) -> None:
+def test_a_checkpoint_shows_that_the_end_was_cut_off(signed: Ledger, keyring: Keyring) -> None:
     assert audited(signed, keyring) == {}
     edit(signed, "DELETE FROM events WHERE envelope = 'run-1' AND sequence > 4")
     for keys in (keyring, None):
         assert audited(signed, keys) == {"run-1": "truncated"}
 
 
-def test_an_envelope_that_is_gone_is_missed_by_its_checkpoints(
-    signed: Ledger, keyring: Keyring
-) -> None:
+def test_a_checkpoint_shows_that_an_envelope_was_deleted(signed: Ledger, keyring: Keyring) -> None:
     edit(signed, "DELETE FROM events WHERE envelope = 'run-1'")
     assert audited(signed, keyring) == {"run-1": "truncated"}
     edit(signed, "DELETE FROM checkpoints WHERE envelope = 'run-1'")
@@ -73,7 +71,7 @@ def test_an_envelope_that_is_gone_is_missed_by_its_checkpoints(
     assert audited(signed) == {"run-1": "truncated"}
 
 
-def test_what_was_not_archived_cannot_pass_for_it(signed: Ledger, keyring: Keyring) -> None:
+def test_an_open_envelope_cannot_pass_for_an_archived_one(signed: Ledger, keyring: Keyring) -> None:
     edit(signed, "UPDATE envelopes SET archived = 1 WHERE id = 'run-1'")
     assert audited(signed, keyring) == {"run-1": "edited"}
     edit(signed, "DELETE FROM events WHERE envelope = 'run-1' AND sequence < 10")
@@ -82,7 +80,9 @@ def test_what_was_not_archived_cannot_pass_for_it(signed: Ledger, keyring: Keyri
     assert audited(signed, keyring) == {"run-1": "edited"}
 
 
-def test_what_an_archive_left_is_verified(signed: Ledger, keyring: Keyring, tmp_path: Path) -> None:
+def test_the_rest_of_an_archived_envelope_is_verified(
+    signed: Ledger, keyring: Keyring, tmp_path: Path
+) -> None:
     archive(signed, "run-1", tmp_path / "run-1.jsonl.gz", signer=keyring, drop=True)
     report = verify_envelope(signed, "run-1", keyring.public_keys)
     assert (report.ok, report.archived, report.first, report.signed) == (True, True, 11, 11)
@@ -94,7 +94,7 @@ def test_what_an_archive_left_is_verified(signed: Ledger, keyring: Keyring, tmp_
     assert audited(signed)["run-1"] == "edited"
 
 
-def test_an_archive_without_its_signature_is_not_believed(
+def test_an_archived_envelope_must_be_signed(
     signed: Ledger, keyring: Keyring, tmp_path: Path
 ) -> None:
     archive(signed, "run-1", tmp_path / "run-1.jsonl.gz", signer=keyring, drop=True)
@@ -103,7 +103,7 @@ def test_an_archive_without_its_signature_is_not_believed(
 
 
 class Answering:
-    """A provider that answers."""
+    """A provider that replies."""
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:
         cost = ({"unit": "currency", "amount": 10**9, "currency": "USD"},)
@@ -164,24 +164,24 @@ def used(ledger: Ledger) -> Ledger:
         ("DELETE FROM providers", "providers"),
     ],
 )
-def test_what_users_read_is_held_against_the_events(
-    used: Ledger, statement: str, table: str
-) -> None:
+def test_tables_are_compared_with_the_events(used: Ledger, statement: str, table: str) -> None:
     assert audited(used) == {}
     edit(used, statement)
     assert table in audited(used)
 
 
-def test_tables_of_an_archive_rest_on_it(used: Ledger, keyring: Keyring, tmp_path: Path) -> None:
+def test_rows_of_archived_events_are_unproven(
+    used: Ledger, keyring: Keyring, tmp_path: Path
+) -> None:
     archive(used, "invocations/r", tmp_path / "a.jsonl.gz", signer=keyring, drop=True)
     reports = {name: verify_envelope(used, name) for name in used.envelope_names()}
-    tables = {one.table: one for one in verify_tables(used, reports, complete=True)}
-    assert all(one.ok for one in tables.values())
+    tables = {report.table: report for report in verify_tables(used, reports, complete=True)}
+    assert all(report.ok for report in tables.values())
     assert (tables["costs"].rows, tables["costs"].unproven) == (0, 5)
     assert (tables["invocations"].rows, tables["invocations"].unproven) == (0, 3)
 
 
-def test_an_import_brings_no_tables_but_costs(used: Ledger, lite: Ledger) -> None:
+def test_an_import_fills_only_the_tables_of_costs(used: Ledger, lite: Ledger) -> None:
     for name in ("invocations/r", "registry"):
         lines = list(export_lines(used, name))
         import_export(lite, lambda lines=lines: lines)  # type: ignore[misc]
@@ -190,11 +190,11 @@ def test_an_import_brings_no_tables_but_costs(used: Ledger, lite: Ledger) -> Non
     assert audited(lite) == {"costs": "dropped", "cost_hours": "edited"}
 
 
-def test_what_is_written_meanwhile_is_no_contradiction(ledger: Ledger) -> None:
+def test_rows_written_during_verification_are_no_contradiction(ledger: Ledger) -> None:
     spend(ledger, CostRecord((usd(1),)))
     reports: dict[str, VerifyReport] = {"run-1": verify_envelope(ledger, "run-1")}
     spend(ledger, CostRecord((usd(1),)))
-    assert all(one.ok for one in verify_tables(ledger, reports, complete=True))
+    assert all(report.ok for report in verify_tables(ledger, reports, complete=True))
 
 
 @pytest.mark.parametrize(
@@ -217,13 +217,15 @@ def test_what_is_written_meanwhile_is_no_contradiction(ledger: Ledger) -> None:
         "UPDATE signers SET keys = '[1]'",
     ],
 )
-def test_values_of_other_types_are_named(lite: Ledger, keyring: Keyring, statement: str) -> None:
+def test_values_of_the_wrong_type_are_reported(
+    lite: Ledger, keyring: Keyring, statement: str
+) -> None:
     lite.write(lambda tx: tx.open_envelope("run-1", "run", ""))
     lite.append(*(draft(number=number) for number in range(5)))
     lite.checkpoint("run-1", keyring)
     edit(lite, statement)
-    found = audited(lite)
-    assert found["run-1"] in ("edited", "forged checkpoint", "unknown key")
+    broken = audited(lite)
+    assert broken["run-1"] in ("edited", "forged checkpoint", "unknown key")
     for reading in (
         lambda: lite.events("run-1"),
         lambda: lite.latest_events(10),
@@ -234,7 +236,7 @@ def test_values_of_other_types_are_named(lite: Ledger, keyring: Keyring, stateme
             reading()
 
 
-def test_an_event_that_was_edited_is_named_when_it_is_read(lite: Ledger) -> None:
+def test_reading_an_edited_event_raises(lite: Ledger) -> None:
     lite.append(Draft("run-1", "run.started", {}))
     edit(lite, "UPDATE events SET payload = '[1]'")
     with pytest.raises(LedgerError, match="event 'run-1:1' was edited in the store"):
