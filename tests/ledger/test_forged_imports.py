@@ -127,9 +127,7 @@ def test_an_archive_of_another_envelope_is_not_overwritten(
     assert not verified(ledger, "run-2").archived
     own = tmp_path / "run-2.jsonl.gz"
     archive(ledger, "run-2", own, signer=keyring)
-    assert (
-        archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6
-    )
+    assert archive(ledger, "run-2", own, signer=keyring, drop=True).events == 6
     assert import_export(ledger, lambda: read_export(file), keyring.public_keys).added == 5
 
 
