@@ -111,7 +111,7 @@ class World:
     ) -> AsyncIterator[RuntimeHost]:
         """Serve a runtime whose carrier speaks the binding."""
         me = self.identity(name, "runtime")
-        carrier = HttpTransport(me, self.trust, largest=largest)
+        carrier = HttpTransport(me, self.trust, max_bytes=largest)
         runtime = Runtime(ledger, name=name, profile=profile, default_transport=carrier, **more)
         try:
             async with serve_runtime(

@@ -191,13 +191,13 @@ async def test_a_runtime_that_is_away_deregisters_nobody(
         context = provider.running(world.settings("echo", host.url))
         await context.__aenter__()
     try:
-        look = standing.RegistrationStatus._look
+        look = standing.RegistrationStatus._check
 
         async def counted(self: standing.RegistrationStatus) -> None:
             await look(self)
             looked.release()
 
-        monkeypatch.setattr(standing.RegistrationStatus, "_look", counted)
+        monkeypatch.setattr(standing.RegistrationStatus, "_check", counted)
         for _ in range(3):
             await looked.acquire()
         async with world.hosting(ledger, port=port) as host:

@@ -9,7 +9,7 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.ledger.stores.schema import MIGRATIONS
-from modelpact.providers.contract import ContractError, Invocation, NotKept
+from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
@@ -45,7 +45,10 @@ async def test_only_digests_are_stored(ledger: Ledger) -> None:
     assert (done.state, done.output, done.kept) == ("completed", other, False)
     assert MARK[::-1] not in stored(ledger)
     found = runtime.find(done.id)
-    assert (found.input, found.output) == (NotKept(digest(other)), NotKept(digest(other)))
+    assert (found.input, found.output) == (
+        ContentDigest(digest(other)),
+        ContentDigest(digest(other)),
+    )
     assert not found.kept
     assert runtime.find(kept.id).output == value
     shapes = [
@@ -205,7 +208,7 @@ async def test_the_same_key_gives_the_record_but_not_the_answer(ledger: Ledger) 
     assert {one.id for one in others} == {first.id}
     assert carrier.heard == [first.id]
     assert first.output == value
-    assert {one.output for one in others} == {NotKept(digest(value))}
+    assert {one.output for one in others} == {ContentDigest(digest(value))}
     with pytest.raises(ContractError) as caught:
         await runtime.invoke("echo", ECHO, {}, idempotency_key="once", keep_content=False)
     assert caught.value.code == "idempotency_conflict"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.providers.http.client import LARGEST_ANSWER
+from modelpact.providers.http.client import MAX_RESPONSE_BYTES
 from modelpact.wire import WireError
 from tests.providers.behaviours import FLOOD, only_promises
 from tests.providers.fake import answer_body, faking, partial_body
@@ -150,7 +150,7 @@ async def test_a_late_answer_that_is_too_long_is_flagged(
         host.runtime.registry.register(fake.registration)
         opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
         url = f"{host.url}/v1/invocations/{opened.id}"
-        text = "x" * (LARGEST_ANSWER + 1)
+        text = "x" * (MAX_RESPONSE_BYTES + 1)
         long = {
             "response": answer_body(opened.id, {"long": text}),
             "partials": partial_body(opened.id, 1, text),

@@ -9,9 +9,9 @@ import click
 from modelpact.catalog.paths import user_folder
 from modelpact.cli.render.audit import visible
 from modelpact.configuration import Configuration, load_configuration
-from modelpact.providers.models.endpoints import ProviderAddress, is_loopback
+from modelpact.providers.models.endpoints import ProviderAddress
 from modelpact.vocabulary.errors import InputError, brief
-from modelpact.wire.url import Url
+from modelpact.wire.url import Url, is_loopback
 
 if TYPE_CHECKING:
     from modelpact.identity import Keyring, PublicKeys

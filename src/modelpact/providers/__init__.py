@@ -1,7 +1,7 @@
-"""Providers: the contract, its runtime and its HTTP binding; the port to models; the mock.
+"""Providers of capabilities.
 
-`contract` says what is agreed, `runtime` keeps it, `binding` takes it over a wire, `kit` is for
-authors of providers. May import everything beneath it.
+`contract` has the types of the provider contract and `runtime` enforces it. `http` is the binding
+over mutual TLS, `sdk` is for authors of providers, `models` has the adapters to model APIs.
 """
 
 from modelpact.providers.mock import MockProvider

@@ -1,4 +1,4 @@
-"""The contract: what a provider registers, and what an invocation is."""
+"""The provider contract: registrations, offers, invocations, replies and compliance profiles."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ DeregistrationPolicy = Literal["drain", "cancel"]
 
 
 class ContractError(ModelpactError):
-    """Something that the contract does not allow; `code` says what."""
+    """The contract does not allow an operation; `code` names the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -23,7 +23,7 @@ class ContractError(ModelpactError):
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A price: so many pico-units of the registered currency for one of a unit."""
+    """A price: pico-units of the registered currency for one of a unit."""
 
     unit: Unit
     pico: int
@@ -43,10 +43,10 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 class Registration(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """What a provider presents: who it is, what it offers, what that costs and in which units.
+    """What a provider registers: its id, its offers, their rates and its units of cost.
 
-    `identity` is the fingerprint of its certificate's key, `signing_key` the public Ed25519 key of
-    its signatures in hex; both are pinned. In-process providers have neither.
+    `identity` is the fingerprint of the key of its certificate, `signing_key` its public Ed25519
+    key in hex. Both are pinned. In-process providers have neither.
     """
 
     id: str
@@ -59,27 +59,27 @@ class Registration(
     signing_key: str = ""
     base_url: str = ""
     max_latency_ms: int | None = None
-    """For signal sources: the longest that a signal may take from its emission to here."""
+    """For signal sources: the longest time from the emission of a signal to its receipt."""
 
     def offer(self, kind: str) -> Offer:
         """Return the offer of that kind, or raise `unknown_capability`."""
-        for one in self.offers:
-            if one.kind == kind:
-                return one
-        known = ", ".join(one.kind for one in self.offers) or "nothing"
+        for offer in self.offers:
+            if offer.kind == kind:
+                return offer
+        offered = ", ".join(offer.kind for offer in self.offers) or "nothing"
         raise ContractError(
-            "unknown_capability", f"{self.id} does not offer {brief(kind)}; it offers {known}"
+            "unknown_capability", f"{self.id} does not offer {brief(kind)}; it offers {offered}"
         )
 
 
-class NotKept(msgspec.Struct, frozen=True):
-    """What stands for an input or an output of which only the digest was kept."""
+class ContentDigest(msgspec.Struct, frozen=True):
+    """The digest of an input or output whose content was not stored."""
 
     digest: str
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """One invocation: recorded before it leaves, settled once."""
+    """One invocation of a capability. It is recorded before it is sent, and settled once."""
 
     id: str
     provider: str
@@ -99,18 +99,18 @@ class Invocation(msgspec.Struct, frozen=True):
     owner: str = ""
     """The runtime that opened it."""
     acknowledged: int | None = None
-    """When the provider promised an answer."""
+    """When the provider acknowledged it."""
     answered: int | None = None
-    """When the provider's final answer came, in time or late."""
+    """When the final response of the provider arrived, in time or late."""
     reminders: int = 0
     kept: bool = True
-    """Whether its content is in the store; else only the caller who was answered has it."""
+    """Whether its content is in the store; otherwise only the caller has it."""
     registered: str = ""
-    """The event of the registration under which it was invoked; its answer is judged by that."""
+    """The event of the registration under which it was invoked, which its response must match."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a provider answers: an output or an error, and what it cost."""
+    """The final response of a provider: an output or an error, and its cost."""
 
     invocation_id: str
     output: Any = None
@@ -120,49 +120,49 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class ComplianceProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A compliance profile: a named bundle of policy."""
+    """A named set of policies."""
 
     name: str = "standard"
     on_deregistration: DeregistrationPolicy = "drain"
     on_violation: Literal["flag", "deregister"] = "flag"
     require_identity: bool = False
-    """Refuse providers without a pinned identity and a signing key."""
+    """Whether providers need a pinned identity and a signing key."""
 
 
 def expected_charge(offer: Offer, lines: tuple[CostLine, ...]) -> int:
-    """Return what the reported units cost by the registered rates, in nano-units."""
+    """Return the cost of the reported units at the registered rates, in nano-units."""
     rates = {rate.unit: rate.pico for rate in offer.rates}
     pico = sum(rates.get(line.unit, 0) * line.amount for line in lines)
     return divide_half_even(pico, 1_000)
 
 
 def is_registered(registration: Registration, line: CostLine) -> bool:
-    """Tell whether a line is in a unit, and a currency, that its provider registered."""
-    money = line.unit != "currency" or line.currency == registration.currency
-    return money and line.unit in registration.units
+    """Tell whether the unit and the currency of a cost line are registered."""
+    currency_matches = line.unit != "currency" or line.currency == registration.currency
+    return currency_matches and line.unit in registration.units
 
 
 def cost_violation(
     registration: Registration, offer: Offer, lines: tuple[CostLine, ...]
 ) -> str | None:
-    """Say how reported costs break the contract, or None: units registered, money recomputed."""
+    """Return how reported costs break the contract, or None: unregistered units or wrong money."""
     if not lines:
         return "no cost was reported"
     for line in lines:
         if line.unit not in registration.units:
             return f"the unit {line.unit} was not registered"
         if line.unit == "currency" and line.currency != registration.currency:
-            return f"the cost is in {line.currency}, registered is {registration.currency}"
+            return f"the cost is in {line.currency}, but {registration.currency} is registered"
     charged = [line.amount for line in lines if line.unit == "currency"]
     if offer.rates and charged:
-        wanted = expected_charge(offer, lines)
-        if sum(charged) != wanted:
-            return f"charged {sum(charged)} nano-units, the registered rates make {wanted}"
+        expected = expected_charge(offer, lines)
+        if sum(charged) != expected:
+            return f"charged {sum(charged)} nano-units, but the registered rates give {expected}"
     return None
 
 
 def profile_in_force(configuration: Configuration) -> ComplianceProfile:
-    """Return the profile that `[contract]` names; without one, the standard profile."""
+    """Return the profile that `[contract]` names, or the standard profile."""
     name = configuration.contract.profile
     settings = configuration.profiles.get(name)
     if settings is None:

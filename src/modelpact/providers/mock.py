@@ -1,4 +1,4 @@
-"""The mock: a scripted provider that can lack capabilities, and is strict about it."""
+"""The mock provider: scripted responses, and strict about the capabilities it has."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 
@@ -10,16 +10,16 @@ from modelpact.needs.token_estimate import tokens_for
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import capability
 
-Reply = str | Response | Exception
-Script = Iterable["Reply | Callable[[Request], Reply]"]
+ScriptedReply = str | Response | Exception
+Script = Iterable["ScriptedReply | Callable[[Request], ScriptedReply]"]
 
 
 class MockProvider:
-    """Answers from a script, in order; without one it says back what the user said.
+    """Responds from a script, in order. Without a script it echoes the last user message.
 
-    `supports` are the capabilities that it has, by default all; a request that uses another is
-    refused, as a real server refuses an unknown field. With `known` each of its models has what
-    that says of it, and a window. `requests` are those that it has seen.
+    `supports` lists the capabilities that it has, by default all; a request that uses another one
+    is rejected, as real servers reject an unknown field. With `known`, the claims about each model
+    decide instead, and its context window is enforced. `requests` collects all requests.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class MockProvider:
         cut_after: int | None = None,
     ) -> None:
         self._script = None if script is None else iter(script)
-        self._supports = None if supports is None else {capability(one).id for one in supports}
+        self._supports = None if supports is None else {capability(name).id for name in supports}
         self._known = known
         self._token_limit_param = token_limit_param
         self._chunk = max(1, chunk)
@@ -41,13 +41,13 @@ class MockProvider:
         self.requests: list[Request] = []
 
     async def complete(self, request: Request) -> Response:
-        """Answer a request whole."""
-        return self._answer(request)
+        """Return the whole response to a request."""
+        return self._respond(request)
 
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
-        """Answer a request in small pieces; `cut_after` so many events the stream breaks off."""
+        """Yield a response in small parts; end the stream early after `cut_after` events."""
         self._require("streaming", "stream", request.model)
-        for number, event in enumerate(self._events(self._answer(request))):
+        for number, event in enumerate(self._events(self._respond(request))):
             if self._cut_after is not None and number >= self._cut_after:
                 return
             yield event
@@ -60,7 +60,7 @@ class MockProvider:
             else:
                 yield event
 
-    def _answer(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response:
         self._check(request)
         self.requests.append(request)
         reply = self._next(request)
@@ -70,22 +70,26 @@ class MockProvider:
             return reply
         return Response((TextBlock(reply),), usage=_usage(request, reply), model=request.model)
 
-    def _next(self, request: Request) -> Reply:
+    def _next(self, request: Request) -> ScriptedReply:
         if self._script is None:
-            said = [one.text for one in request.messages if one.role == "user" and one.text]
-            return f"You said: {said[-1]}" if said else "You said nothing."
+            texts = [
+                message.text
+                for message in request.messages
+                if message.role == "user" and message.text
+            ]
+            return f"You said: {texts[-1]}" if texts else "You said nothing."
         try:
             step = next(self._script)
         except StopIteration:
-            raise ProviderError("the mock's script is at its end") from None
+            raise ProviderError("the script of the mock has ended") from None
         if isinstance(step, (str, Response, Exception)):
             return step
         return step(request)
 
     def _check(self, request: Request) -> None:
-        """Refuse what the mock does not have."""
+        """Reject a request that uses what the mock does not have."""
         if not request.messages:
-            raise ProviderError("messages: at least one is needed", status=400)
+            raise ProviderError("messages: expected at least one", status=400)
         blocks = [block for message in request.messages for block in message.content]
         uses = {
             "tool-calling": bool(request.tools)
@@ -96,7 +100,7 @@ class MockProvider:
             "reasoning": request.reasoning is not None,
             "stop-sequences": bool(request.stop),
             "streaming": request.stream,
-            "system-messages": any(one.role == "system" for one in request.messages),
+            "system-messages": any(message.role == "system" for message in request.messages),
             "image-input": any(isinstance(block, ImageBlock) for block in blocks),
             "temperature": request.temperature is not None,
             "top-p": request.top_p is not None,
@@ -106,33 +110,33 @@ class MockProvider:
             if used:
                 self._require(name, name, request.model)
         self._check_window(request)
-        wanted = self._token_limit_param
-        if wanted and request.max_tokens is not None and request.token_limit_param != wanted:
+        expected = self._token_limit_param
+        if expected and request.max_tokens is not None and request.token_limit_param != expected:
             raise ProviderError(
-                f"{request.token_limit_param}: use {wanted} with this model", status=400
+                f"{request.token_limit_param}: use {expected} with this model", status=400
             )
 
     def _require(self, name: str, field: str, model: str) -> None:
-        lacking = self._supports is not None and name not in self._supports
-        if self._known is not None and not lacking:
-            lacking = self._known(model).claim(name).support == "unsupported"
-        if lacking:
+        missing = self._supports is not None and name not in self._supports
+        if self._known is not None and not missing:
+            missing = self._known(model).claim(name).support == "unsupported"
+        if missing:
             raise UnsupportedByProvider(name, field)
 
     def _check_window(self, request: Request) -> None:
         window = None if self._known is None else self._known(request.model).claim("context-window")
-        asked = _asked(request)
-        if window is not None and isinstance(window.value, int) and asked > window.value:
+        tokens = _prompt_tokens(request)
+        if window is not None and isinstance(window.value, int) and tokens > window.value:
             raise ProviderError(
                 f"This model's maximum context length is {window.value} tokens. However, your "
-                f"messages resulted in {asked} tokens. Please reduce the length of the messages.",
+                f"messages resulted in {tokens} tokens. Please reduce the length of the messages.",
                 status=400,
             )
 
 
-def _usage(request: Request, answer: str) -> Usage:
-    return Usage(_asked(request), tokens_for(len(answer)))
+def _usage(request: Request, text: str) -> Usage:
+    return Usage(_prompt_tokens(request), tokens_for(len(text)))
 
 
-def _asked(request: Request) -> int:
+def _prompt_tokens(request: Request) -> int:
     return tokens_for(sum(len(message.text) for message in request.messages))

@@ -1,4 +1,4 @@
-"""The port: what a model provider can be asked, whoever it is."""
+"""The port: the interface of every model provider."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -9,7 +9,7 @@ from modelpact.vocabulary.errors import ModelpactError
 
 
 class ProviderError(ModelpactError):
-    """A provider refused or failed; `status` is its HTTP status where it has one."""
+    """A provider rejected a request or failed; `status` is its HTTP status, if any."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         self.status = status
@@ -17,7 +17,7 @@ class ProviderError(ModelpactError):
 
 
 class UnsupportedByProvider(ProviderError):
-    """A provider was asked for something that it does not have."""
+    """A request uses a capability that the model does not have."""
 
     def __init__(self, capability: str, field: str) -> None:
         self.capability = capability
@@ -28,7 +28,7 @@ class ModelPort(Protocol):
     """A model provider. A stream that ends without `Finish` was cut off."""
 
     async def complete(self, request: Request) -> Response:
-        """Answer a request whole."""
+        """Return the whole response to a request."""
 
     def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
-        """Answer a request in events."""
+        """Yield the events of a streamed response."""

@@ -1,6 +1,6 @@
 """Routes: which handler answers a method on a path."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import unquote_to_bytes
 
 from modelpact.wire.errors import HttpError
@@ -34,6 +34,13 @@ class Routes:
         if endpoint is None:
             raise HttpError(405, f"expected {' or '.join(sorted(methods))}")
         return endpoint, segments
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the method and path of each route."""
+        for path, methods in self._fixed.items():
+            yield from ((method, path) for method in methods)
+        for parts, methods in self._patterns:
+            yield from ((method, "/".join(parts)) for method in methods)
 
     def _methods(self, path: str) -> dict[str, Endpoint]:
         if "{}" not in path:

@@ -1,6 +1,6 @@
 """Upstreams: where requests are forwarded to, with the provider's own key and nobody else's."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -10,22 +10,21 @@ from modelpact.configuration.config import ProviderSettings
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.credentials import ApiKey
-from modelpact.providers.models.endpoints import checked_base
-from modelpact.providers.models.factory import KEY_HEADERS
+from modelpact.providers.models.endpoints import (
+    ANTHROPIC_VERSION,
+    API_PATHS,
+    api_root,
+    authentication_header,
+    check_base_url,
+    key_header_name,
+)
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.vocabulary.redaction import REDACTED
 from modelpact.wire import Client, ClientResponse, PoolLimits, RawHeaders, Timeouts
 from modelpact.wire.headers import Headers
 
-_PATHS: Final[Mapping[RequestApi, str]] = {
-    "openai-chat": "/chat/completions",
-    "openai-responses": "/responses",
-    "anthropic": "/v1/messages",
-    "embeddings": "/embeddings",
-}
 _PASSED: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
 """Headers of clients that upstreams are told."""
-_ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -107,18 +106,17 @@ class Endpoints:
         key = self._models.key(name)
         address = self._models.address(name)
         plain_http = configuration.contract.plain_http
-        base = checked_base(address.url, name, plain_http, address.variable or "base_url")
+        base = check_base_url(address.url, name, plain_http, address.variable or "base_url")
         headers = [("content-type", "application/json"), ("user-agent", "modelpact")]
         if api == "anthropic":
-            headers.append(("anthropic-version", _ANTHROPIC_VERSION))
+            headers.append(("anthropic-version", ANTHROPIC_VERSION))
         if key:
-            header = "x-api-key" if api == "anthropic" else KEY_HEADERS.get(provider.id)
-            shown = key.reveal()
-            headers.append((header, shown) if header else ("authorization", f"Bearer {shown}"))
-        base = base.removesuffix("/v1") if api == "anthropic" else base
+            name_of_header = key_header_name(api, provider.id)
+            headers.append(authentication_header(name_of_header, key.reveal()))
+        base = api_root(base, api)
         limits = PoolLimits(connections=settings.connections, waiting=settings.connections)
         return Endpoint(
-            {one: f"{base}{path}" for one, path in _PATHS.items()},
+            {one: f"{base}{path}" for one, path in API_PATHS.items()},
             tuple(headers),
             Client(limits=limits),
             Timeouts(

@@ -18,7 +18,7 @@ from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE, changed_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
 from modelpact.needs.requests import RequestApi
-from modelpact.providers.models.errors import UpstreamError, cleaned, refused
+from modelpact.providers.models.errors import UpstreamError, error_from_response, redact_upstream
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import (
     ClientResponse,
@@ -88,7 +88,9 @@ class ForwardedCall:
         endpoint, status = self._endpoint, response.status
         content = endpoint.without_key(await response.read(_MAX_ERROR_BYTES))
         reported, key = _read_error(content), endpoint.key.reveal()
-        error = refused(self.planned.plan.provider, status, response.headers, reported, key)
+        error = error_from_response(
+            self.planned.plan.provider, status, response.headers, reported, key
+        )
         kind = "429" if status == 429 else "5xx" if status >= 500 else "refused"
         forwarded = response.headers.forwardable(_NOT_FORWARDED)
         headers = RawHeaders(endpoint.without_key(forwarded))
@@ -171,7 +173,7 @@ def _read_error(content: bytes) -> ErrorBody | None:
     except UNREADABLE:
         error = None
     if error is None and content.strip():
-        return ErrorBody(cleaned(content[:2_000].decode("utf-8", "replace").strip(), ""))
+        return ErrorBody(redact_upstream(content[:2_000].decode("utf-8", "replace").strip(), ""))
     return error
 
 
@@ -184,8 +186,8 @@ def _reported_error(api: RequestApi, events: bytes, endpoint: Endpoint) -> str:
     if error is None:
         return "upstream_error: "
     key = endpoint.key.reveal()
-    code = cleaned(error.code or error.kind, key) or "upstream_error"
-    return f"{code}: {cleaned(error.message, key)}"
+    code = redact_upstream(error.code or error.kind, key) or "upstream_error"
+    return f"{code}: {redact_upstream(error.message, key)}"
 
 
 def _code(error: WireError) -> str:

@@ -1,7 +1,7 @@
-"""The HTTP/JSON binding of the provider contract, over mutual TLS.
+"""The HTTP binding of the provider contract, over mutual TLS: the side of the runtime.
 
-`HttpTransport` takes invocations to providers; `RuntimeRoutes` is what providers call;
-`serve_runtime` puts both on the network. Described in `docs/provider-binding.md`.
+`HttpTransport` sends invocations to providers, `serve_runtime` listens for them. The binding is
+described in `docs/provider-binding.md`.
 """
 
 from modelpact.providers.http.client import HttpTransport

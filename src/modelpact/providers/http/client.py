@@ -1,4 +1,4 @@
-"""The carrier: takes invocations to a provider's server, and believes only what is proven."""
+"""The HTTP transport: sends invocations to providers and verifies their responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,10 +15,10 @@ from modelpact.providers.http.messages import (
     InvocationMessage,
     encode,
     read_accepted,
-    read_answer,
     read_partial,
+    read_response,
 )
-from modelpact.providers.models.endpoints import plain_upstream
+from modelpact.providers.models.endpoints import check_plain_http
 from modelpact.providers.transport import Accepted, ContractViolation, Partial, Unreachable
 from modelpact.vocabulary.redaction import redact_text
 from modelpact.wire import (
@@ -31,15 +31,15 @@ from modelpact.wire import (
     WireTimeout,
 )
 
-LARGEST_ANSWER: Final = 16 * 1024 * 1024
-_REFUSAL: Final = 4_096
-_SHOWN: Final = 300
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
+_MAX_ERROR_BYTES: Final = 4_096
+_MAX_SHOWN: Final = 300
 _TIMEOUTS: Final = Timeouts(connect=10.0)
-_MILLISECOND: Final = 1_000_000
+_NANOSECONDS_PER_MS: Final = 1_000_000
 
 
 class HttpTransport:
-    """Speaks the HTTP binding as a client; every provider is held to its pinned identity."""
+    """The client side of the HTTP binding. Every provider must have its pinned identity."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class HttpTransport:
         trust: Trust,
         *,
         plain_http: frozenset[str] = frozenset(),
-        largest: int = LARGEST_ANSWER,
+        max_bytes: int = MAX_RESPONSE_BYTES,
         timeouts: Timeouts = _TIMEOUTS,
     ) -> None:
         self._identity = identity
         self._trust = trust
         self._plain_http = plain_http
-        self._largest = largest
+        self._max_bytes = max_bytes
         self._timeouts = timeouts
         self._clients: dict[str, Client] = {}
 
@@ -63,7 +63,7 @@ class HttpTransport:
         await asyncio.gather(*(client.aclose() for client in clients))
 
     def _client(self, registration: Registration) -> Client:
-        """Return the client whose every handshake demands the provider's pinned key."""
+        """Return the client whose handshakes demand the pinned key of the provider."""
         pin = registration.identity
         client = self._clients.get(pin)
         if client is None:
@@ -78,147 +78,146 @@ class HttpTransport:
         self, registration: Registration, method: str, path: str, body: bytes = b""
     ) -> ClientResponse:
         if not registration.base_url:
-            raise Unreachable(f"{registration.id} registered no address")
-        plain_upstream(registration.base_url, self._plain_http)
+            raise Unreachable(f"{registration.id} did not register an address")
+        check_plain_http(registration.base_url, self._plain_http)
         url = f"{registration.base_url.rstrip('/')}{path}"
         headers = (JSON, ("accept", "application/json, text/event-stream"))
         client = self._client(registration)
         try:
             return await client.request(method, url, headers, body, timeouts=self._timeouts)
         except WireError as error:
-            raise _told(registration, error) from None
+            raise _transport_error(registration, error) from None
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
-        """Take a synchronous or asynchronous invocation there."""
-        body = _asked(invocation)
-        async with await self._request(registration, "POST", "/invocations", body) as answer:
-            _check_status(registration, answer, await self._refusal(answer))
-            said = await self._whole(registration, answer)
-            header = answer.headers.get(HEADER)
-            if answer.status == 202:
-                return read_accepted(registration, invocation.id, said, header)
-            return read_answer(registration, invocation.id, said, header, 1)
+        """Send a synchronous or asynchronous invocation."""
+        body = _encode_invocation(invocation)
+        async with await self._request(registration, "POST", "/invocations", body) as response:
+            _check_status(registration, response, await self._error_text(response))
+            return await self._read_reply(registration, invocation, response)
 
     async def stream(
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        """Take a streaming invocation there."""
-        body = _asked(invocation)
-        async with await self._request(registration, "POST", "/invocations", body) as answer:
-            _check_status(registration, answer, await self._refusal(answer))
-            kind = (answer.headers.get("content-type") or "").partition(";")[0].strip()
+        """Send a streaming invocation; yield its parts, then the reply."""
+        body = _encode_invocation(invocation)
+        async with await self._request(registration, "POST", "/invocations", body) as response:
+            _check_status(registration, response, await self._error_text(response))
+            kind = (response.headers.get("content-type") or "").partition(";")[0].strip()
             if kind != "text/event-stream":
-                said = await self._whole(registration, answer)
-                header = answer.headers.get(HEADER)
-                if answer.status == 202:
-                    yield read_accepted(registration, invocation.id, said, header)
-                else:
-                    yield read_answer(registration, invocation.id, said, header, 1)
+                yield await self._read_reply(registration, invocation, response)
                 return
             number = 1
-            async for event, header, said in self._events(registration, answer):
+            async for event, header, content in self._events(registration, response):
                 if event == "final":
-                    yield read_answer(registration, invocation.id, said, header, number)
+                    yield read_response(registration, invocation.id, content, header, number)
                     return
-                yield read_partial(registration, invocation.id, said, header, number)
+                yield read_partial(registration, invocation.id, content, header, number)
                 number += 1
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
-        """Tell the provider that nobody waits for this any more."""
+        """Tell the provider that an invocation is cancelled."""
         path = f"/invocations/{invocation.id}"
-        async with await self._request(registration, "DELETE", path) as answer:
-            await self._refusal(answer)
+        async with await self._request(registration, "DELETE", path) as response:
+            await self._error_text(response)
 
     async def notify(self, registration: Registration, event: Event) -> None:
-        """Tell a provider of the event that deregistered it."""
-        told = event.payload
+        """Notify a provider of the event that deregistered it."""
+        payload = event.payload
         message = DeregisteredMessage(
-            registration.id, told["registered"], told["state"], told["reason"]
+            registration.id, payload["registered"], payload["state"], payload["reason"]
         )
         body = encode(message)
-        async with await self._request(registration, "POST", "/deregistered", body) as answer:
-            said = await self._refusal(answer)
-            if answer.status != 204:
-                _check_status(registration, answer, said)
+        async with await self._request(registration, "POST", "/deregistered", body) as response:
+            error = await self._error_text(response)
+            if response.status != 204:
+                _check_status(registration, response, error)
 
-    async def _whole(self, registration: Registration, answer: ClientResponse) -> bytes:
+    async def _read_reply(
+        self, registration: Registration, invocation: Invocation, response: ClientResponse
+    ) -> Reply | Accepted:
+        """Read and verify a response that is not a stream."""
         try:
-            said = await _gathered(answer, self._largest)
+            content = await _read_limited(response, self._max_bytes)
         except WireError as error:
-            raise _told(registration, error) from None
-        if said is None:
+            raise _transport_error(registration, error) from None
+        if content is None:
             raise ContractViolation(
-                "oversized_response", f"the answer is longer than {self._largest} bytes"
+                "oversized_response", f"the response is longer than {self._max_bytes} bytes"
             )
-        return said
+        header = response.headers.get(HEADER)
+        if response.status == 202:
+            return read_accepted(registration, invocation.id, content, header)
+        return read_response(registration, invocation.id, content, header, 1)
 
     async def _events(
-        self, registration: Registration, answer: ClientResponse
+        self, registration: Registration, response: ClientResponse
     ) -> AsyncIterator[tuple[str, str, bytes]]:
-        """Yield each event's type, signature and signed bytes."""
-        parser = EventParser(self._largest)
+        """Yield the type, the signature and the signed bytes of each event."""
+        parser = EventParser(self._max_bytes)
         total = 0
         try:
-            async for chunk in answer:
+            async for chunk in response:
                 total += len(chunk)
-                if total > self._largest:
+                if total > self._max_bytes:
                     raise ContractViolation(
-                        "oversized_response", f"the stream is longer than {self._largest} bytes"
+                        "oversized_response", f"the stream is longer than {self._max_bytes} bytes"
                     )
                 for event in parser.feed(chunk):
-                    header, line, said = event.data.partition("\n")
-                    if event.event not in ("partial", "final") or not line:
-                        what = "an event of the stream is not a signed partial or final"
-                        raise ContractViolation("invalid_response", what)
-                    yield event.event, header, said.encode()
+                    header, separator, content = event.data.partition("\n")
+                    if event.event not in ("partial", "final") or not separator:
+                        detail = "an event of the stream is not a signed partial or final"
+                        raise ContractViolation("invalid_response", detail)
+                    yield event.event, header, content.encode()
         except WireError as error:
-            raise _told(registration, error) from None
+            raise _transport_error(registration, error) from None
 
-    async def _refusal(self, answer: ClientResponse) -> str:
-        """Read what a provider says that does not answer."""
-        if answer.status in (200, 202):
+    async def _error_text(self, response: ClientResponse) -> str:
+        """Return the body of an error response as text, or an empty string."""
+        if response.status in (200, 202):
             return ""
         try:
-            said = await _gathered(answer, _REFUSAL)
+            content = await _read_limited(response, _MAX_ERROR_BYTES)
         except WireError:
             return ""
-        return (said or b"").decode("utf-8", "replace").strip()
+        return (content or b"").decode("utf-8", "replace").strip()
 
 
-async def _gathered(answer: ClientResponse, limit: int) -> bytes | None:
+async def _read_limited(response: ClientResponse, limit: int) -> bytes | None:
     """Return the whole body, or None as soon as it is longer than the limit."""
-    parts, room = [], limit
-    async for chunk in answer:
-        room -= len(chunk)
-        if room < 0:
+    parts, remaining = [], limit
+    async for chunk in response:
+        remaining -= len(chunk)
+        if remaining < 0:
             return None
         parts.append(chunk)
     return b"".join(parts)
 
 
-def _asked(invocation: Invocation) -> bytes:
+def _encode_invocation(invocation: Invocation) -> bytes:
     deadline = invocation.deadline
     message = InvocationMessage(
         invocation.id,
         invocation.capability,
         invocation.semantics,
         invocation.input,
-        None if deadline is None else deadline // _MILLISECOND,
+        None if deadline is None else deadline // _NANOSECONDS_PER_MS,
     )
     return encode(message)
 
 
-def _check_status(registration: Registration, answer: ClientResponse, said: str) -> None:
-    if answer.status not in (200, 202):
-        shown = redact_text(said)[:_SHOWN]
-        raise Unreachable(f"{registration.id} refused with status {answer.status}: {shown}")
+def _check_status(registration: Registration, response: ClientResponse, error: str) -> None:
+    if response.status not in (200, 202):
+        shown = redact_text(error)[:_MAX_SHOWN]
+        raise Unreachable(f"{registration.id} refused with status {response.status}: {shown}")
 
 
-def _told(registration: Registration, error: WireError) -> ContractViolation | Unreachable:
-    """Tell a provider that breaks the contract from one that is not there."""
+def _transport_error(
+    registration: Registration, error: WireError
+) -> ContractViolation | Unreachable:
+    """Distinguish a provider that breaks the contract from one that is not reached."""
     if isinstance(error.__cause__, UntrustedPeer):
         return ContractViolation("wrong_identity", f"at {registration.base_url}: {error.__cause__}")
-    gone = isinstance(error, WireTimeout | ConnectionLost)
-    if not gone and error.phase in ("head", "body"):
+    unavailable = isinstance(error, WireTimeout | ConnectionLost)
+    if not unavailable and error.phase in ("head", "body"):
         return ContractViolation("invalid_response", str(error))
     return Unreachable(str(error))

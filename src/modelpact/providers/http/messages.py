@@ -1,7 +1,7 @@
-"""The messages of the binding, and the signatures that bind them to their invocation.
+"""The messages of the HTTP binding, and the signatures that tie them to their invocation.
 
-A signature covers the invocation's id, the message's number and its bytes. An acknowledgement has
-number 0, pieces count from 1, and the final answer has the number after the last piece.
+A signature covers the id of the invocation, the sequence number of the message and its bytes. An
+acknowledgement has number 0, partials count from 1, and the final response has the next number.
 """
 
 from functools import lru_cache
@@ -15,14 +15,20 @@ from modelpact.providers.contract import Registration, Reply, Semantics
 from modelpact.providers.transport import Accepted, ContractViolation, Partial
 from modelpact.vocabulary.errors import InputError
 
-ACKNOWLEDGED: Final = 0
+ACKNOWLEDGEMENT: Final = 0
+"""The sequence number of an acknowledgement and of a registration."""
 JSON: Final = ("content-type", "application/json")
+
+MessageT = TypeVar("MessageT", bound=msgspec.Struct)
+InvocationMessageT = TypeVar(
+    "InvocationMessageT", "ResponseMessage", "PartialMessage", "AcceptedMessage"
+)
 
 
 class InvocationMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """What a runtime asks of a provider; the deadline is in milliseconds since 1970."""
+    """An invocation that a runtime sends to a provider; the deadline is Unix time in ms."""
 
     invocation_id: str
     capability: str
@@ -34,15 +40,15 @@ class InvocationMessage(
 class AcceptedMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """A provider's promise to answer later."""
+    """A provider's acknowledgement that it will respond later."""
 
     invocation_id: str
 
 
-class AnswerMessage(
+class ResponseMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """A provider's final answer: an output or an error, and what it cost."""
+    """A provider's final response: an output or an error, and the cost."""
 
     invocation_id: str
     cost: list[Any]
@@ -54,7 +60,7 @@ class AnswerMessage(
 class PartialMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """A piece of a streamed answer."""
+    """A part of a response."""
 
     invocation_id: str
     number: int
@@ -64,7 +70,7 @@ class PartialMessage(
 class CorrectionMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """A corrected cost of a settled invocation; the same id again changes nothing."""
+    """A corrected cost of a settled invocation; repeating the same id changes nothing."""
 
     id: str
     invocation_id: str
@@ -76,8 +82,9 @@ class CorrectionMessage(
 class DeregisteredMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """What a runtime tells a provider that it has deregistered; `registered` is which of its
-    registrations is meant.
+    """A runtime's notice that it deregistered a provider.
+
+    `registered` is the event of the registration that ended.
     """
 
     provider: str
@@ -89,7 +96,7 @@ class DeregisteredMessage(
 class SignalMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """A signal of a source; `emitted` is in milliseconds since 1970."""
+    """A signal of a source; `emitted` is Unix time in ms."""
 
     source: str
     id: str
@@ -101,31 +108,28 @@ class SignalMessage(
     estimate: bool = False
 
 
-M = TypeVar("M", bound=msgspec.Struct)
-
-
 def encode(message: msgspec.Struct) -> bytes:
-    """Write a message."""
+    """Encode a message as JSON."""
     return msgspec.json.encode(message)
 
 
-def decode(body: bytes, kind: type[M]) -> M:
-    """Read a message, or raise `InputError` that names the field."""
+def decode(body: bytes, kind: type[MessageT]) -> MessageT:
+    """Decode a message; an `InputError` names the field that is wrong."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        what = kind.__name__.removesuffix("Message").lower()
-        raise InputError(f"{what}: {error}") from None
+        name = kind.__name__.removesuffix("Message").lower()
+        raise InputError(f"{name}: {error}") from None
 
 
 @lru_cache(maxsize=4_096)
 def public_keys(raw: str) -> PublicKeys:
-    """Return a pinned key in the form in which signatures are verified."""
+    """Return a pinned key, given in hex, as the keys that verify signatures."""
     return PublicKeys((PublicKey(bytes.fromhex(raw), ""),))
 
 
-def registering(provider: str) -> str:
-    """Return the subject of a signed registration; its number is that of an acknowledgement."""
+def registration_subject(provider: str) -> str:
+    """Return the subject of the signature of a registration."""
     return f"providers/{provider}"
 
 
@@ -139,29 +143,28 @@ def signed_headers(
 def verify_message(
     registration: Registration, subject: str, body: bytes, header: str | None, sequence: int
 ) -> None:
-    """Check a message's signature against the pinned key, or raise `ContractViolation`."""
+    """Verify the signature of a message with the pinned key, or raise `ContractViolation`."""
     if not registration.signing_key:
-        raise ContractViolation(
-            "unsigned_response", f"{registration.id} has no key pinned to sign with"
-        )
+        raise ContractViolation("unsigned_response", f"{registration.id} has no pinned signing key")
     keys = public_keys(registration.signing_key)
     try:
         verify_signature(keys, subject, body, header, sequence=sequence)
-    except BadSignature as bad:
-        raise ContractViolation(_violation(keys, subject, body, header, bad), str(bad)) from None
+    except BadSignature as error:
+        violation = _violation(keys, subject, body, header, error)
+        raise ContractViolation(violation, str(error)) from None
 
 
 def _violation(
-    keys: PublicKeys, subject: str, body: bytes, header: str | None, bad: BadSignature
+    keys: PublicKeys, subject: str, body: bytes, header: str | None, error: BadSignature
 ) -> str:
-    """Name what is wrong with a signature as the envelope has it."""
-    if bad.reason == "malformed":
+    """Return the violation that a bad signature is flagged as."""
+    if error.reason == "malformed":
         return "unsigned_response" if header is None else "forged_signature"
-    if bad.reason == "out-of-order":
+    if error.reason == "out-of-order":
         return "reordered_response"
-    if bad.reason == "stale":
+    if error.reason == "stale":
         return "replayed_response"
-    other = _named(body)
+    other = _invocation_id(body)
     if other not in ("", subject):
         try:
             verify_signature(keys, other, body, header, sequence=_sequence(header), max_age=None)
@@ -171,14 +174,14 @@ def _violation(
     return "forged_signature"
 
 
-def _named(body: bytes) -> str:
-    """Return the invocation that a body says to be of."""
+def _invocation_id(body: bytes) -> str:
+    """Return the invocation id in a body, or an empty string."""
     try:
         content = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    said = content.get("invocationId") if isinstance(content, dict) else None
-    return said if isinstance(said, str) else ""
+    value = content.get("invocationId") if isinstance(content, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def _sequence(header: str | None) -> int:
@@ -186,30 +189,27 @@ def _sequence(header: str | None) -> int:
     return int(number) if number.isdecimal() and len(number) < 16 else 0
 
 
-def read_reply_parts(message: AnswerMessage) -> tuple[Any, str]:
-    """Return an answer's output and error: exactly one is there."""
+def _output_or_error(message: ResponseMessage) -> tuple[Any, str]:
+    """Return the output and the error of a response, which has exactly one of them."""
     has_output = message.output is not msgspec.UNSET
     if has_output == bool(message.error):
         raise ContractViolation("invalid_response", "expected an output or an error, and not both")
     return (message.output if has_output else None), message.error
 
 
-A = TypeVar("A", AnswerMessage, PartialMessage, AcceptedMessage)
-
-
-def read_answer(
+def read_response(
     registration: Registration, invocation_id: str, body: bytes, header: str | None, sequence: int
 ) -> Reply:
-    """Read a final answer."""
-    message = _read(AnswerMessage, registration, invocation_id, body, header, sequence)
-    output, error_text = read_reply_parts(message)
+    """Verify and read a final response."""
+    message = _read(ResponseMessage, registration, invocation_id, body, header, sequence)
+    output, error_text = _output_or_error(message)
     return Reply(invocation_id, output, error_text, tuple(message.cost), message.estimate)
 
 
 def read_partial(
     registration: Registration, invocation_id: str, body: bytes, header: str | None, number: int
 ) -> Partial:
-    """Read the piece of this number."""
+    """Verify and read the partial with this number."""
     message = _read(PartialMessage, registration, invocation_id, body, header, number)
     return Partial(invocation_id, message.number, message.content)
 
@@ -217,26 +217,26 @@ def read_partial(
 def read_accepted(
     registration: Registration, invocation_id: str, body: bytes, header: str | None
 ) -> Accepted:
-    """Read an acknowledgement."""
-    _read(AcceptedMessage, registration, invocation_id, body, header, ACKNOWLEDGED)
+    """Verify and read an acknowledgement."""
+    _read(AcceptedMessage, registration, invocation_id, body, header, ACKNOWLEDGEMENT)
     return Accepted(invocation_id)
 
 
 def _read(
-    kind: type[A],
+    kind: type[InvocationMessageT],
     registration: Registration,
     invocation_id: str,
     body: bytes,
     header: str | None,
     sequence: int,
-) -> A:
-    """Verify and read a message that must be of this invocation."""
+) -> InvocationMessageT:
+    """Verify and read a message that must belong to this invocation."""
     verify_message(registration, invocation_id, body, header, sequence)
     try:
         message = decode(body, kind)
     except InputError as error:
         raise ContractViolation("invalid_response", str(error)) from None
     if message.invocation_id != invocation_id:
-        said = f"the answer names {message.invocation_id!r:.80}, not {invocation_id}"
-        raise ContractViolation("foreign_response", said)
+        detail = f"the response names {message.invocation_id!r:.80}, not {invocation_id}"
+        raise ContractViolation("foreign_response", detail)
     return message

@@ -1,10 +1,10 @@
-"""The surface: what providers may ask of a runtime, each only for itself."""
+"""The HTTP server of a runtime: the requests that providers send, each only for itself."""
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Final
@@ -24,16 +24,16 @@ from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.stores.base import LedgerError
 from modelpact.ledger.write.batch import EnvelopeClosed
 from modelpact.providers.contract import ContractError, Invocation, Registration, cost_violation
-from modelpact.providers.http.client import LARGEST_ANSWER
+from modelpact.providers.http.client import MAX_RESPONSE_BYTES
 from modelpact.providers.http.messages import (
-    ACKNOWLEDGED,
+    ACKNOWLEDGEMENT,
     JSON,
     CorrectionMessage,
     SignalMessage,
     decode,
-    read_answer,
     read_partial,
-    registering,
+    read_response,
+    registration_subject,
     verify_message,
 )
 from modelpact.providers.runtime.registration import read_registration
@@ -42,7 +42,7 @@ from modelpact.providers.runtime.settlement import correct_once
 from modelpact.providers.runtime.signals import MAX_ID_LENGTH, Signal
 from modelpact.providers.transport import ContractViolation
 from modelpact.vocabulary.errors import InputError, ModelpactError
-from modelpact.wire import HttpError, HttpRequest, HttpResponse, Server, serve
+from modelpact.wire import HttpError, HttpRequest, HttpResponse, Routes, Server, serve
 
 _LOG: Final = logging.getLogger("modelpact.providers")
 _STATUS: Final = {
@@ -65,38 +65,38 @@ _STATUS: Final = {
     "closed": 409,
     "store_unavailable": 503,
 }
-_MOST_FLAGS: Final = 100
+_MAX_FLAGS_PER_HOUR: Final = 100
 _HOUR: Final = 3_600.0
-Answering = Callable[[HttpRequest, PeerCertificate, str], Awaitable[HttpResponse]]
 
 
 class RuntimeRoutes:
-    """A handler for `modelpact.wire`. Whoever calls has shown a certificate in the handshake."""
+    """A handler for `modelpact.wire`. Callers have presented a certificate in the handshake."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._signals = runtime.signal_inbox
         self._flags: dict[str, tuple[float, int]] = {}
-        self._routes: tuple[tuple[str, str, str, Answering], ...] = (
-            ("POST", "/v1/providers", "", self._register),
-            ("GET", "/v1/providers/", "", self._standing),
-            ("DELETE", "/v1/providers/", "", self._deregister),
-            ("GET", "/v1/invocations/", "", self._state),
-            ("POST", "/v1/invocations/", "/response", self._response),
-            ("POST", "/v1/invocations/", "/partials", self._partial),
-            ("POST", "/v1/costs/corrections", "", self._correction),
-            ("GET", "/v1/signals/", "", self._last_signal),
-            ("POST", "/v1/signals", "", self._signal),
+        self._routes = Routes(
+            ("POST", "/v1/providers", self._register),
+            ("GET", "/v1/providers/{}", self._registration_state),
+            ("DELETE", "/v1/providers/{}", self._deregister),
+            ("GET", "/v1/invocations/{}", self._invocation_state),
+            ("POST", "/v1/invocations/{}/response", self._response),
+            ("POST", "/v1/invocations/{}/partials", self._partial),
+            ("POST", "/v1/costs/corrections", self._correction),
+            ("GET", "/v1/signals/{}", self._last_signal),
+            ("POST", "/v1/signals", self._signal),
         )
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer a provider's request; errors say what is wrong in JSON."""
+        """Handle a request of a provider; errors are JSON."""
+        endpoint, segments = self._routes.find(request.method, request.path)
         try:
-            return await self._route(request)
+            return await endpoint(request, _peer(request), *segments)
         except ContractError as error:
             return _error(error.code, str(error))
-        except ContractViolation as breach:
-            return _error("breach", str(breach), violation=breach.violation)
+        except ContractViolation as error:
+            return _error("breach", str(error), violation=error.violation)
         except EnvelopeClosed as error:
             return _error("closed", str(error))
         except LedgerError as error:
@@ -108,24 +108,7 @@ class RuntimeRoutes:
                 raise
             return _error("refused", str(error))
 
-    async def _route(self, request: HttpRequest) -> HttpResponse:
-        path = request.decoded_path
-        methods = []
-        for method, start, end, answering in self._routes:
-            if start.endswith("/"):
-                name = path.removeprefix(start).removesuffix(end)
-                fits = path == f"{start}{name}{end}" and name and "/" not in name
-            else:
-                name, fits = "", path == start
-            if fits and method == request.method:
-                return await answering(request, _peer(request), name)
-            if fits:
-                methods.append(method)
-        if methods:
-            raise HttpError(405, f"expected {' or '.join(methods)}")
-        raise HttpError(404, "no such path")
-
-    async def _register(self, request: HttpRequest, peer: PeerCertificate, _: str) -> HttpResponse:
+    async def _register(self, request: HttpRequest, peer: PeerCertificate) -> HttpResponse:
         body, header = await request.body(), request.headers.get(HEADER)
         try:
             data = msgspec.json.decode(body)
@@ -135,30 +118,34 @@ class RuntimeRoutes:
         if registration.identity != peer.fingerprint:
             raise ContractError(
                 "identity_mismatch",
-                f"registration.identity is not the key of your certificate, {peer.fingerprint}",
+                f"registration.identity must be the key of your certificate, {peer.fingerprint}",
             )
-        named = [one for one in peer.identities if one.startswith("modelpact:")]
-        mine = f"modelpact:provider:{registration.id}" in named
-        if named and not mine:
+        identities = [uri for uri in peer.identities if uri.startswith("modelpact:")]
+        named = f"modelpact:provider:{registration.id}" in identities
+        if identities and not named:
             raise ContractError(
                 "identity_mismatch",
-                f"your certificate says {named[0]:.80}, not modelpact:provider:{registration.id}",
+                f"your certificate is for {identities[0]:.80}, "
+                f"not for modelpact:provider:{registration.id}",
             )
 
-        def vouched(before: Registration) -> bool:
+        def signed_by(previous: Registration) -> bool:
+            subject = registration_subject(previous.id)
             try:
-                verify_message(before, registering(before.id), body, header, ACKNOWLEDGED)
+                verify_message(previous, subject, body, header, ACKNOWLEDGEMENT)
             except ContractViolation:
                 return False
             return True
 
         work = self._runtime.registry.registration_work(
-            registration, by_itself=True, named=mine, vouched=vouched
+            registration, by_itself=True, named=named, vouched=signed_by
         )
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
-    async def _standing(self, _: HttpRequest, peer: PeerCertificate, provider: str) -> HttpResponse:
+    async def _registration_state(
+        self, _: HttpRequest, peer: PeerCertificate, provider: str
+    ) -> HttpResponse:
         await self._own(peer, provider)
         state, event = await asyncio.to_thread(self._runtime.registry.status, provider)
         return _json(200, {"provider": provider, "state": state, "event": event})
@@ -167,50 +154,57 @@ class RuntimeRoutes:
         self, request: HttpRequest, peer: PeerCertificate, provider: str
     ) -> HttpResponse:
         await self._own(peer, provider)
-        asked = parse_qs(request.query)
-        policy = asked.get("policy", [""])[0] or None
+        query = parse_qs(request.query)
+        policy = query.get("policy", [""])[0] or None
         if policy not in (None, "drain", "cancel"):
             raise InputError("policy: expected drain or cancel")
         event = await self._runtime.deregister(
             provider,
             "asked to by itself",
             policy,  # type: ignore[arg-type]
-            registered=asked.get("event", [None])[0],
+            registered=query.get("event", [None])[0],
             by_itself=True,
         )
         return _json(200, {"provider": provider, "event": event.id})
 
-    async def _state(self, _: HttpRequest, peer: PeerCertificate, identity: str) -> HttpResponse:
-        return _json(200, _brief((await self._addressed(peer, identity))[1]))
+    async def _invocation_state(
+        self, _: HttpRequest, peer: PeerCertificate, invocation_id: str
+    ) -> HttpResponse:
+        invocation = (await self._own_invocation(peer, invocation_id))[1]
+        return _json(200, _summary(invocation))
 
     async def _response(
-        self, request: HttpRequest, peer: PeerCertificate, identity: str
+        self, request: HttpRequest, peer: PeerCertificate, invocation_id: str
     ) -> HttpResponse:
         body = await request.body()
-        registration, before = await self._addressed(peer, identity)
+        registration, before = await self._own_invocation(peer, invocation_id)
         try:
             _check_length(body)
-            header, due = request.headers.get(HEADER), before.partials + 1
-            reply = read_answer(registration, identity, body, header, due)
-        except ContractViolation as breach:
-            await self._flag(registration, breach, before)
+            header, expected = request.headers.get(HEADER), before.partials + 1
+            reply = read_response(registration, invocation_id, body, header, expected)
+        except ContractViolation as violation:
+            await self._flag(registration, violation, before)
             raise
         if before.answered is not None:
-            twice = f"{identity} was answered already"
-            await self._flag(registration, ContractViolation("answered_twice", twice), before)
-            raise ContractError("answered_twice", twice)
+            detail = f"{invocation_id} was answered already"
+            await self._flag(registration, ContractViolation("answered_twice", detail), before)
+            raise ContractError("answered_twice", detail)
         after = await self._runtime.lifecycle.settle_reply(registration, before, reply)
         if before.state != "open" or after.state == "cancelled" or _expired(after):
-            raise ContractError("settled", f"{identity} is {after.state}; your cost was recorded")
-        return _json(200, _brief(after))
+            raise ContractError(
+                "settled", f"{invocation_id} is {after.state}; your cost was recorded"
+            )
+        return _json(200, _summary(after))
 
     async def _partial(
-        self, request: HttpRequest, peer: PeerCertificate, identity: str
+        self, request: HttpRequest, peer: PeerCertificate, invocation_id: str
     ) -> HttpResponse:
         body = await request.body()
-        registration, before = await self._addressed(peer, identity)
+        registration, before = await self._own_invocation(peer, invocation_id)
         if before.state != "open":
-            raise ContractError("settled", f"{identity} is {before.state}; send no more of it")
+            raise ContractError(
+                "settled", f"{invocation_id} is {before.state}: send no more partials"
+            )
         try:
             if before.semantics == "sync":
                 raise ContractViolation(
@@ -218,47 +212,49 @@ class RuntimeRoutes:
                 )
             if not before.kept:
                 raise ContractViolation(
-                    "invalid_response", "pieces that are not kept come in the stream"
+                    "invalid_response", "partials that are not stored must be streamed"
                 )
             _check_length(body)
-            header, due = request.headers.get(HEADER), before.partials + 1
-            piece = read_partial(registration, identity, body, header, due)
-        except ContractViolation as breach:
-            await self._flag(registration, breach, before)
+            header, expected = request.headers.get(HEADER), before.partials + 1
+            partial = read_partial(registration, invocation_id, body, header, expected)
+        except ContractViolation as violation:
+            await self._flag(registration, violation, before)
             raise
-        if await self._runtime.lifecycle.add_partial(before, piece) is None:
+        if await self._runtime.lifecycle.add_partial(before, partial) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
-        return _json(200, {"invocationId": identity, "partials": piece.number})
+        return _json(200, {"invocationId": invocation_id, "partials": partial.number})
 
-    async def _correction(
-        self, request: HttpRequest, peer: PeerCertificate, _: str
-    ) -> HttpResponse:
+    async def _correction(self, request: HttpRequest, peer: PeerCertificate) -> HttpResponse:
         body = await request.body()
         message = decode(body, CorrectionMessage)
         if not 0 < len(message.id) <= MAX_ID_LENGTH or not message.id.isprintable():
             raise InputError(f"correction.id: expected 1 to {MAX_ID_LENGTH} visible characters")
-        registration, found = await self._addressed(peer, message.invocation_id)
+        registration, invocation = await self._own_invocation(peer, message.invocation_id)
         try:
             header = request.headers.get(HEADER)
-            verify_message(registration, message.invocation_id, body, header, found.partials + 2)
-        except ContractViolation as breach:
-            await self._flag(registration, breach, found)
+            verify_message(
+                registration, message.invocation_id, body, header, invocation.partials + 2
+            )
+        except ContractViolation as violation:
+            await self._flag(registration, violation, invocation)
             raise
-        if found.settled_by is None:
-            raise ContractError("not_settled", f"{found.id} is open: report its cost with it")
+        if invocation.settled_by is None:
+            raise ContractError(
+                "not_settled", f"{invocation.id} is open: report its cost with the response"
+            )
         lines = check_lines(message.cost)
-        problem = cost_violation(registration, registration.offer(found.capability), lines)
+        problem = cost_violation(registration, registration.offer(invocation.capability), lines)
         if problem:
             misstated = ContractViolation("misstated_cost", problem)
-            await self._flag(registration, misstated, found)
+            await self._flag(registration, misstated, invocation)
             raise misstated
-        settled, record = found.settled_by, CostRecord(lines, estimate=message.estimate)
+        settled, record = invocation.settled_by, CostRecord(lines, estimate=message.estimate)
         event = await self._runtime.ledger.write_async(
             lambda tx: correct_once(tx, settled, record, message.reason, message.id)
         )
-        return _json(200, {"invocationId": found.id, "corrects": settled, "event": event})
+        return _json(200, {"invocationId": invocation.id, "corrects": settled, "event": event})
 
-    async def _signal(self, request: HttpRequest, peer: PeerCertificate, _: str) -> HttpResponse:
+    async def _signal(self, request: HttpRequest, peer: PeerCertificate) -> HttpResponse:
         body = await request.body()
         message = decode(body, SignalMessage)
         registration = await self._own(peer, message.source)
@@ -266,8 +262,8 @@ class RuntimeRoutes:
             subject = f"{message.source}/{message.id}"
             header = request.headers.get(HEADER)
             verify_message(registration, subject, body, header, message.number)
-        except ContractViolation as breach:
-            await self._flag(registration, breach, None)
+        except ContractViolation as violation:
+            await self._flag(registration, violation, None)
             raise
         signal = Signal(
             message.source,
@@ -288,58 +284,61 @@ class RuntimeRoutes:
         return _json(200, {"source": source, "last": last})
 
     async def _own(self, peer: PeerCertificate, provider: str) -> Registration:
-        """Return a provider's registration if the peer is it."""
-        found = await asyncio.to_thread(self._runtime.registry.find, provider)
-        if found is None or found[0].identity != peer.fingerprint:
+        """Return the registration of a provider if the peer is that provider."""
+        registered = await asyncio.to_thread(self._runtime.registry.find, provider)
+        if registered is None or registered[0].identity != peer.fingerprint:
             raise ContractError("not_yours", f"{provider!r:.80} is not registered by you")
-        return found[0]
+        return registered[0]
 
-    async def _addressed(
-        self, peer: PeerCertificate, identity: str
+    async def _own_invocation(
+        self, peer: PeerCertificate, invocation_id: str
     ) -> tuple[Registration, Invocation]:
-        """Return an invocation and its provider if the peer is that provider.
+        """Return an invocation and its registration if the peer is its provider.
 
-        It is the provider under whose registration the invocation was made: who has its name
-        since, with another identity, is not. An id that is unknown, or another's, is a violation;
-        which of the two is not told.
+        The registration is the one under which the invocation was made; a later provider of the
+        same name with another identity has no access. An id that is unknown or belongs to another
+        provider is a violation; the error does not reveal which.
         """
         registry, violation = self._runtime.registry, "unknown_invocation"
         try:
-            invocation = await asyncio.to_thread(self._runtime.find, identity)
-            found = await asyncio.to_thread(registry.registration_for, invocation)
-            if found.identity == peer.fingerprint:
-                return found, invocation
+            invocation = await asyncio.to_thread(self._runtime.find, invocation_id)
+            registration = await asyncio.to_thread(registry.registration_for, invocation)
+            if registration.identity == peer.fingerprint:
+                return registration, invocation
             violation = "foreign_invocation"
         except ContractError:
             pass
-        mine = await asyncio.to_thread(registry.find_by_identity, peer.fingerprint)
-        if not mine:
+        registrations = await asyncio.to_thread(registry.find_by_identity, peer.fingerprint)
+        if not registrations:
             raise ContractError("not_yours", "you are not registered")
-        breach = ContractViolation(violation, f"it sent something for {identity!r:.80}")
-        for registration, _ in mine:
-            await self._flag(registration, breach, None)
-        raise ContractError("unknown_invocation", f"no invocation {identity!r:.80} of yours")
+        flagged = ContractViolation(violation, f"it sent a message for {invocation_id!r:.80}")
+        for registration, _ in registrations:
+            await self._flag(registration, flagged, None)
+        raise ContractError("unknown_invocation", f"you have no invocation {invocation_id!r:.80}")
 
     async def _flag(
-        self, registration: Registration, breach: ContractViolation, found: Invocation | None
+        self,
+        registration: Registration,
+        violation: ContractViolation,
+        invocation: Invocation | None,
     ) -> None:
-        """Flag a violation; of the many that one provider commits, so many an hour."""
+        """Flag a violation, at most `_MAX_FLAGS_PER_HOUR` times an hour for each provider."""
         since, count = self._flags.get(registration.id, (time.monotonic(), 0))
         if time.monotonic() - since > _HOUR:
             since, count = time.monotonic(), 0
         self._flags[registration.id] = (since, count + 1)
-        if count >= _MOST_FLAGS:
-            _LOG.warning("%s goes on: %s", registration.id, breach)
+        if count >= _MAX_FLAGS_PER_HOUR:
+            _LOG.warning("%s has too many violations to flag: %s", registration.id, violation)
             return
-        cause = None if found is None else found.settled_by or found.event
-        await self._runtime.flag(registration.id, breach.violation, breach.detail, cause)
+        cause = None if invocation is None else invocation.settled_by or invocation.event
+        await self._runtime.flag(registration.id, violation.violation, violation.detail, cause)
 
 
 def _check_length(body: bytes) -> None:
-    """Hold a late answer to the length of one that comes at once."""
-    if len(body) > LARGEST_ANSWER:
-        what = f"the answer is longer than {LARGEST_ANSWER} bytes"
-        raise ContractViolation("oversized_response", what)
+    """Apply the length limit of an immediate response to a late one."""
+    if len(body) > MAX_RESPONSE_BYTES:
+        detail = f"the response is longer than {MAX_RESPONSE_BYTES} bytes"
+        raise ContractViolation("oversized_response", detail)
 
 
 def _expired(invocation: Invocation) -> bool:
@@ -349,7 +348,9 @@ def _expired(invocation: Invocation) -> bool:
 def _peer(request: HttpRequest) -> PeerCertificate:
     der = request.peer_certificate
     if der is None:
-        raise ContractError("unauthenticated", "providers show a certificate: use mutual TLS")
+        raise ContractError(
+            "unauthenticated", "a provider must present a certificate: use mutual TLS"
+        )
     return _read_peer(der)
 
 
@@ -358,7 +359,7 @@ def _read_peer(der: bytes) -> PeerCertificate:
     return read_certificate(der)
 
 
-def _brief(invocation: Invocation) -> dict[str, Any]:
+def _summary(invocation: Invocation) -> dict[str, Any]:
     return {
         "invocationId": invocation.id,
         "state": invocation.state,
@@ -371,13 +372,13 @@ def _json(status: int, data: Any) -> HttpResponse:
     return HttpResponse(status, (JSON,), msgspec.json.encode(data))
 
 
-def _error(code: str, message: str, **more: str) -> HttpResponse:
+def _error(code: str, message: str, **fields: str) -> HttpResponse:
     status = _STATUS.get(code, 400)
-    return _json(status, {"error": {"code": code, "message": message, **more}})
+    return _json(status, {"error": {"code": code, "message": message, **fields}})
 
 
 class RuntimeHost(msgspec.Struct, frozen=True):
-    """A runtime that providers can reach."""
+    """A runtime that listens for providers."""
 
     runtime: Runtime
     server: Server
@@ -394,17 +395,17 @@ async def serve_runtime(
     port: int = 0,
     maintenance_s: float = 1.0,
 ) -> AsyncIterator[RuntimeHost]:
-    """Serve a runtime's surface over mutual TLS; take up what it left open; keep deadlines."""
+    """Listen for providers over mutual TLS, resume open invocations and enforce deadlines."""
     tls = server_context(identity, trust)
     unfinished = runtime.unfinished()
     async with await serve(RuntimeRoutes(runtime), host, port, tls=tls) as server:
-        shown = f"[{host}]" if ":" in host else host
+        url_host = f"[{host}]" if ":" in host else host
         tasks = [
             asyncio.create_task(runtime.maintenance.run(maintenance_s)),
             asyncio.create_task(runtime.recover(unfinished)),
         ]
         try:
-            yield RuntimeHost(runtime, server, f"https://{shown}:{server.port}")
+            yield RuntimeHost(runtime, server, f"https://{url_host}:{server.port}")
         finally:
             for task in tasks:
                 task.cancel()

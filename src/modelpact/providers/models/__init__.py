@@ -1,16 +1,15 @@
-"""Adapters: model ports to real servers, and what puts a model port behind the provider contract.
+"""Adapters to the APIs of model providers, and a model port as a provider of the contract."""
 
-May import what `providers` may.
-"""
-
-from modelpact.providers.models.anthropic import AnthropicAdapter
+from modelpact.providers.models.adapters import (
+    AnthropicAdapter,
+    OpenAIChatAdapter,
+    OpenAIResponsesAdapter,
+)
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, MissingKey, resolve_key
 from modelpact.providers.models.errors import NotTranslatable, UpstreamError
 from modelpact.providers.models.factory import adapter_for
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.models.model_provider import ModelProvider
-from modelpact.providers.models.openai_chat import OpenAIChatAdapter
-from modelpact.providers.models.openai_responses import OpenAIResponsesAdapter
 
 __all__ = [
     "CHAT",

@@ -1,4 +1,4 @@
-"""Which adapter leads to a configured provider."""
+"""Makes the adapter of a configured provider."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -7,21 +7,19 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.provider import Api, Provider
 from modelpact.configuration.config import ProviderSettings
 from modelpact.providers.mock import MockProvider
-from modelpact.providers.models.anthropic import AnthropicAdapter
+from modelpact.providers.models.adapters import (
+    AdapterOptions,
+    AnthropicAdapter,
+    OpenAIChatAdapter,
+    OpenAIResponsesAdapter,
+)
 from modelpact.providers.models.credentials import resolve_key
-from modelpact.providers.models.endpoints import checked_base, find_address
-from modelpact.providers.models.openai_chat import OpenAIChatAdapter
-from modelpact.providers.models.openai_responses import OpenAIResponsesAdapter
+from modelpact.providers.models.endpoints import check_base_url, find_address, key_header_name
 from modelpact.providers.models.upstream import DEFAULT_TIMEOUTS
 from modelpact.vocabulary.errors import InputError, UnknownName
 from modelpact.wire import Client, Timeouts
 
-_SPOKEN: Final = ("openai-chat", "openai-responses", "anthropic", "mock")
-KEY_HEADERS: Final[Mapping[str, str]] = {
-    "azure": "api-key",
-    "azure-cognitive-services": "api-key",
-}
-"""Providers that want their key in a header of their own."""
+_APIS: Final = ("openai-chat", "openai-responses", "anthropic", "mock")
 
 
 def adapter_for(
@@ -34,7 +32,7 @@ def adapter_for(
     plain_http: Collection[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> OpenAIChatAdapter | OpenAIResponsesAdapter | AnthropicAdapter | MockProvider:
-    """Return the port to a provider: its API and address from the catalog, its key resolved."""
+    """Return the adapter of a provider, with API and address from the catalog and its key."""
     catalog = catalog or default_catalog()
     settings = settings or ProviderSettings()
     provider = catalog.providers.find(settings.kind or name) or catalog.find_provider(name)
@@ -45,49 +43,36 @@ def adapter_for(
         return MockProvider(known=lambda model: catalog.resolve(name, model))
     key = resolve_key(settings, provider, name=name, environment=environment)
     address = find_address(settings, provider, environment)
-    base_url = checked_base(address.url, name, plain_http, address.variable or "base_url")
+    base_url = check_base_url(address.url, name, plain_http, address.variable or "base_url")
+    options: AdapterOptions = {
+        "name": name,
+        "key_header": key_header_name(api, provider.id),
+        "timeouts": timeouts,
+        "plain_http": plain_http,
+    }
+    if client is not None:
+        options["client"] = client
     if api == "anthropic":
-        return AnthropicAdapter(
-            base_url, key, name=name, client=client, timeouts=timeouts, plain_http=plain_http
-        )
-    key_header = KEY_HEADERS.get(provider.id, "authorization")
+        return AnthropicAdapter(base_url, key, **options)
     if api == "openai-responses":
-        return OpenAIResponsesAdapter(
-            base_url,
-            key,
-            name=name,
-            key_header=key_header,
-            client=client,
-            timeouts=timeouts,
-            plain_http=plain_http,
-        )
+        return OpenAIResponsesAdapter(base_url, key, **options)
 
-    def limit_for(model: str) -> str | None:
-        found = catalog.resolve(name, model, "openai-chat").claim("token-limit-param")
-        return found.value if found.support == "native" and isinstance(found.value, str) else None
+    def token_limit_name(model: str) -> str | None:
+        claim = catalog.resolve(name, model, "openai-chat").claim("token-limit-param")
+        return claim.value if claim.support == "native" and isinstance(claim.value, str) else None
 
-    return OpenAIChatAdapter(
-        base_url,
-        key,
-        name=name,
-        key_header=key_header,
-        limit_for=limit_for,
-        client=client,
-        timeouts=timeouts,
-        plain_http=plain_http,
-    )
+    return OpenAIChatAdapter(base_url, key, token_limit_names=token_limit_name, **options)
 
 
 def _api(name: str, provider: Provider, settings: ProviderSettings) -> Api:
-    """Return the API to speak: the provider's first, since its address in the catalog is for it."""
+    """Return the API to use: the provider's first, because the catalog's address is for that."""
     first = provider.apis[0]
-    if first in _SPOKEN:
+    if first in _APIS:
         return first
     for api in provider.apis:
-        if api in _SPOKEN and settings.base_url:
+        if api in _APIS and settings.base_url:
             return api
-    known = ", ".join(provider.apis)
     raise InputError(
-        f"{name}: no adapter speaks {known} there; where it also speaks openai-chat, "
+        f"{name}: no adapter for its API {', '.join(provider.apis)}: if it also has openai-chat, "
         f"openai-responses or anthropic, set base_url under [providers.{name}] to that address"
     )

@@ -1,4 +1,4 @@
-"""Requests and answers as JSON values: what crosses the provider contract, and its schemas."""
+"""Requests and responses as JSON: the input and output of a chat in the provider contract."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args
@@ -25,7 +25,7 @@ from modelpact.conversation.response import Response, StopReason, StreamEvent
 from modelpact.vocabulary.errors import InputError
 
 CHAT: Final = "urn:modelpact:model:chat"
-"""The kind of the capability to answer a conversation."""
+"""The kind of the capability that answers a conversation."""
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _OBJECT: Final = {"type": "object"}
 _TEXT: Final = {"type": "string"}
@@ -106,7 +106,7 @@ INPUT: Final[dict[str, Any]] = {
     "required": ["model", "messages"],
     "additionalProperties": False,
 }
-"""What a chat takes: a `Request` in our own words."""
+"""The schema of a chat's input: a `Request`."""
 OUTPUT: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -137,19 +137,19 @@ OUTPUT: Final[dict[str, Any]] = {
     "required": ["content", "stop_reason", "usage"],
     "additionalProperties": False,
 }
-"""What a chat gives: a `Response`, and what the provider could not be told of the request."""
-_PLAIN: Final = ("max_tokens", "temperature", "top_p", "top_k", "parallel_tool_calls")
+"""The schema of a chat's output: a `Response`, and what its API could not express."""
+_UNCONVERTED: Final = ("max_tokens", "temperature", "top_p", "top_k", "parallel_tool_calls")
 
 
 def read_request(value: Any) -> Request:
-    """Make a request of its JSON; errors name the place."""
+    """Read a request; errors name the field."""
     if not isinstance(value, Mapping):
         raise InputError(f"request: expected an object, not {type(value).__name__}")
     check_values(value, "request")
     for name in value:
         if name not in INPUT["properties"]:
-            raise InputError(f"request: no field {name!r:.60}")
-    fields: dict[str, Any] = {name: value[name] for name in _PLAIN if name in value}
+            raise InputError(f"request: unknown field {name!r:.60}")
+    fields: dict[str, Any] = {name: value[name] for name in _UNCONVERTED if name in value}
     for name, kind in (
         ("model", str),
         ("tools", tuple[Tool, ...]),
@@ -167,15 +167,15 @@ def read_request(value: Any) -> Request:
             except msgspec.ValidationError as error:
                 raise InputError(f"request.{name}: {error}") from None
     if "model" not in fields:
-        raise InputError("request.model: which model is to answer?")
+        raise InputError("request.model: expected the name of a model")
     if "output" in value:
         fields["output"] = _read_output(value["output"])
-    said = read_conversation({"messages": value.get("messages")})
-    return Request(messages=tuple(said.messages), **fields)
+    conversation = read_conversation({"messages": value.get("messages")})
+    return Request(messages=tuple(conversation.messages), **fields)
 
 
 def write_request(request: Request) -> dict[str, Any]:
-    """Write a request as JSON; whether it is streamed is a matter of how it is invoked."""
+    """Write a request; whether it is streamed depends on how it is invoked."""
     plain: dict[str, Any] = msgspec.to_builtins(
         msgspec.structs.replace(request, messages=(), output=None, stream=False)
     )
@@ -188,38 +188,38 @@ def write_request(request: Request) -> dict[str, Any]:
 
 
 def write_response(response: Response) -> dict[str, Any]:
-    """Write an answer as JSON."""
+    """Write a response."""
     plain: dict[str, Any] = msgspec.to_builtins(response)
-    said = write_conversation(Conversation([Message("assistant", response.content)]))
+    conversation = write_conversation(Conversation([Message("assistant", response.content)]))
     return {
         **plain,
-        "content": said["messages"][0]["content"],
+        "content": conversation["messages"][0]["content"],
         "stop_reason": response.stop_reason,
         "usage": msgspec.to_builtins(response.usage),
     }
 
 
 def read_response(value: Mapping[str, Any]) -> Response:
-    """Make an answer of its JSON."""
-    (said,) = read_conversation(
+    """Read a response."""
+    (message,) = read_conversation(
         {"messages": [{"role": "assistant", "content": value.get("content", [])}]}
     ).messages
-    fields = {name: one for name, one in value.items() if name not in ("content", "losses")}
+    fields = {name: field for name, field in value.items() if name not in ("content", "losses")}
     try:
         plain = msgspec.convert(fields, Response)
     except msgspec.ValidationError as error:
-        raise InputError(f"answer: {error}") from None
-    return msgspec.structs.replace(plain, content=said.content)
+        raise InputError(f"response: {error}") from None
+    return msgspec.structs.replace(plain, content=message.content)
 
 
 def write_event(event: StreamEvent) -> dict[str, Any]:
-    """Write a piece of a streamed answer as JSON, its kind under `type`."""
+    """Write an event of a stream, its kind under `type`."""
     plain: dict[str, Any] = msgspec.to_builtins(event)
     return plain
 
 
 def read_event(value: Any) -> StreamEvent:
-    """Make a piece of a streamed answer of its JSON."""
+    """Read an event of a stream."""
     try:
         return msgspec.convert(value, StreamEvent)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
@@ -231,7 +231,7 @@ def _read_output(value: Any) -> JsonObject | JsonSchema:
         raise InputError("request.output.type: expected json_object or json_schema")
     if value["type"] == "json_object":
         return JsonObject()
-    fields = {name: one for name, one in value.items() if name != "type"}
+    fields = {name: field for name, field in value.items() if name != "type"}
     try:
         return msgspec.convert(fields, JsonSchema)
     except msgspec.ValidationError as error:

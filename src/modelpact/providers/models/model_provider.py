@@ -1,4 +1,4 @@
-"""A model port behind the provider contract: invoked, paid for and recorded like any other."""
+"""A model port as a provider: invoked, charged and recorded through the provider contract."""
 
 import time
 import traceback
@@ -37,24 +37,24 @@ _UNITS: Final[tuple[Unit, ...]] = (
     "tokens.cache-write",
     "time",
 )
-_WORKED: Final = ("cut_off", "malformed", "not_streamed", "timeout")
-"""Failures of an upstream that had the request: it may charge for it."""
-_MOST_ERRORS: Final = 256
+_MAY_CHARGE: Final = ("cut_off", "malformed", "not_streamed", "timeout")
+"""Failures after the upstream server got the request, which it may charge for."""
+_MAX_ERRORS: Final = 256
 
 
 @runtime_checkable
 class ReportsLosses(Protocol):
-    """A port that can say what its API cannot be told of a request."""
+    """A port that can tell what its API cannot express of a request."""
 
     def losses(self, request: Request) -> tuple[Loss, ...]:
         """Return the losses of a request."""
 
 
 class ModelProvider:
-    """Carries chats to a model port, in this process.
+    """A transport that takes chats to a model port in this process.
 
-    `id` is the provider's id in the contract, by default also its name in the catalog, where the
-    prices come from.
+    `id` is the id of the provider in the contract. The catalog has its prices under `catalog_name`,
+    by default the same name.
     """
 
     def __init__(
@@ -90,20 +90,20 @@ class ModelProvider:
             base_url=base_url,
         )
 
-    def attributed(self, value: Any, who: Attribution) -> Attribution:
-        """Return who a chat is for, with the model that it asks for."""
-        return msgspec.structs.replace(who, model=value["model"])
+    def attributed(self, value: Any, attribution: Attribution) -> Attribution:
+        """Add the model of a chat to its attribution."""
+        return msgspec.structs.replace(attribution, model=value["model"])
 
     def estimate(self, value: Any) -> tuple[CostLine, ...]:
-        """Return what a chat may cost: a token for four characters, and all that it may answer."""
+        """Return what a chat may cost: a token per four characters, and the most it may return."""
         try:
             request = read_request(value)
         except ModelpactError:
-            return ()  # the runtime says what is wrong with it
-        return self._lines(request.model, self._expected(request))
+            return ()  # the runtime reports what is wrong with the input
+        return self._cost_lines(request.model, self._estimate_usage(request))
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:  # noqa: ARG002
-        """Answer a chat whole."""
+        """Return the whole response to a chat."""
         started = time.monotonic_ns()
         request: Request | None = None
         try:
@@ -112,14 +112,14 @@ class ModelProvider:
             response = await self.port.complete(request)
             return self._reply(invocation, request, response, losses)
         except (Exception, SystemExit) as error:
-            return self._failed(invocation, request, [], _told(error), started)
+            return self._failed(invocation, request, [], _as_modelpact_error(error), started)
 
     async def stream(
         self,
         registration: Registration,  # noqa: ARG002
         invocation: Invocation,
     ) -> AsyncIterator[Partial | Reply]:
-        """Answer a chat in pieces; what an answer that breaks off cost is estimated."""
+        """Yield the response to a chat in parts. If it is cut off, its cost is estimated."""
         started = time.monotonic_ns()
         events: list[StreamEvent] = []
         number = 0
@@ -127,31 +127,31 @@ class ModelProvider:
         try:
             request = read_request(invocation.input)
             losses = self._losses(request)
-            pieces = self.port.stream(request)
+            stream = self.port.stream(request)
             try:
-                async for event in pieces:
+                async for event in stream:
                     events.append(event)
                     if not isinstance(event, Finish):
                         number += 1
                         yield Partial(invocation.id, number, write_event(event))
             finally:
-                await _close(pieces)
+                await _close(stream)
         except (Exception, SystemExit) as error:
-            yield self._failed(invocation, request, events, _told(error), started)
+            yield self._failed(invocation, request, events, _as_modelpact_error(error), started)
             return
         response = collect(events)
         if response is None:
-            cut = UpstreamError("the stream ended before the answer did", code="cut_off")
-            yield self._failed(invocation, request, events, cut, started)
+            cut_off = UpstreamError("the stream ended before the response did", code="cut_off")
+            yield self._failed(invocation, request, events, cut_off, started)
         else:
             yield self._reply(invocation, request, response, losses)
 
     def take_error(self, invocation_id: str) -> ModelpactError | None:
-        """Return the error that ended an invocation, once: the ledger keeps only its words."""
+        """Return and forget the error of an invocation; the ledger keeps only its message."""
         return self._errors.pop(invocation_id, None)
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
-        """Do nothing: a cancelled call closes its upstream by itself."""
+        """Do nothing: a cancelled call closes its upstream connection by itself."""
 
     def _losses(self, request: Request) -> tuple[Loss, ...]:
         return self.port.losses(request) if isinstance(self.port, ReportsLosses) else ()
@@ -166,10 +166,10 @@ class ModelProvider:
         output = write_response(response)
         if losses:
             output["losses"] = msgspec.to_builtins(losses)
-        counted = response.usage != Usage()
-        usage = response.usage if counted else self._counted(request, response)
-        cost = self._lines(request.model, usage)
-        return Reply(invocation.id, output, cost=cost, estimate=not counted)
+        reported = response.usage != Usage()
+        usage = response.usage if reported else self._count_usage(request, response)
+        cost = self._cost_lines(request.model, usage)
+        return Reply(invocation.id, output, cost=cost, estimate=not reported)
 
     def _failed(
         self,
@@ -179,51 +179,50 @@ class ModelProvider:
         error: ModelpactError,
         started: int,
     ) -> Reply:
-        """Reply that no answer came of it.
+        """Return the reply of a failed chat.
 
-        Where the model may have worked, its tokens are estimated; else only the time was spent.
+        Its tokens are estimated if the model may have worked, else its cost is the time.
         """
         self._errors[invocation.id] = error
-        while len(self._errors) > _MOST_ERRORS:
+        while len(self._errors) > _MAX_ERRORS:
             del self._errors[next(iter(self._errors))]
         status = error.status if isinstance(error, ProviderError) else None
         code = error.code if isinstance(error, UpstreamError) else ""
-        told = f"{code or ('refused' if status is not None else 'failed')}: {error}"
-        if request is None or not (events or code in _WORKED):
+        message = f"{code or ('refused' if status is not None else 'failed')}: {error}"
+        if request is None or not (events or code in _MAY_CHARGE):
             line = CostLine("time", max(0, time.monotonic_ns() - started))
-            return Reply(invocation.id, error=told, cost=(line,))
-        partly = collect([*events, Finish()]) or Response()
-        cost = self._lines(request.model, self._counted(request, partly))
-        return Reply(invocation.id, error=told, cost=cost, estimate=True)
+            return Reply(invocation.id, error=message, cost=(line,))
+        partial = collect([*events, Finish()]) or Response()
+        cost = self._cost_lines(request.model, self._count_usage(request, partial))
+        return Reply(invocation.id, error=message, cost=cost, estimate=True)
 
-    def _lines(self, model: str, usage: Usage) -> tuple[CostLine, ...]:
+    def _cost_lines(self, model: str, usage: Usage) -> tuple[CostLine, ...]:
         return cost_of(self._catalog.resolve(self._catalog_name, model).price, usage)
 
-    def _expected(self, request: Request) -> Usage:
-        known = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
-        longest = known.value if isinstance(known.value, int) else None
-        return expected_usage(request, longest)
+    def _estimate_usage(self, request: Request) -> Usage:
+        claim = self._catalog.resolve(self._catalog_name, request.model).claim("max-output")
+        return expected_usage(request, claim.value if isinstance(claim.value, int) else None)
 
-    def _counted(self, request: Request, response: Response) -> Usage:
-        """Count an answer whose provider did not."""
-        made = len(msgspec.json.encode(response.content)) if response.content else 0
-        return Usage(request_tokens(request), tokens_for(made))
+    def _count_usage(self, request: Request, response: Response) -> Usage:
+        """Count the tokens of a response whose provider did not."""
+        length = len(msgspec.json.encode(response.content)) if response.content else 0
+        return Usage(request_tokens(request), tokens_for(length))
 
 
-def _told(error: BaseException) -> ModelpactError:
-    """Return what to tell of an error. Ports are anybody's: one that crashes has failed a call.
+def _as_modelpact_error(error: BaseException) -> ModelpactError:
+    """Return an error as ours. A port may be third-party code: if it crashes, the call has failed.
 
-    Else the call would stand as open for ever.
+    Otherwise the invocation would stay open forever.
     """
     if isinstance(error, ModelpactError):
         return error
-    said = "".join(traceback.format_exception_only(error)).strip()
-    made = ProviderError(redact_text(f"the port crashed: {said}")[:500])
-    made.__cause__ = error
-    return made
+    text = "".join(traceback.format_exception_only(error)).strip()
+    crash = ProviderError(redact_text(f"the port crashed: {text}")[:500])
+    crash.__cause__ = error
+    return crash
 
 
-async def _close(pieces: AsyncIterator[StreamEvent]) -> None:
-    close = getattr(pieces, "aclose", None)
+async def _close(stream: AsyncIterator[StreamEvent]) -> None:
+    close = getattr(stream, "aclose", None)
     if close is not None:
         await close()

@@ -20,7 +20,7 @@ from modelpact.ledger.prepared import EventRef, Precondition, PreparedEvent
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.verify.importer import last_imported
-from modelpact.providers.contract import ContractError, Invocation, NotKept
+from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.recorder import (
     BackgroundTasks,
     OpenedInvocation,
@@ -530,7 +530,7 @@ def _convert(data: Any, kind: type[T]) -> T:
 
 def _content(kept: str | None, content_digest: str) -> Any:
     if kept is None:
-        return NotKept(content_digest)
+        return ContentDigest(content_digest)
     try:
         return msgspec.json.decode(kept)
     except msgspec.DecodeError:

@@ -17,7 +17,7 @@ from modelpact.providers.contract import (
     Invocation,
     Registration,
 )
-from modelpact.providers.models.endpoints import plain_upstream
+from modelpact.providers.models.endpoints import check_plain_http
 from modelpact.providers.runtime.registration import check_registration
 from modelpact.vocabulary.memo import BoundedMemo
 
@@ -94,7 +94,7 @@ class Registry:
         provider whose certificate is not `named` for it cannot take a name that it does not have.
         """
         check_registration(registration)
-        plain = plain_upstream(registration.base_url, self._plain_http)
+        plain = check_plain_http(registration.base_url, self._plain_http)
         if self._profile.require_identity and not (
             registration.identity and registration.signing_key
         ):

@@ -10,7 +10,7 @@ from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import Params, Row
-from modelpact.providers.contract import ContractError, Invocation, NotKept
+from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.records import (
     DIGEST_PREFIX,
     INVOKED,
@@ -268,14 +268,14 @@ def read_row(row: Row) -> Invocation:
         acknowledged=row[16],
         answered=row[17],
         reminders=row[18],
-        kept=not isinstance(content, NotKept),
+        kept=not isinstance(content, ContentDigest),
         registered=row[19],
     )
 
 
 def _read_content(text: str) -> Any:
     """Read stored content; a digest, which is no JSON, stands for content that was not kept."""
-    return NotKept(text) if text.startswith(DIGEST_PREFIX) else msgspec.json.decode(text)
+    return ContentDigest(text) if text.startswith(DIGEST_PREFIX) else msgspec.json.decode(text)
 
 
 def current_cost(execute: Callable[[str, Params], list[Row]], event_id: str) -> CostRecord | None:

@@ -1,4 +1,4 @@
-"""The provider kit: write the capability; server, signatures, trust and registration are done.
+"""The SDK for authors of providers: you write the capability, the SDK does the rest.
 
 provider = Provider("weather", "tool", units=("discrete",))
 
@@ -9,9 +9,9 @@ async def forecast(place, call):
 provider.run()
 """
 
+from modelpact.providers.sdk.environment import ProviderEnvironment
 from modelpact.providers.sdk.provider import Provider
 from modelpact.providers.sdk.runtime_client import Deregistered
 from modelpact.providers.sdk.server import CapabilityCall, FinalOutput
-from modelpact.providers.sdk.settings import ProviderEnvironment
 
 __all__ = ["CapabilityCall", "Deregistered", "FinalOutput", "Provider", "ProviderEnvironment"]

@@ -1,4 +1,4 @@
-"""The provider: its capabilities, its registration and its life as a process."""
+"""The provider: its capabilities and signals, its registration, and running it as a program."""
 
 import asyncio
 import contextlib
@@ -20,23 +20,24 @@ from modelpact.providers.contract import (
     Registration,
     Semantics,
 )
+from modelpact.providers.sdk.environment import ProviderEnvironment
 from modelpact.providers.sdk.runtime_client import Deregistered, RegistrationStatus, RuntimeClient
-from modelpact.providers.sdk.server import Function, ProviderServer
-from modelpact.providers.sdk.settings import ProviderEnvironment
+from modelpact.providers.sdk.server import CapabilityFunction, ProviderServer
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import Client, serve
 
-F = TypeVar("F", bound=Callable[..., Any])
-Hook = Callable[[Deregistered], Awaitable[None]]
-_LOG: Final = logging.getLogger("modelpact.kit")
-_DEREGISTERED: Final = 3
+FunctionT = TypeVar("FunctionT", bound=CapabilityFunction)
+DeregistrationHook = Callable[[Deregistered], Awaitable[None]]
+BackgroundTask = Callable[[], Awaitable[None]]
+_LOG: Final = logging.getLogger("modelpact.sdk")
+_EXIT_DEREGISTERED: Final = 3
 """The exit code of a provider that the runtime has deregistered."""
 
 
 class Provider:
     """A provider of capabilities, a source of signals, or both.
 
-    `rates` are pico-units of the currency for one of each unit; money is then worked out.
+    Register capabilities with the decorator `capability`, then call `run`.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Provider:
         name: str = "",
         max_latency_ms: int | None = None,
     ) -> None:
-        self._bare = Registration(
+        self._registration = Registration(
             id,
             category,
             (),
@@ -59,12 +60,12 @@ class Provider:
             max_latency_ms=max_latency_ms,
         )
         self._offers: list[Offer] = []
-        self._functions: dict[str, Function] = {}
-        self._tasks: list[Callable[[], Awaitable[None]]] = []
-        self._hooks: list[Hook] = []
-        self._line: RuntimeClient | None = None
+        self._functions: dict[str, CapabilityFunction] = {}
+        self._tasks: list[BackgroundTask] = []
+        self._hooks: list[DeregistrationHook] = []
+        self._runtime: RuntimeClient | None = None
         self._event = ""
-        self._ending: asyncio.Task[Deregistered] | None = None
+        self._deregistration: asyncio.Task[Deregistered] | None = None
 
     def capability(
         self,
@@ -75,30 +76,32 @@ class Provider:
         semantics: Semantics | Sequence[Semantics] = "sync",
         rates: dict[Unit, int] | None = None,
         description: str = "",
-    ) -> Callable[[F], F]:
-        """Offer a function as a capability; it is called with the input and the `Call`.
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Offer a function as a capability. It is called with the input and a `CapabilityCall`.
 
-        Plain and async functions return the output; async generators yield pieces, then `Final`.
+        Plain and async functions return the output. Async generators yield parts of the output,
+        then `FinalOutput`. `rates` maps units to pico-units of the currency; if there are rates,
+        the SDK computes the money.
         """
-        ways = (semantics,) if isinstance(semantics, str) else tuple(semantics)
+        offered = (semantics,) if isinstance(semantics, str) else tuple(semantics)
         prices = tuple(Rate(unit, pico) for unit, pico in (rates or {}).items())
-        self._offers.append(Offer(kind, input, output, ways, prices, description))
+        self._offers.append(Offer(kind, input, output, offered, prices, description))
 
-        def keep(function: F) -> F:
+        def register(function: FunctionT) -> FunctionT:
             self._functions[kind] = function
             return function
 
-        return keep
+        return register
 
-    def task(self, function: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Run a function beside the server, once registered: the place to emit signals from."""
+    def task(self, function: BackgroundTask) -> BackgroundTask:
+        """Run a function in the background while the provider is registered, to emit signals."""
         self._tasks.append(function)
         return function
 
-    def on_deregistered(self, function: Hook) -> Hook:
-        """Call a function when the runtime has deregistered this provider, once what is open ends.
+    def on_deregistered(self, function: DeregistrationHook) -> DeregistrationHook:
+        """Call a function after the runtime deregistered this provider and open invocations ended.
 
-        Nothing new is taken from then on, and the provider does not register again by itself.
+        The provider accepts no new invocations then and does not register again by itself.
         """
         self._hooks.append(function)
         return function
@@ -106,10 +109,10 @@ class Provider:
     async def emit(
         self, type: str, content: Any, *, cost: Sequence[CostLine] = (), id: str | None = None
     ) -> Any:
-        """Emit a signal; returns when the runtime has it for good. The same id counts once."""
+        """Emit a signal; return when the runtime has stored it. Repeating an id has no effect."""
         lines = list(cost) or [CostLine("discrete", 1)]
-        name = id or f"sig_{secrets.token_urlsafe(12)}"
-        return await self._connected().emit(self._bare.id, type, content, lines, name)
+        signal_id = id or f"sig_{secrets.token_urlsafe(12)}"
+        return await self._connected().emit(self._registration.id, type, content, lines, signal_id)
 
     async def correct_cost(
         self,
@@ -119,101 +122,106 @@ class Provider:
         partials: int = 0,
         reason: str = "",
     ) -> str:
-        """Correct a cost that was an estimate; `partials` is how many pieces there were."""
+        """Correct an estimated cost; `partials` is the number of parts that were sent."""
         lines = list(cost)
-        return await self._connected().correct(invocation_id, lines, partials + 2, reason)
+        return await self._connected().correct_cost(invocation_id, lines, partials + 2, reason)
 
     def _connected(self) -> RuntimeClient:
-        if self._line is None:
-            raise InputError(f"{self._bare.id} is not running")
-        return self._line
+        if self._runtime is None:
+            raise InputError(f"{self._registration.id} is not running")
+        return self._runtime
 
     @asynccontextmanager
-    async def running(self, settings: ProviderEnvironment) -> AsyncIterator[Registration]:
-        """Serve over mutual TLS and be registered, until the block is left."""
-        signer = settings.signer()
-        async with Client(tls=settings.client_tls()) as client:
-            line = self._line = RuntimeClient(settings.runtime, client, signer)
+    async def running(self, environment: ProviderEnvironment) -> AsyncIterator[Registration]:
+        """Listen over mutual TLS and be registered until the block ends."""
+        signer = environment.signer()
+        async with Client(tls=environment.client_tls()) as client:
+            runtime = self._runtime = RuntimeClient(environment.runtime, client, signer)
             registration = msgspec.structs.replace(
-                self._bare,
+                self._registration,
                 offers=tuple(self._offers),
-                identity=settings.fingerprint(),
+                identity=environment.fingerprint(),
                 signing_key=signer.public_keys.current.raw.hex(),
             )
-            standing = RegistrationStatus(registration.id, line)
-            workshop = ProviderServer(registration, self._functions, signer, line, standing)
-            tls = settings.server_tls()
-            async with await serve(workshop, settings.host, settings.port, tls=tls) as server:
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                url = settings.public_url or f"https://{host}:{server.port}"
+            status = RegistrationStatus(registration.id, runtime)
+            handler = ProviderServer(registration, self._functions, signer, runtime, status)
+            tls = environment.server_tls()
+            async with await serve(handler, environment.host, environment.port, tls=tls) as server:
+                host = f"[{environment.host}]" if ":" in environment.host else environment.host
+                url = environment.public_url or f"https://{host}:{server.port}"
                 registration = msgspec.structs.replace(registration, base_url=url)
-                self._event = await line.register(registration)
-                standing.registered(self._event)
-                ending = self._ending = asyncio.create_task(self._ended(standing, workshop))
+                self._event = await runtime.register(registration)
+                status.registered(self._event)
+                deregistration = self._deregistration = asyncio.create_task(
+                    self._wait_until_deregistered(status, handler)
+                )
                 _LOG.info("%s is registered and listens at %s", registration.id, url)
-                tasks = [asyncio.ensure_future(one()) for one in self._tasks]
+                tasks = [asyncio.ensure_future(task()) for task in self._tasks]
                 try:
                     yield registration
                 finally:
-                    for task in (*tasks, ending):
+                    for task in (*tasks, deregistration):
                         task.cancel()
-                    await asyncio.gather(*tasks, ending, return_exceptions=True)
-                    await workshop.close()
+                    await asyncio.gather(*tasks, deregistration, return_exceptions=True)
+                    await handler.close()
 
-    async def _ended(self, standing: RegistrationStatus, workshop: ProviderServer) -> Deregistered:
-        """Return when the provider is deregistered, what was open has ended, and hooks were run."""
-        gone = await standing.ended()
-        await workshop.finish()
+    async def _wait_until_deregistered(
+        self, status: RegistrationStatus, handler: ProviderServer
+    ) -> Deregistered:
+        """Return when the provider is deregistered, invocations have ended and hooks have run."""
+        deregistered = await status.wait_until_ended()
+        await handler.finish()
         for hook in self._hooks:
             try:
-                await hook(gone)
-            except Exception:  # the others hear of it all the same
-                _LOG.exception("a hook failed that was told of the deregistration")
-        return gone
+                await hook(deregistered)
+            except Exception:  # the other hooks still run
+                _LOG.exception("a deregistration hook failed")
+        return deregistered
 
-    async def serve(self, settings: ProviderEnvironment | None = None) -> None:
-        """Run until told to stop, then deregister.
+    async def serve(self, environment: ProviderEnvironment | None = None) -> None:
+        """Run until SIGTERM or SIGINT, then deregister.
 
-        Raises `Deregistered` where the runtime did that before, as soon as what was open has ended.
+        If the runtime deregisters the provider first, raise `Deregistered` as soon as the open
+        invocations have ended.
         """
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        me, registered = asyncio.current_task(), False
+        this_task, registered = asyncio.current_task(), False
 
-        def end() -> None:
+        def on_signal() -> None:
             stop.set()
-            if not registered and me is not None:
-                me.cancel()  # it still waits for a runtime that may never come
+            if not registered and this_task is not None:
+                this_task.cancel()  # it still waits for a runtime that may never answer
 
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
-                loop.add_signal_handler(number, end)
+                loop.add_signal_handler(number, on_signal)
         try:
-            async with self.running(settings or ProviderEnvironment.from_environment()):
+            async with self.running(environment or ProviderEnvironment.from_environment()):
                 registered = True
-                stopping, ending = asyncio.create_task(stop.wait()), self._ending
-                assert ending is not None
-                await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
+                stopping, deregistration = asyncio.create_task(stop.wait()), self._deregistration
+                assert deregistration is not None
+                await asyncio.wait([stopping, deregistration], return_when=asyncio.FIRST_COMPLETED)
                 stopping.cancel()
-                if ending.done():
-                    raise ending.result()
-                await self._connected().deregister(self._bare.id, self._event)
+                if deregistration.done():
+                    raise deregistration.result()
+                await self._connected().deregister(self._registration.id, self._event)
         except asyncio.CancelledError:
             if registered or not stop.is_set():
                 raise
 
-    def run(self, settings: ProviderEnvironment | None = None) -> None:
-        """Run as a program; what its operator can mend is told in a line, with exit code 2.
+    def run(self, environment: ProviderEnvironment | None = None) -> None:
+        """Run as a program. An error that the operator can fix is one line and exit code 2.
 
-        The exit code of one that the runtime has deregistered is 3: who starts it again, as
-        supervisors do, registers it again.
+        A provider that the runtime deregistered exits with code 3; starting it again registers it
+        again.
         """
         logging.basicConfig(level=logging.INFO)
         try:
-            asyncio.run(self.serve(settings))
-        except Deregistered as gone:
-            print(f"{self._bare.id}: {gone}", file=sys.stderr)
-            raise SystemExit(_DEREGISTERED) from None
+            asyncio.run(self.serve(environment))
+        except Deregistered as error:
+            print(f"{self._registration.id}: {error}", file=sys.stderr)
+            raise SystemExit(_EXIT_DEREGISTERED) from None
         except (ModelpactError, OSError) as error:
-            print(f"{self._bare.id}: {error}", file=sys.stderr)
+            print(f"{self._registration.id}: {error}", file=sys.stderr)
             raise SystemExit(2) from None

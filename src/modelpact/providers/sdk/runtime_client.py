@@ -1,4 +1,4 @@
-"""The line to the runtime: registration, late answers, corrections and signals, until they land."""
+"""The client of the runtime: registration, late responses, corrections, signals; with retries."""
 
 import asyncio
 import logging
@@ -15,40 +15,36 @@ from modelpact.identity import Signer
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.contract import Registration
 from modelpact.providers.http.messages import (
-    ACKNOWLEDGED,
+    ACKNOWLEDGEMENT,
     JSON,
     CorrectionMessage,
     DeregisteredMessage,
     PartialMessage,
     SignalMessage,
     encode,
-    registering,
+    registration_subject,
     signed_headers,
 )
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Client, ConnectionLost, Timeouts, WireError
 from modelpact.wire.headers import HeaderPairs
 
-_LOG: Final = logging.getLogger("modelpact.kit")
+_LOG: Final = logging.getLogger("modelpact.sdk")
 _TIMEOUTS: Final = Timeouts(connect=5.0, first_byte=30.0, total=60.0)
+_MAX_RESPONSE_BYTES: Final = 1_048_576
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 5.0
-
-
-def _not_accepted(error: WireError) -> bool:
-    """Tell whether the runtime's certificate was not accepted: that does not change by itself."""
-    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
-
-
-def _explained(error: WireError) -> str:
-    """Say what may be behind a connection that ends without a word."""
-    if isinstance(error, ConnectionLost) and error.phase == "first byte":
-        return f"{error}: the runtime may have refused this certificate, which its log tells"
-    return str(error)
+_CHECK_SECONDS: Final = 60.0
+"""How often to ask for the registration state, because a notification may be lost."""
+_DEREGISTERED_CODES: Final = {
+    "provider_deregistered": "deregistered",
+    "not_yours": "not registered",
+}
+"""Error codes of a runtime that has deregistered the provider, and the state that they mean."""
 
 
 class RefusedByRuntime(ModelpactError):
-    """The runtime refused something; trying again would not help."""
+    """The runtime refused a request; trying again would not help."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
@@ -57,227 +53,240 @@ class RefusedByRuntime(ModelpactError):
         super().__init__(f"the runtime refused with {status} {code}: {message}")
 
 
-class RuntimeClient:
-    """Talks to the runtime and keeps trying while it is away."""
-
-    def __init__(self, url: str, client: Client, signer: Signer) -> None:
-        self._url = url
-        self._client = client
-        self._signer = signer
-        self.refused: Callable[[RefusedByRuntime], None] = lambda refusal: None  # noqa: ARG005
-        """Called with every refusal."""
-        self._emitting = asyncio.Lock()
-        self._last_signal: int | None = None
-
-    async def _once(
-        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
-    ) -> Any:
-        answer = await self._client.request(
-            method, f"{self._url}{path}", headers, body, timeouts=_TIMEOUTS
-        )
-        said = await answer.read(1_048_576)
-        if answer.status >= 500:
-            raise WireError("head", f"the runtime answered {answer.status}")
-        try:
-            content = msgspec.json.decode(said)
-        except msgspec.DecodeError:
-            content = {}
-        if answer.status >= 400:
-            error = content.get("error", {}) if isinstance(content, dict) else {}
-            message = error.get("message", said[:200].decode("utf-8", "replace"))
-            refusal = RefusedByRuntime(answer.status, error.get("code", ""), message)
-            self.refused(refusal)
-            raise refusal
-        return content
-
-    async def _until_taken(
-        self,
-        method: str,
-        path: str,
-        headers: Callable[[], HeaderPairs] = lambda: (JSON,),
-        body: bytes = b"",
-        settled: Callable[[WireError], bool] = lambda error: False,  # noqa: ARG005
-    ) -> Any:
-        """Ask again until there is an answer; only for what may safely be asked twice.
-
-        Headers are made anew each time: a signature holds for minutes. What `settled` says of is
-        raised at once.
-        """
-        wait = _FIRST_WAIT
-        while True:
-            try:
-                return await self._once(method, path, headers(), body)
-            except WireError as error:
-                if settled(error):
-                    raise
-                _LOG.warning("%s %s: %s; trying again", method, path, _explained(error))
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
-
-    async def register(self, registration: Registration) -> str:
-        """Register, and wait for a runtime that is not there yet; returns the event of it.
-
-        It is signed: a new certificate is taken on the word of the signing key. A runtime whose
-        certificate is not accepted is not waited for.
-        """
-        body, subject = msgspec.json.encode(registration), registering(registration.id)
-
-        def headers() -> HeaderPairs:
-            return signed_headers(self._signer, subject, body, ACKNOWLEDGED)
-
-        taken = await self._until_taken("POST", "/v1/providers", headers, body, _not_accepted)
-        return str(taken["event"])
-
-    async def deregister(self, provider: str, event: str) -> None:
-        """Deregister, unless another has registered under the name since that event.
-
-        A runtime that is away learns it from silence.
-        """
-        try:
-            await self._once("DELETE", f"/v1/providers/{provider}?event={event}")
-        except (WireError, RefusedByRuntime) as error:
-            _LOG.info("not deregistered: %s", error)
-
-    async def standing(self, provider: str) -> str:
-        """Ask once in which state the runtime has a provider."""
-        return str((await self._once("GET", f"/v1/providers/{provider}"))["state"])
-
-    async def answer(self, invocation_id: str, body: bytes, sequence: int) -> None:
-        """Deliver a late answer, over restarts of the runtime."""
-        path = f"/v1/invocations/{invocation_id}"
-        await self._push(invocation_id, f"{path}/response", body, sequence)
-
-    async def partial(self, invocation_id: str, number: int, content: Any) -> None:
-        """Deliver a piece of a late answer, over restarts of the runtime."""
-        body = encode(PartialMessage(invocation_id, number, content))
-        await self._push(invocation_id, f"/v1/invocations/{invocation_id}/partials", body, number)
-
-    async def _push(self, invocation_id: str, path: str, body: bytes, sequence: int) -> None:
-        """Send a numbered message once: after a doubt, ask first whether it has arrived."""
-        wait = _FIRST_WAIT
-        while True:
-            headers = signed_headers(self._signer, invocation_id, body, sequence)
-            try:
-                await self._once("POST", path, headers, body)
-                return
-            except WireError as error:
-                _LOG.warning("%s: %s; asking whether it has arrived", path, error)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
-            state = await self._until_taken("GET", f"/v1/invocations/{invocation_id}")
-            if state["state"] != "open" or state["partials"] >= sequence:
-                return
-
-    async def correct(
-        self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str
-    ) -> str:
-        """Correct the cost of a settled invocation; returns the event of the correction."""
-        name = f"cor_{secrets.token_urlsafe(12)}"
-        lines = msgspec.to_builtins(cost)
-        body = encode(CorrectionMessage(name, invocation_id, lines, reason=reason))
-
-        def headers() -> HeaderPairs:
-            return signed_headers(self._signer, invocation_id, body, sequence)
-
-        taken = await self._until_taken("POST", "/v1/costs/corrections", headers, body)
-        return str(taken["event"])
-
-    async def emit(
-        self, source: str, kind: str, content: Any, cost: list[CostLine], name: str
-    ) -> Any:
-        """Deliver a signal, in its order, until the runtime has acknowledged it."""
-        emitted = time.time_ns() // 1_000_000
-        async with self._emitting:
-            if self._last_signal is None:
-                found = await self._until_taken("GET", f"/v1/signals/{source}")
-                self._last_signal = int(found["last"])
-            number = self._last_signal + 1
-            lines = msgspec.to_builtins(cost)
-            body = encode(SignalMessage(source, name, number, kind, emitted, content, lines))
-            wait = _FIRST_WAIT
-            while True:
-                headers = signed_headers(self._signer, f"{source}/{name}", body, number)
-                try:
-                    taken = await self._once("POST", "/v1/signals", headers, body)
-                    break
-                except RefusedByRuntime:
-                    self._last_signal = None
-                    raise
-                except WireError as error:
-                    _LOG.warning("signal %s: %s; trying again", name, error)
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
-            self._last_signal = max(self._last_signal, int(taken["number"]))
-            return taken
-
-
-_LOOK_SECONDS: Final = 60.0
-"""How often to ask: a runtime may fail to tell."""
-_REFUSALS: Final = {"provider_deregistered": "deregistered", "not_yours": "not registered"}
-"""With what a runtime refuses one that it does not have, or no longer."""
-
-
 class Deregistered(ModelpactError):
-    """The runtime has deregistered this provider; `state` and `reason` are what it said of that."""
+    """The runtime has deregistered this provider; `state` and `reason` come from the runtime."""
 
     def __init__(self, provider: str, state: str, reason: str) -> None:
         self.provider = provider
         self.state = state
         self.reason = reason
-        how = "an operator registers it again, with `modelpact providers register`"
+        advice = "an operator must register it again, with `modelpact providers register`"
         if state == "deregistered":
-            how = "start it again to register it again"
-        said = f": {reason}" if reason else ""
-        super().__init__(f"the runtime has {provider} as {state}{said}; {how}")
+            advice = "start it again to register it again"
+        detail = f": {reason}" if reason else ""
+        super().__init__(f"the runtime has {provider} as {state}{detail}; {advice}")
+
+
+class RuntimeClient:
+    """Sends requests to the runtime and retries while the runtime is unavailable."""
+
+    def __init__(self, url: str, client: Client, signer: Signer) -> None:
+        self._url = url
+        self._client = client
+        self._signer = signer
+        self.on_refused: Callable[[RefusedByRuntime], None] = lambda refusal: None  # noqa: ARG005
+        """Called with every refusal."""
+        self._emit_lock = asyncio.Lock()
+        self._last_signal: int | None = None
+
+    async def register(self, registration: Registration) -> str:
+        """Register and return the event of the registration; wait for a runtime that is away.
+
+        The registration is signed, so that a new certificate is accepted on the word of the
+        signing key. If the runtime's own certificate is not accepted, that is raised at once.
+        """
+        body = msgspec.json.encode(registration)
+        subject = registration_subject(registration.id)
+
+        def headers() -> HeaderPairs:
+            return signed_headers(self._signer, subject, body, ACKNOWLEDGEMENT)
+
+        response = await self._retry("POST", "/v1/providers", headers, body, _is_untrusted)
+        return str(response["event"])
+
+    async def deregister(self, provider: str, event: str) -> None:
+        """Deregister, unless there is a newer registration than that event. Failures are logged."""
+        try:
+            await self._request("DELETE", f"/v1/providers/{provider}?event={event}")
+        except (WireError, RefusedByRuntime) as error:
+            _LOG.info("not deregistered: %s", error)
+
+    async def registration_state(self, provider: str) -> str:
+        """Return the state that the runtime has for a provider; no retries."""
+        return str((await self._request("GET", f"/v1/providers/{provider}"))["state"])
+
+    async def respond(self, invocation_id: str, body: bytes, sequence: int) -> None:
+        """Deliver a late response, also across restarts of the runtime."""
+        path = f"/v1/invocations/{invocation_id}/response"
+        await self._deliver_once(invocation_id, path, body, sequence)
+
+    async def send_partial(self, invocation_id: str, number: int, content: Any) -> None:
+        """Deliver a part of a late response, also across restarts of the runtime."""
+        body = encode(PartialMessage(invocation_id, number, content))
+        path = f"/v1/invocations/{invocation_id}/partials"
+        await self._deliver_once(invocation_id, path, body, number)
+
+    async def correct_cost(
+        self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str
+    ) -> str:
+        """Correct the cost of a settled invocation; return the event of the correction."""
+        correction_id = f"cor_{secrets.token_urlsafe(12)}"
+        lines = msgspec.to_builtins(cost)
+        body = encode(CorrectionMessage(correction_id, invocation_id, lines, reason=reason))
+
+        def headers() -> HeaderPairs:
+            return signed_headers(self._signer, invocation_id, body, sequence)
+
+        response = await self._retry("POST", "/v1/costs/corrections", headers, body)
+        return str(response["event"])
+
+    async def emit(
+        self, source: str, kind: str, content: Any, cost: list[CostLine], signal_id: str
+    ) -> Any:
+        """Deliver a signal, in order, until the runtime has acknowledged it."""
+        emitted = time.time_ns() // 1_000_000
+        async with self._emit_lock:
+            if self._last_signal is None:
+                response = await self._retry("GET", f"/v1/signals/{source}")
+                self._last_signal = int(response["last"])
+            number = self._last_signal + 1
+            lines = msgspec.to_builtins(cost)
+            body = encode(SignalMessage(source, signal_id, number, kind, emitted, content, lines))
+
+            def headers() -> HeaderPairs:
+                return signed_headers(self._signer, f"{source}/{signal_id}", body, number)
+
+            try:
+                receipt = await self._retry("POST", "/v1/signals", headers, body)
+            except RefusedByRuntime:
+                self._last_signal = None
+                raise
+            self._last_signal = max(self._last_signal, int(receipt["number"]))
+            return receipt
+
+    async def _deliver_once(
+        self, invocation_id: str, path: str, body: bytes, sequence: int
+    ) -> None:
+        """Deliver a numbered message once: after a lost connection, ask whether it arrived."""
+        backoff = _Backoff()
+        while True:
+            headers = signed_headers(self._signer, invocation_id, body, sequence)
+            try:
+                await self._request("POST", path, headers, body)
+                return
+            except WireError as error:
+                _LOG.warning("%s: %s; asking whether it has arrived", path, error)
+            await backoff.sleep()
+            invocation = await self._retry("GET", f"/v1/invocations/{invocation_id}")
+            if invocation["state"] != "open" or invocation["partials"] >= sequence:
+                return
+
+    async def _retry(
+        self,
+        method: str,
+        path: str,
+        headers: Callable[[], HeaderPairs] = lambda: (JSON,),
+        body: bytes = b"",
+        is_final: Callable[[WireError], bool] = lambda error: False,  # noqa: ARG005
+    ) -> Any:
+        """Send an idempotent request until there is a response.
+
+        Headers are made anew for each attempt, because a signature holds only for minutes. An
+        error for which `is_final` is true is raised at once.
+        """
+        backoff = _Backoff()
+        while True:
+            try:
+                return await self._request(method, path, headers(), body)
+            except WireError as error:
+                if is_final(error):
+                    raise
+                _LOG.warning("%s %s: %s; trying again", method, path, _explain(error))
+            await backoff.sleep()
+
+    async def _request(
+        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
+    ) -> Any:
+        response = await self._client.request(
+            method, f"{self._url}{path}", headers, body, timeouts=_TIMEOUTS
+        )
+        data = await response.read(_MAX_RESPONSE_BYTES)
+        if response.status >= 500:
+            raise WireError("head", f"the runtime answered {response.status}")
+        try:
+            content = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            content = {}
+        if response.status >= 400:
+            error = content.get("error", {}) if isinstance(content, dict) else {}
+            message = error.get("message", data[:200].decode("utf-8", "replace"))
+            refusal = RefusedByRuntime(response.status, error.get("code", ""), message)
+            self.on_refused(refusal)
+            raise refusal
+        return content
 
 
 class RegistrationStatus:
     """What a provider knows of its registration."""
 
-    def __init__(self, provider: str, line: RuntimeClient) -> None:
-        self.gone: Deregistered | None = None
+    def __init__(self, provider: str, runtime: RuntimeClient) -> None:
+        self.ended: Deregistered | None = None
+        """Why the registration has ended, or None while it stands."""
         self._provider = provider
-        self._line = line
+        self._runtime = runtime
         self._event = ""
-        self._stirred = asyncio.Event()
-        line.refused = self._refused
+        self._changed = asyncio.Event()
+        runtime.on_refused = self._refused
 
     def registered(self, event: str) -> None:
-        """Note the event of the registration."""
+        """Set the event of the registration."""
         self._event = event
 
-    def told(self, message: DeregisteredMessage) -> None:
-        """Hear from a runtime; what is of another registration is a reason to ask."""
+    def notified(self, message: DeregisteredMessage) -> None:
+        """Handle a notice of the runtime; one about another registration triggers a check."""
         if message.registered == self._event:
             self._end(message.state, message.reason)
-        self._stirred.set()
+        self._changed.set()
 
-    async def ended(self) -> Deregistered:
+    async def wait_until_ended(self) -> Deregistered:
         """Return when the provider is deregistered."""
-        while self.gone is None:
+        while self.ended is None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._stirred.wait()
-            self._stirred.clear()
-            if self.gone is None:
-                await self._look()
-        return self.gone
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._changed.wait()
+            self._changed.clear()
+            if self.ended is None:
+                await self._check()
+        return self.ended
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
-            state = await self._line.standing(self._provider)
-        except (WireError, RefusedByRuntime) as error:  # what a refusal tells was heard then
-            _LOG.info("%s asked whether it is registered: %s", self._provider, error)
+            state = await self._runtime.registration_state(self._provider)
+        except (WireError, RefusedByRuntime) as error:  # a refusal was handled by `_refused`
+            _LOG.info("%s cannot check its registration: %s", self._provider, error)
         else:
             if state != "active":
                 self._end(state, "")
 
     def _refused(self, error: RefusedByRuntime) -> None:
-        if self._event and error.code in _REFUSALS:
-            self._end(_REFUSALS[error.code], error.message)
+        if self._event and error.code in _DEREGISTERED_CODES:
+            self._end(_DEREGISTERED_CODES[error.code], error.message)
 
     def _end(self, state: str, reason: str) -> None:
-        if self.gone is None:
-            self.gone = Deregistered(self._provider, state, reason)
-            _LOG.error("%s; no more invocations are taken", self.gone)
-            self._stirred.set()
+        if self.ended is None:
+            self.ended = Deregistered(self._provider, state, reason)
+            _LOG.error("%s; no more invocations are accepted", self.ended)
+            self._changed.set()
+
+
+class _Backoff:
+    """Exponentially growing pauses between attempts."""
+
+    def __init__(self) -> None:
+        self._seconds = _FIRST_WAIT
+
+    async def sleep(self) -> None:
+        await asyncio.sleep(self._seconds)
+        self._seconds = min(2 * self._seconds, _LONGEST_WAIT)
+
+
+def _is_untrusted(error: WireError) -> bool:
+    """Tell whether the runtime's certificate was not accepted, which retries do not change."""
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
+
+
+def _explain(error: WireError) -> str:
+    """Return the error with a likely cause if the connection was closed without a response."""
+    if isinstance(error, ConnectionLost) and error.phase == "first byte":
+        return f"{error}: the runtime may have refused this certificate; see its log"
+    return str(error)

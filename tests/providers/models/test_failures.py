@@ -16,7 +16,7 @@ from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Headers, HttpRequest, HttpResponse, Timeouts, serve
 from tests.fakes import Fail, Fault, Reply, cut, drip, flood, garbage, hang
 from tests.fakes.loops import on_loop
-from tests.providers.adapters.ports import APIS, KEY, ask, at, listed
+from tests.providers.models.ports import APIS, KEY, ask, at, listed
 
 both = pytest.mark.parametrize("api", APIS)
 
@@ -216,7 +216,7 @@ async def test_garbage(api: str, streamed: bool, data: bytes) -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 @on_loop
 async def test_a_flood_is_bounded(api: str, streamed: bool) -> None:
-    error = await error_of(api, [flood(50_000_000)], streamed=streamed, most_bytes=1_000_000)
+    error = await error_of(api, [flood(50_000_000)], streamed=streamed, max_bytes=1_000_000)
     assert error.code == "malformed"
     assert "longer than 1000000 bytes" in str(error)
 

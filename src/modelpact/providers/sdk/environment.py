@@ -1,4 +1,4 @@
-"""Where a provider finds its runtime and its keys: from the environment, or as values."""
+"""The environment of a provider: the address of its runtime, its keys, and where it listens."""
 
 import os
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ProviderEnvironment(msgspec.Struct, frozen=True):
-    """What a provider needs to know. `runtime` is the URL at which the runtime listens.
+    """The settings of a provider. `runtime` is the URL of the runtime.
 
-    `identity` is the file with the provider's certificate and key, `authorities` the certificates
-    that may sign the runtime's. `keyring` is the folder of the signing key; it is made if missing.
-    With `runtime_pin` the runtime must have that key; else its certificate must say that it is
-    a runtime, and be for the host that is called.
+    `identity` is the file with the certificate and the key of the provider, `authorities` the file
+    with the certificates that may sign the runtime's. `keyring` is the folder of the signing key;
+    it is created if it does not exist. With `runtime_pin` the runtime must have that key. Without,
+    its certificate must be that of a runtime, for the host in `runtime`.
     """
 
     runtime: str
@@ -32,17 +32,17 @@ class ProviderEnvironment(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     public_url: str = ""
-    """Where the runtime reaches this provider; by default `https://host:port`."""
+    """The URL at which the runtime reaches this provider; by default `https://host:port`."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "ProviderEnvironment":
-        """Read `MODELPACT_RUNTIME`, `MODELPACT_IDENTITY` and so on; errors name what is missing."""
+        """Read `MODELPACT_RUNTIME` and the other variables; an error names the missing one."""
 
         def get(name: str, default: str | None = None) -> str:
-            found = environment.get(f"MODELPACT_{name}", default)
-            if found is None:
+            value = environment.get(f"MODELPACT_{name}", default)
+            if value is None:
                 raise InputError(f"MODELPACT_{name} is not set: see docs/provider-binding.md")
-            return found
+            return value
 
         port = get("PORT", "0")
         if not port.isdecimal() or int(port) > 65_535:
@@ -51,7 +51,7 @@ class ProviderEnvironment(msgspec.Struct, frozen=True):
         if not runtime.startswith("https://"):
             raise InputError(
                 f"MODELPACT_RUNTIME: expected https://HOST:PORT, not {brief(runtime)}: a runtime "
-                "is reached with TLS only"
+                "is reached only with TLS"
             )
         return cls(
             runtime,
@@ -66,32 +66,32 @@ class ProviderEnvironment(msgspec.Struct, frozen=True):
         )
 
     def signer(self) -> Keyring:
-        """Open the keyring, or make it."""
+        """Open the keyring, or create it."""
         if (self.keyring / "keys.json").exists():
             return Keyring.open(self.keyring)
         return Keyring.init(self.keyring)
 
     def fingerprint(self) -> str:
-        """Return the identity to register with: the fingerprint of the certificate's key."""
+        """Return the fingerprint of the key of the certificate, which is registered as identity."""
         import ssl
 
         from modelpact.identity import fingerprint
         from modelpact.identity.files import read_private
 
         text = read_private(self.identity).decode("ascii", "replace")
-        at = text.find("-----BEGIN CERTIFICATE-----")
-        if at < 0:
-            raise InputError(f"{self.identity} holds no certificate in PEM")
+        start = text.find("-----BEGIN CERTIFICATE-----")
+        if start < 0:
+            raise InputError(f"{self.identity} contains no certificate in PEM")
         end = "-----END CERTIFICATE-----"
-        first = text[at : text.find(end, at) + len(end)]
+        first = text[start : text.find(end, start) + len(end)]
         return fingerprint(ssl.PEM_cert_to_DER_cert(first))
 
     def server_tls(self) -> "ssl.SSLContext":
-        """Return the context of the provider's server: only a verified runtime gets in."""
+        """Return the TLS context of the server, which accepts only a verified runtime."""
         return server_context(Identity(self.identity), self._trust())
 
     def client_tls(self) -> "ssl.SSLContext":
-        """Return the context for calls to the runtime."""
+        """Return the TLS context for requests to the runtime."""
         check = "fingerprint" if self.runtime_pin else "hostname"
         return client_context(Identity(self.identity), self._trust(), check=check)  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ from tests.fakes import Call, Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Step
-from tests.providers.adapters.ports import APIS, ask, at, listed
+from tests.providers.models.ports import APIS, ask, at, listed
 
 WEATHER = Tool(
     "weather",
@@ -217,7 +217,7 @@ async def test_the_limit_is_spelled_as_the_model_wants_it() -> None:
     def limit_for(model: str) -> str | None:
         return "max-completion-tokens" if model == "gpt-5" else None
 
-    async with at("openai", limit_for=limit_for) as (port, fake):
+    async with at("openai", token_limit_names=limit_for) as (port, fake):
         await port.complete(ask("openai", model="gpt-5"))
         await port.complete(ask("openai"))
     assert [sorted(body)[0] for body in fake.bodies] == ["max_completion_tokens", "max_tokens"]
@@ -237,7 +237,7 @@ async def test_usage_in_streams_is_asked_for_beside_what_was_asked() -> None:
         options = {"include_obfuscation": False, "include_usage": True}
         assert fake.bodies[0]["stream_options"] == options
         assert "stream_options" not in fake.bodies[1]
-    async with at("openai", ask_usage=False) as (port, fake):
+    async with at("openai", request_usage=False) as (port, fake):
         streamed = collect(await listed(port, ask("openai")))
         assert "stream_options" not in fake.bodies[0]
         assert streamed is not None

@@ -9,8 +9,8 @@ import pytest
 from modelpact.catalog.provider import Provider
 from modelpact.configuration import ProviderSettings, SecretRef
 from modelpact.providers.models import ApiKey, MissingKey, OpenAIChatAdapter, resolve_key
-from modelpact.providers.models.endpoints import checked_base
-from modelpact.providers.models.errors import cleaned
+from modelpact.providers.models.endpoints import check_base_url
+from modelpact.providers.models.errors import redact_upstream
 from modelpact.vocabulary.errors import InputError
 
 SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
@@ -101,7 +101,7 @@ def test_a_key_is_not_shown() -> None:
     ],
 )
 def test_addresses_that_are_safe(url: str) -> None:
-    assert checked_base(f"{url}/", "x") == url
+    assert check_base_url(f"{url}/", "x") == url
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_addresses_that_are_safe(url: str) -> None:
 )
 def test_addresses_that_are_not(url: str, told: str) -> None:
     with pytest.raises(InputError, match=told) as raised:
-        checked_base(url, "x")
+        check_base_url(url, "x")
     assert "key=1" not in str(raised.value)
     assert "pw" not in str(raised.value)
 
 
 def test_the_operator_may_allow_a_host_by_name() -> None:
-    assert checked_base("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
+    assert check_base_url("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
     with pytest.raises(InputError):
-        checked_base("http://gpu2.lan", "x", {"gpu.lan"})
+        check_base_url("http://gpu2.lan", "x", {"gpu.lan"})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_operator_may_allow_a_host_by_name() -> None:
     ],
 )
 def test_a_key_is_hidden_however_it_is_echoed(echoed: str) -> None:
-    shown = cleaned(f"bad key: {echoed} was refused", SECRET)
+    shown = redact_upstream(f"bad key: {echoed} was refused", SECRET)
     assert "[REDACTED]" in shown
     assert shown.startswith("bad key: ")
     assert shown.endswith(" was refused")
@@ -157,5 +157,5 @@ def test_a_key_is_hidden_however_it_is_echoed(echoed: str) -> None:
 
 def test_a_key_is_hidden_where_a_long_text_is_cut() -> None:
     for before in range(2_360, 2_410):
-        shown = cleaned("a" * before + SECRET, SECRET)
+        shown = redact_upstream("a" * before + SECRET, SECRET)
         assert SECRET[:8] not in shown

@@ -28,8 +28,8 @@ from tests.fakes import Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Step
-from tests.providers.adapters.ports import Adapter, ask, at, listed
-from tests.providers.adapters.test_adapters import CALLS, WEATHER
+from tests.providers.models.ports import Adapter, ask, at, listed
+from tests.providers.models.test_adapters import CALLS, WEATHER
 
 openai: Any = importlib.import_module("openai")
 pydantic: Any = importlib.import_module("pydantic")
