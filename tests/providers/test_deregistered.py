@@ -168,7 +168,7 @@ async def test_one_that_was_not_told_learns_it_from_a_refusal(world: World, ledg
 async def test_one_that_was_not_told_and_says_nothing_asks(
     world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
     provider = echo_provider()
     heard = hearing(provider)
     async with (
@@ -183,7 +183,7 @@ async def test_one_that_was_not_told_and_says_nothing_asks(
 async def test_a_runtime_that_is_away_deregisters_nobody(
     world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
     provider, looked = echo_provider(), asyncio.Semaphore(0)
     heard = hearing(provider)
     async with world.hosting(ledger) as host:

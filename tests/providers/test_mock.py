@@ -62,7 +62,7 @@ def test_a_script_is_answered_in_order() -> None:
     assert complete(mock) == whole
     assert complete(mock).text == "three to m"
     assert mock.requests == [ASK] * 3
-    with pytest.raises(ProviderError, match="script is at its end"):
+    with pytest.raises(ProviderError, match="the script of the mock has ended"):
         complete(mock)
 
 

@@ -68,7 +68,7 @@ def test_a_provider_that_nothing_leads_to_is_told_with_a_code(ledger: Ledger) ->
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         before = seen(session), stored(ledger, session)
         for target, why in (
-            ("gemini/gemini-2.5-pro", "no adapter speaks gemini"),
+            ("gemini/gemini-2.5-pro", "no adapter for its API gemini"),
             ("bedrock/claude-x", "bedrock: no address: set base_url"),
         ):
             with pytest.raises(TargetUnreachable, match=why) as caught:

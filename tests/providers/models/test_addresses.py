@@ -42,7 +42,7 @@ def test_others_are_not_led_by_it() -> None:
 
 def test_plain_http_is_for_this_machine_only() -> None:
     said = {"OPENAI_BASE_URL": "http://gpu.lan/v1"}
-    with pytest.raises(InputError, match=r"openai: OPENAI_BASE_URL: http://gpu\.lan would carry"):
+    with pytest.raises(InputError, match=r"openai: OPENAI_BASE_URL: http://gpu\.lan would send"):
         adapter_for("openai", environment=said)
     allowed = adapter_for("openai", environment=said, plain_http={"gpu.lan"})
     assert "http://gpu.lan/v1" in repr(allowed)

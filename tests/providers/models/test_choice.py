@@ -27,7 +27,7 @@ def test_what_is_missing_is_told() -> None:
         adapter_for("anthropic", environment={})
     with pytest.raises(InputError, match="did you mean openai"):
         adapter_for("opena", environment=KEYS)
-    with pytest.raises(InputError, match="no adapter speaks gemini"):
+    with pytest.raises(InputError, match="no adapter for its API gemini"):
         adapter_for("gemini", environment=KEYS)
     with pytest.raises(InputError, match=r"no address: set base_url under \[providers.azure\]"):
         adapter_for("azure", environment={"AZURE_OPENAI_API_KEY": "k"})

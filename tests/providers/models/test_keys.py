@@ -107,10 +107,10 @@ def test_addresses_that_are_safe(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("http://10.0.0.5/v1", "would carry prompts and keys in the clear"),
-        ("http://localhost.evil.com/v1", "in the clear"),
-        ("http://evil.localhost/v1", "in the clear"),
-        ("http://127.0.0.1.evil.com/v1", "in the clear"),
+        ("http://10.0.0.5/v1", "would send prompts and keys unencrypted"),
+        ("http://localhost.evil.com/v1", "unencrypted"),
+        ("http://evil.localhost/v1", "unencrypted"),
+        ("http://127.0.0.1.evil.com/v1", "unencrypted"),
         ("", "no address: set base_url"),
         ("ftp://x", "cannot be requested"),
         ("https://user:pw@x.example", "user name"),

@@ -112,7 +112,7 @@ async def test_an_answer_that_failed() -> None:
 
     async with at("responses", [Reply("x", patch=fail), Reply("x", patch=fail)]) as (port, _):
         for asking in (port.complete(ask("responses")), listed(port, ask("responses"))):
-            with pytest.raises(UpstreamError, match="broke off with an error: busy") as raised:
+            with pytest.raises(UpstreamError, match="stopped with an error: busy") as raised:
                 await asking
             assert (raised.value.status, raised.value.code) == (500, "server_error")
 

@@ -117,7 +117,7 @@ def test_answers_of_anthropic(body: dict[str, Any]) -> None:
     ("value", "told"),
     [
         ([], "request: expected an object"),
-        ({"messages": []}, "request.model: which model"),
+        ({"messages": []}, "request.model: expected the name of a model"),
         ({"model": "m"}, "conversation.messages: expected a list"),
         ({"model": "m", "messages": [], "stream": True}, "no field 'stream'"),
         ({"model": "m", "messages": [], "stop": "x"}, "request.stop"),
@@ -134,5 +134,5 @@ def test_what_is_wrong_is_told(value: Any, told: str) -> None:
 def test_events_that_are_none() -> None:
     with pytest.raises(InputError, match="event"):
         read_event({"type": "nothing"})
-    with pytest.raises(InputError, match="answer"):
+    with pytest.raises(InputError, match="response"):
         read_response({"content": [], "stop_reason": "bored"})

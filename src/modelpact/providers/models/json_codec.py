@@ -148,7 +148,7 @@ def read_request(value: Any) -> Request:
     check_values(value, "request")
     for name in value:
         if name not in INPUT["properties"]:
-            raise InputError(f"request: unknown field {name!r:.60}")
+            raise InputError(f"request: no field {name!r:.60}")
     fields: dict[str, Any] = {name: value[name] for name in _UNCONVERTED if name in value}
     for name, kind in (
         ("model", str),
