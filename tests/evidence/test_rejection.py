@@ -77,7 +77,7 @@ def test_other_statuses_teach_nothing(status: int | None) -> None:
         "Incorrect API key provided. Streaming is not supported.",
         "Your organization must be verified to stream this model. 'stream' does not support true",
         "The model `gpt-9` does not exist or you do not have access to it.",
-        "local cannot express this request, nothing was sent: top_k: this API does not support tools",
+        "x cannot express this request, nothing was sent: top_k: this API does not support tools",
     ],
 )
 def test_failures_that_are_not_about_the_model_teach_nothing(message: str) -> None:
