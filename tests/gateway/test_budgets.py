@@ -23,7 +23,7 @@ LONG_AGO = 3_600.0
 
 @pytest.fixture(autouse=True)
 def _no_refresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "FRESH_SECONDS", LONG_AGO)
+    monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", LONG_AGO)
 
 
 def cost(answer: Answer) -> int:
@@ -137,7 +137,7 @@ def test_carried_requests_count_too(gateway: Running) -> None:
 
 def test_others_spend_too(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another gateway on the same store is heard of within the refresh period."""
-    monkeypatch.setattr(budgets, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", 0.0)
     one = cost(ask(gateway, gateway.key))
     secret = gateway.new_key(budget=2 * one - 1, period="day")
     assert ask(gateway, secret).status == 200
@@ -151,7 +151,7 @@ def test_others_spend_too(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal rests on a total of this moment, however long a yes may rest on an older one."""
-    monkeypatch.setattr(budgets, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(budgets, "MAX_AGE_TO_REFUSE_SECONDS", 0.0)
     with Ledger.open(f"sqlite:{gateway.path}") as ledger:
         key, _ = create_key(ledger, "other", KeySettings(budget=1_000, period="day"))
     counted = budgets.Budgets(gateway.ledger)
@@ -167,7 +167,7 @@ def test_what_has_ended_counts_while_its_record_is_on_its_way(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A total that is read meanwhile does not have it yet."""
-    monkeypatch.setattr(budgets, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", 0.0)
     secret = gateway.new_key(budget=1, period="day")
     real, ending, release = gateway.ledger.append_async, threading.Event(), threading.Event()
 

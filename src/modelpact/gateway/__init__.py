@@ -1,4 +1,5 @@
-"""The gateway: the pact in the path of real traffic, over the OpenAI and Anthropic APIs.
+"""The gateway: capability negotiation in the path of real traffic.
 
-May import everything but `cli`.
+It speaks the APIs of OpenAI and Anthropic. `service.Gateway.serve` is the path of a request, and
+`server.serve_gateway` listens.
 """

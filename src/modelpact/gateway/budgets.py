@@ -1,4 +1,4 @@
-"""Budgets: what keys have spent in their period, from the ledger and from this process since."""
+"""Budgets: what keys have spent in their period, by the ledger and by this process since."""
 
 import asyncio
 import datetime
@@ -14,47 +14,52 @@ if TYPE_CHECKING:
     from modelpact.gateway.plan.plan import Plan
     from modelpact.providers.contract import Invocation
 
-FRESH_SECONDS: Final = 10.0
-"""How old a total may be for a yes: other gateways on the same store spend too."""
-SURE_SECONDS: Final = 1.0
-"""How old it may be for a no. What ended while it was read may be in it, and is counted again."""
+MAX_AGE_TO_ALLOW_SECONDS: Final = 10.0
+"""How old a total may be to allow a request: other gateways on the same store spend too."""
+MAX_AGE_TO_REFUSE_SECONDS: Final = 1.0
+"""How old a total may be to refuse one. What ended while it was read may count twice in it."""
 
 
 class Budgets(Observer):
-    """Says whether a key has something left.
+    """Tells whether a key has budget left.
 
-    What is under way counts with its estimate, what has ended with its cost, from that moment on.
+    A call counts with its estimate until it ends, and with its cost from then on.
     """
 
     def __init__(self, reader: LedgerReader) -> None:
         self._reader = reader
-        self._read: dict[str, tuple[float, int]] = {}
+        self._totals: dict[str, tuple[float, int]] = {}
         """By the id of each key with a budget: when its total was read, and the total."""
         self._since: dict[str, int] = {}
+        """By the id of a key: the cost of what was recorded after its total was read."""
         self._reserved: dict[str, int] = {}
+        """By the id of a key: the estimates and costs of what is not recorded yet."""
         self._estimates: dict[str, int] = {}
-        """By the id of each call of such a key that is under way: what was counted for it."""
-        self._reading: dict[str, asyncio.Task[None]] = {}
+        """By the id of an open call of such a key: the estimate that is reserved for it."""
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
 
     async def has_remaining(self, key: ClientKey) -> bool:
-        """Tell whether a key may spend more. Who may counts what that is before it waits again."""
+        """Tell whether a key may spend more.
+
+        A caller that may must reserve what it will spend before it awaits anything else.
+        """
         budget = key.settings.budget
         if budget is None:
             return True
-        if self._age(key) > FRESH_SECONDS:
+        if self._age(key) > MAX_AGE_TO_ALLOW_SECONDS:
             await self._refresh(key)
-        if self._spent(key) >= budget and self._age(key) > SURE_SECONDS:
+        if self._spent(key) >= budget and self._age(key) > MAX_AGE_TO_REFUSE_SECONDS:
             await self._refresh(key)
         return self._spent(key) < budget
 
     def call_opening(self, key: str, estimate: tuple[CostLine, ...]) -> None:
-        """Count what a call may cost."""
-        if key in self._read:
+        """Reserve the estimate of a call."""
+        if key in self._totals:
             self.reserve(key, money_of(estimate) or 0)
 
     def call_not_opened(self, key: str, estimate: tuple[CostLine, ...]) -> None:
-        """Take back what was counted for a call that is not made."""
-        if key in self._read:
+        """Release what was reserved for a call that is not made."""
+        if key in self._totals:
             self.settle(key, money_of(estimate) or 0, 0)
 
     def call_opened(
@@ -63,73 +68,73 @@ class Budgets(Observer):
         call: "Invocation",
         estimate: tuple[CostLine, ...],
     ) -> None:
-        """Keep what was counted for a call until it ends."""
-        if call.attribution.worker in self._read:
+        """Remember the estimate of a call until it ends."""
+        if call.attribution.worker in self._totals:
             self._estimates[call.id] = money_of(estimate) or 0
 
     def call_ended(self, call: "Invocation", cost: tuple[CostLine, ...], error: str) -> None:  # noqa: ARG002
-        """Count what a call did cost instead of its estimate, while that is being recorded."""
+        """Reserve the cost of a call instead of its estimate, while the cost is being recorded."""
         key = call.attribution.worker
-        if key in self._read:
-            reserved = self._reserved.get(key, 0) - self._estimates.pop(call.id, 0)
-            self._reserved[key] = max(0, reserved) + (money_of(cost) or 0)
+        if key in self._totals:
+            others = self._reserved.get(key, 0) - self._estimates.pop(call.id, 0)
+            self._reserved[key] = max(0, others) + (money_of(cost) or 0)
 
     def call_settled(self, call: "Invocation", cost: tuple[CostLine, ...]) -> None:
-        """Count what a call did cost as recorded: the next total that is read contains it."""
+        """Count the cost of a call as recorded: the next total that is read contains it."""
         key = call.attribution.worker
-        if key in self._read:
+        if key in self._totals:
             money = money_of(cost) or 0
             self.settle(key, money, money)
 
     def reserve(self, key: str, estimate: int) -> None:
-        """Count what a call of a key, by its id, may cost."""
+        """Reserve nano-dollars for a call of a key, given by its id."""
         self._reserved[key] = self._reserved.get(key, 0) + estimate
 
     def settle(self, key: str, reserved: int, cost: int) -> None:
-        """Count what a call did cost, as it is recorded, instead of what was reserved for it."""
+        """Release what was reserved for a call, and count its recorded cost."""
         self._reserved[key] = max(0, self._reserved.get(key, 0) - reserved)
         self._since[key] = self._since.get(key, 0) + cost
 
     def _age(self, key: ClientKey) -> float:
-        read = self._read.get(key.id)
-        return float("inf") if read is None else asyncio.get_running_loop().time() - read[0]
+        total = self._totals.get(key.id)
+        return float("inf") if total is None else asyncio.get_running_loop().time() - total[0]
 
     def _spent(self, key: ClientKey) -> int:
-        _, total = self._read[key.id]
+        _, total = self._totals[key.id]
         return total + self._since.get(key.id, 0) + self._reserved.get(key.id, 0)
 
     async def _refresh(self, key: ClientKey) -> None:
-        """Read a total anew; who asks meanwhile waits for the same reading."""
-        reading = self._reading.get(key.id)
-        if reading is None:
-            reading = asyncio.create_task(self._read_total(key))
-            self._reading[key.id] = reading
-            reading.add_done_callback(lambda _: self._reading.pop(key.id))
-        await asyncio.shield(reading)
+        """Read a total again; callers that ask meanwhile wait for the same reading."""
+        task = self._refreshing.get(key.id)
+        if task is None:
+            task = asyncio.create_task(self._read_total(key))
+            self._refreshing[key.id] = task
+            task.add_done_callback(lambda _: self._refreshing.pop(key.id))
+        await asyncio.shield(task)
 
     async def _read_total(self, key: ClientKey) -> None:
-        began = asyncio.get_running_loop().time()
-        counted = self._since.get(key.id, 0)
+        started = asyncio.get_running_loop().time()
+        recorded_before = self._since.get(key.id, 0)
         total = await asyncio.to_thread(self._total, key)
-        self._since[key.id] = self._since.get(key.id, 0) - counted
-        self._read[key.id] = (began, total)
+        self._since[key.id] = self._since.get(key.id, 0) - recorded_before
+        self._totals[key.id] = (started, total)
 
     def _total(self, key: ClientKey) -> int:
         since = period_start(key.settings.period)
         return sum(
-            one.money
-            for one in cost_totals(self._reader, "worker", since=since)
-            if one.name == key.id and one.currency == "USD"
+            total.money
+            for total in cost_totals(self._reader, "worker", since=since)
+            if total.name == key.id and total.currency == "USD"
         )
 
 
 def period_start(period: Period, now: datetime.datetime | None = None) -> int:
-    """Return when a period began, UTC, in nanoseconds."""
+    """Return when the current period began, in UTC and nanoseconds."""
     if period == "all":
         return 0
-    today = (now or datetime.datetime.now(datetime.UTC)).replace(
+    start = (now or datetime.datetime.now(datetime.UTC)).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
     if period == "month":
-        today = today.replace(day=1)
-    return int(today.timestamp()) * 1_000_000_000
+        start = start.replace(day=1)
+    return int(start.timestamp()) * 1_000_000_000

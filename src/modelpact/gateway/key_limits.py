@@ -1,4 +1,7 @@
-"""Keys as the OpenWOP host asks them: the limits of a key hold for its runs too."""
+"""The limits of client keys, for the runs of the OpenWOP host.
+
+A key shares its rate and its budget between the requests of the gateway and the runs of the host.
+"""
 
 from modelpact.gateway.keys import ClientKey
 from modelpact.gateway.service import OPERATOR, Gateway
@@ -6,7 +9,7 @@ from modelpact.openwop.clients import FindClient, RunClient, UnlimitedClient
 
 
 class KeyClient:
-    """A key that starts runs; it shares its rate and budget with the requests of the gateway."""
+    """A client of the host that has a key."""
 
     def __init__(self, gateway: Gateway, key: ClientKey) -> None:
         self._gateway = gateway
@@ -14,7 +17,7 @@ class KeyClient:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"the key {self._key.name}"
 
     def allows(self, target: str) -> bool:
@@ -22,7 +25,7 @@ class KeyClient:
         return self._key.allows(target)
 
     def wait(self) -> float:
-        """Take one request out of its rate; return 0, or the seconds after which there is one."""
+        """Take one request out of its rate; return 0, or the seconds until there is one."""
         return self._gateway.rates.wait(self._key)
 
     async def has_budget(self) -> bool:
@@ -30,16 +33,16 @@ class KeyClient:
         return await self._gateway.budgets.has_remaining(self._key)
 
     def opened(self, estimate: int) -> None:
-        """Count what a call may cost, in nano-dollars."""
+        """Reserve the estimate of a call, in nano-dollars."""
         self._gateway.budgets.reserve(self._key.id, estimate)
 
     def settled(self, estimate: int, cost: int) -> None:
-        """Count what it did cost instead."""
+        """Count the cost of a call instead of its estimate."""
         self._gateway.budgets.settle(self._key.id, estimate, cost)
 
 
-def clients_of(gateway: Gateway) -> FindClient:
-    """Return what finds the client of a tenant, by the keys that are in force at that moment."""
+def client_finder(gateway: Gateway) -> FindClient:
+    """Return a function that finds the client of a tenant among the keys in force."""
 
     def find(tenant: str) -> RunClient | None:
         if tenant == OPERATOR:

@@ -1,4 +1,4 @@
-"""Reports: what was done with a request, in the body of its answer for who asks for it there."""
+"""Reports: what the gateway did with a request, in the body of the response on request."""
 
 import time
 from collections.abc import AsyncIterator
@@ -19,17 +19,17 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ResponseReport(msgspec.Struct):
-    """What is told of one request: its plan, its record, and its cost once that is known."""
+    """The plan of a request, its record, and its cost once that is known."""
 
     plan: Plan
     invocation: str
     lines: tuple[CostLine, ...] = ()
     estimate: bool = False
     asks_usage: bool = False
-    """Whether the usage of a stream was asked for, and not by the client."""
+    """Whether the gateway, and not the client, asked for the usage of a stream."""
 
     def data(self) -> dict[str, Any]:
-        """Return the object that goes into a body."""
+        """Return the report as JSON."""
         cost: dict[str, Any] | None = None
         if self.lines:
             money = money_of(self.lines)
@@ -38,13 +38,13 @@ class ResponseReport(msgspec.Struct):
                 "lines": msgspec.to_builtins(self.lines),
                 "estimate": self.estimate,
             }
-        told = self.plan.data()
+        plan = self.plan.data()
         if self.asks_usage:
-            told["added"] = {**told["added"], USAGE: True}
-        return {**told, "invocation": self.invocation, "cost": cost}
+            plan["added"] = {**plan["added"], USAGE: True}
+        return {**plan, "invocation": self.invocation, "cost": cost}
 
     def in_answer(self, content: bytes) -> bytes:
-        """Return a whole answer with the report as a field of its own; what is no object stays."""
+        """Return a whole response body with the report as a field; only objects are changed."""
         try:
             fields: dict[str, Any] = _FIELDS.decode(content)
         except UNREADABLE:
@@ -52,10 +52,10 @@ class ResponseReport(msgspec.Struct):
         return msgspec.json.encode({**fields, "modelpact": self.data()})
 
     def as_event(self, api: RequestApi) -> bytes:
-        """Return the report as an event of a stream, which clients can overlook."""
+        """Return the report as an event of a stream that clients can ignore."""
         if api != "openai-chat":
-            said = {"type": "modelpact", "modelpact": self.data()}
-            return write_event(msgspec.json.encode(said).decode(), "modelpact")
+            event = {"type": "modelpact", "modelpact": self.data()}
+            return write_event(msgspec.json.encode(event).decode(), "modelpact")
         chunk = {
             "id": self.invocation,
             "object": "chat.completion.chunk",
@@ -69,16 +69,16 @@ class ResponseReport(msgspec.Struct):
     async def in_stream(
         self, api: RequestApi, pieces: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
-        """Pass a stream on, with the report before its last event: all is known by then."""
-        held = b""
+        """Pass a stream on, with the report before its last event: by then the cost is known."""
+        last_event = b""
         async with aclosing(pieces):  # type: ignore[type-var]
             async for piece in pieces:
-                if held:
-                    held += piece
+                if last_event:
+                    last_event += piece
                     continue
-                at = end_at(api, piece)
-                if at >= 0:
-                    piece, held = piece[:at], piece[at:]
+                end = end_at(api, piece)
+                if end >= 0:
+                    piece, last_event = piece[:end], piece[end:]
                 if piece:
                     yield piece
-        yield self.as_event(api) + held
+        yield self.as_event(api) + last_event

@@ -1,15 +1,15 @@
-"""Serving: the gateway and the OpenWOP host on one address, from a configuration."""
+"""Serves the gateway and the OpenWOP host on one address."""
 
 import asyncio
 import contextlib
 import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from modelpact.configuration.config import Configuration, GatewaySettings
 from modelpact.gateway.errors import GatewayError
-from modelpact.gateway.key_limits import clients_of
+from modelpact.gateway.key_limits import client_finder
 from modelpact.gateway.record.leases import leased
 from modelpact.gateway.routes import GatewayRoutes
 from modelpact.gateway.service import Gateway
@@ -24,69 +24,70 @@ from modelpact.wire import HttpRequest, Server, serve
 if TYPE_CHECKING:
     from modelpact.gateway.observe.telemetry import Telemetry
 
-_KEYS_SECONDS = 2.0
-"""How soon a key that was made or revoked elsewhere is heard of."""
+_KEYS_SECONDS: Final = 2.0
+"""How often keys are loaded that other processes created or revoked."""
 
 
 class GatewayServer:
     """A gateway that listens."""
 
     def __init__(
-        self, gateway: Gateway, host: Host, surface: GatewayRoutes, server: Server, url: str
+        self, gateway: Gateway, host: Host, routes: GatewayRoutes, server: Server, url: str
     ) -> None:
         self.gateway = gateway
         self.host = host
         self.server = server
         self.url = url
-        self._surface = surface
+        self._routes = routes
         self._telemetry: Telemetry | None = None
 
     async def reload(self, configuration: Configuration, token: str = "") -> None:
-        """Take a new configuration and operator's token, or raise and leave all as it was."""
-        fresh: list[Host] = []
+        """Take a new configuration and operator's token, or raise and change nothing."""
+        new_hosts: list[Host] = []
 
         def check(state: GatewayState) -> None:
-            fresh.append(configured_host(self.gateway.ledger, state.models))
+            new_hosts.append(configured_host(self.gateway.ledger, state.models))
             _check_telemetry(state.configuration.gateway)
 
         await self.gateway.reload(configuration, check)
-        self.host.reconfigure(fresh[0])
-        await self.watched(configuration)
+        self.host.reconfigure(new_hosts[0])
+        await self.set_telemetry(configuration.gateway)
         self.gateway.operator = token
         await asyncio.to_thread(self.gateway.load_keys)
 
     def restart_required(self, configuration: Configuration) -> tuple[str, ...]:
         """Return a message for each setting of a configuration that only a restart applies."""
         name = self.gateway.runtime.name
-        names = (
+        settings = (
             ("[gateway] name", name, configuration.gateway.name),
             ("[host] name", self.host.name, configuration.host.name or name),
         )
         return tuple(
-            f'{setting}: still "{now}", "{then}" after a restart'
-            for setting, now, then in names
-            if now != then
+            f'{setting}: still "{current}", "{new}" after a restart'
+            for setting, current, new in settings
+            if current != new
         )
 
-    async def watched(self, configuration: Configuration | None) -> None:
-        """Send telemetry where a configuration wants it, and to nobody else."""
-        before, self._telemetry = self._telemetry, None
-        settings = GatewaySettings() if configuration is None else configuration.gateway
-        if before is not None and before.address == settings.telemetry:
-            self._telemetry = before
+    async def set_telemetry(self, settings: GatewaySettings) -> None:
+        """Send telemetry to the collector that the settings name, if they name one."""
+        old = self._telemetry
+        if old is not None and old.address == settings.telemetry:
             return
-        if settings.telemetry:
-            self._telemetry = _telemetry(settings)
-        if before is not None:
-            self.gateway.observers.remove(before)
+        self._telemetry = _make_telemetry(settings) if settings.telemetry else None
+        if old is not None:
+            self.gateway.observers.remove(old)
         if self._telemetry is not None:
             self.gateway.observers.append(self._telemetry)
-        if before is not None:
-            await before.aclose()
+        if old is not None:
+            await old.aclose()
 
     async def drain(self, grace: float, notice: float = 0.0) -> None:
-        """Stop: `/readyz` says so for a while, then nothing new is taken, and the rest may end."""
-        self._surface.draining = True
+        """Stop in order.
+
+        `/readyz` fails for `notice` seconds. Then the server accepts nothing new, and gives open
+        requests and runs `grace` seconds to end.
+        """
+        self._routes.draining = True
         await asyncio.sleep(notice)
         await asyncio.gather(self.server.drain(grace), self.host.stop(grace))
 
@@ -103,16 +104,16 @@ async def serve_gateway(
     grace: float = 30.0,
     environment: dict[str, str] | None = None,
 ) -> AsyncIterator[GatewayServer]:
-    """Serve what a configuration describes; leaving drains it.
+    """Serve a gateway and a host as a configuration describes them; leaving the context drains.
 
-    Whoever shows the `token` is the operator, beside the clients that have keys.
+    `token` is the secret of the operator, who has no limits. Port 0 takes any free port.
     """
     _check_telemetry(configuration.gateway)
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
-    host = configured_host(ledger, gateway.state.models, clients=clients_of(gateway))
-    host_surface = HostRoutes(host, _authorise(gateway), conformance=conformance)
-    surface = GatewayRoutes(gateway, host_surface, conformance=conformance)
+    host = configured_host(ledger, gateway.state.models, clients=client_finder(gateway))
+    host_routes = HostRoutes(host, _host_authentication(gateway), conformance=conformance)
+    routes = GatewayRoutes(gateway, host_routes, conformance=conformance)
     names = {
         f"gateway/{gateway.runtime.name}": "[gateway] name",
         f"host/{host.name}": "[host] name",
@@ -120,29 +121,29 @@ async def serve_gateway(
     tasks: list[asyncio.Task[None]] = []
     try:
         async with contextlib.AsyncExitStack() as stack:
-            # First the names, then the port, and only then what an earlier process left: a process
-            # that cannot start must not end the work of one that is alive.
+            # Take the names first, then the port, and only then recover what an earlier process
+            # left open: a process that cannot start must not end the work of one that is alive.
             await stack.enter_async_context(leased(ledger.store, names))
-            # What an earlier process of this name had begun to write is written, or never will be.
-            await ledger.write_async(_nothing)
+            # After this write, all that an earlier process of this name wrote is visible.
+            await ledger.write_async(_write_nothing)
             invocations = await asyncio.to_thread(gateway.runtime.unfinished)
             calls = await asyncio.to_thread(gateway.recorder.unfinished)
-            server = await stack.enter_async_context(await serve(surface, address, port))
-            surface.connections = lambda: server.connections
+            server = await stack.enter_async_context(await serve(routes, address, port))
+            routes.connections = lambda: server.connections
             await gateway.runtime.recover(invocations)
             await gateway.recorder.recover_calls(calls)
             await stack.enter_async_context(running_host(host, grace=grace))
             tasks.append(asyncio.create_task(gateway.runtime.maintenance.run()))
-            tasks.append(asyncio.create_task(_keep_keys(gateway)))
-            shown = f"[{address}]" if ":" in address else address
-            url = f"http://{shown}:{server.port}"
-            serving = GatewayServer(gateway, host, surface, server, url)
-            await serving.watched(configuration)
+            tasks.append(asyncio.create_task(_load_keys_forever(gateway)))
+            url_host = f"[{address}]" if ":" in address else address
+            url = f"http://{url_host}:{server.port}"
+            gateway_server = GatewayServer(gateway, host, routes, server, url)
+            await gateway_server.set_telemetry(configuration.gateway)
             try:
-                yield serving
-                await serving.drain(grace)
+                yield gateway_server
+                await gateway_server.drain(grace)
             finally:
-                await serving.watched(None)
+                await gateway_server.set_telemetry(GatewaySettings())
     finally:
         for task in tasks:
             task.cancel()
@@ -150,41 +151,43 @@ async def serve_gateway(
         await gateway.aclose()
 
 
-def _nothing(_: Transaction) -> None:
-    """Do nothing, when nobody else writes."""
+def _write_nothing(_: Transaction) -> None:
+    """Write nothing; the transaction waits for all earlier writes."""
 
 
 def _check_telemetry(settings: GatewaySettings) -> None:
-    """Raise where telemetry is wanted and its packages are not there."""
+    """Raise `InputError` if telemetry is configured and its packages are not installed."""
     if not settings.telemetry:
         return
     try:
         importlib.import_module("modelpact.gateway.observe.telemetry")
     except ImportError:
-        told = "[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]"
-        raise InputError(told) from None
+        raise InputError(
+            "[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]"
+        ) from None
 
 
-def _telemetry(settings: GatewaySettings) -> "Telemetry":
-    """Return what sends telemetry; it is imported only where it is wanted."""
+def _make_telemetry(settings: GatewaySettings) -> "Telemetry":
+    # OpenTelemetry is optional and slow to import.
     from modelpact.gateway.observe.telemetry import Telemetry
 
     return Telemetry(settings.telemetry, settings.name)
 
 
-async def _keep_keys(gateway: Gateway) -> None:
-    """Hear of keys that others make and revoke."""
+async def _load_keys_forever(gateway: Gateway) -> None:
     while True:
         await asyncio.sleep(_KEYS_SECONDS)
         with contextlib.suppress(LedgerError):
             await asyncio.to_thread(gateway.load_keys)
 
 
-def _authorise(gateway: Gateway) -> Callable[[HttpRequest], str | None]:
-    def authorise(request: HttpRequest) -> str | None:
+def _host_authentication(gateway: Gateway) -> Callable[[HttpRequest], str | None]:
+    """Return the host's authentication: the id of the request's key is its tenant."""
+
+    def tenant(request: HttpRequest) -> str | None:
         try:
             return gateway.authenticate(request).id
         except GatewayError:
             return None
 
-    return authorise
+    return tenant
