@@ -221,10 +221,8 @@ def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
     assert elsewhere.diagnostic is not None
     better = str(elsewhere.diagnostic.suggestion)
     assert better.partition("/")[0] not in ("openai", "anthropic")
-    assert elsewhere.diagnostic.would_help == (
-        f"{better} can be asked once there is a key for it here",
-    )
+    assert elsewhere.diagnostic.would_help == (f"a key for {better} on this gateway",)
     here = made.plan(plan_key(made, "openai/text-only", tools=TOOLS))
     assert here.diagnostic is not None
     assert str(here.diagnostic.suggestion).startswith("openai/")
-    assert all("a key for it" not in one for one in here.diagnostic.would_help)
+    assert all("a key for" not in one for one in here.diagnostic.would_help)

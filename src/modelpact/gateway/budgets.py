@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_AGE_TO_ALLOW_SECONDS: Final = 10.0
 """How old a total may be to allow a request: other gateways on the same store spend too."""
 MAX_AGE_TO_REFUSE_SECONDS: Final = 1.0
-"""How old a total may be to refuse one. What ended while it was read may count twice in it."""
+"""How old a total may be to refuse a request. A call that ended while it was read counts twice."""
 
 
 class Budgets(Observer):

@@ -96,7 +96,7 @@ def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
 
 
 def refusal(plan: Plan, event: str) -> GatewayError:
-    """Return the error for a plan that refuses: why, who needs it, and which model would do.
+    """Return the error for a plan that refuses: the reasons, and a model that would do.
 
     `event` is the event that records the refusal.
     """
@@ -105,9 +105,10 @@ def refusal(plan: Plan, event: str) -> GatewayError:
     target = diagnostic.target
     if diagnostic.untranslatable:
         code = UNTRANSLATABLE
-        message = f"{target} cannot be told: {diagnostic.untranslatable}. Nothing was sent."
+        message = f"the API of {target} cannot express the request: {diagnostic.untranslatable}."
+        message += " Nothing was sent."
         if diagnostic.would_help:
-            message += f" It would be sent all the same under {', '.join(diagnostic.would_help)}."
+            message += f" It would be sent without these parts under {diagnostic.would_help[0]}."
     else:
         code = REFUSED
         reasons = [item.message.removeprefix(f"{target} ") for item in diagnostic.missing]
@@ -126,7 +127,7 @@ def _as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayE
     if isinstance(error, InputError):
         return GatewayError(400, "invalid_request_error", str(error))
     if isinstance(error, SettlementNotRecorded):
-        message = f"the answer came, but not its record, so it is held back: {error}"
+        message = f"the provider answered, but that could not be recorded: {error}"
         return GatewayError(503, "ledger_unavailable", message)
     if isinstance(error, LedgerError):
         message = f"the ledger is not available, so nothing was sent: {error}"

@@ -29,7 +29,7 @@ class Metrics(Observer):
     def response_started(
         self, api: RequestApi, response: "GatewayResponse | None", seconds: float
     ) -> None:
-        """Count a response, by its status and verdict; one that nobody waits for is not counted."""
+        """Count a response by its status and verdict, unless the client has disconnected."""
         self.waiting -= 1
         if response is None:
             return

@@ -1,7 +1,7 @@
-"""Observers of the gateway: objects that are told of each moment in the life of a request.
+"""Observers of the gateway: their methods are called at each moment in the life of a request.
 
 Metrics, telemetry and budgets are observers. The gateway and its recorder share one list of them,
-which they are given at construction.
+handed in at construction.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ class Observer:
         """
 
     def call_not_opened(self, key: str, estimate: tuple[CostLine, ...]) -> None:
-        """Take note that a call of which `call_opening` told was not recorded, and is not sent."""
+        """Take note that a call could not be recorded after `call_opening`, and is not sent."""
 
     def call_opened(self, plan: "Plan", call: "Invocation", estimate: tuple[CostLine, ...]) -> None:
         """Take note of a call that is recorded, and is sent next."""
@@ -46,7 +46,7 @@ class Observer:
     def call_ended(self, call: "Invocation", cost: tuple[CostLine, ...], error: str) -> None:
         """Take note of how a call ended and what it cost, before that is recorded.
 
-        `error` is empty where the provider answered.
+        `error` is empty if the provider answered.
         """
 
     def call_settled(self, call: "Invocation", cost: tuple[CostLine, ...]) -> None:
@@ -57,5 +57,5 @@ class Observer:
     ) -> None:
         """Take note of the head of a response, `seconds` after the request started.
 
-        `response` is None where nobody waits for one any more.
+        `response` is None if the client has disconnected.
         """

@@ -31,9 +31,9 @@ def helpful_changes(
     """Return the policies, or the fallback, with which the request would have been served."""
     changes = []
     if not policy.emulate and any(finding.label for finding in verdict.missing):
-        changes.append("emulation would make up for some of it: policy emulate")
+        changes.append("policy emulate: modelpact can emulate some of it")
     if params and policy.unsupported_params == "refuse":
-        changes.append("parameters that do not apply can be dropped: policy unsupported_params")
+        changes.append("policy unsupported_params: parameters that do not apply can be dropped")
     if workload is not None and workload.fallback is None:
         changes.append(f"workload {workload.name} declares no fallback")
     return tuple(changes)

@@ -38,8 +38,8 @@ _TEXT_OUTPUT: Final = {
         ("openai-responses", "input"),
     )
 }
-"""What a chat needs. It is checked only on models that produce nothing but vectors: chats also ask
-for pictures and speech, and a model whose output nobody states mostly writes text."""
+"""What a chat needs. The planner checks it only for models that produce nothing but vectors: chats
+also ask for pictures and speech, and a model whose output is unknown mostly writes text."""
 
 _SchemaKey = tuple[PlanKey, tuple[str, ...]]
 """A plan key, and the rules that the schema of the request breaks."""
@@ -189,7 +189,7 @@ class Planner:
         suggestion = self._suggest(resolved, key, verdict, params)
         would_help = helpful_changes(key.policy, resolved.workload, verdict, params)
         if suggestion and not self.models.can_authenticate(suggestion.partition("/")[0]):
-            would_help += (f"{suggestion} can be asked once there is a key for it here",)
+            would_help += (f"a key for {suggestion} on this gateway",)
         diagnostic = Diagnostic(
             resolution.target,
             missing_items(verdict, params),

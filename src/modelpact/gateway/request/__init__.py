@@ -1,1 +1,1 @@
-"""Reading a request: who sent it, which model it names, and what it asks for."""
+"""Reading: the caller of a request, the model that it names, and what it asks for."""

@@ -83,8 +83,8 @@ class Authenticator:
             raise GatewayError(
                 401,
                 "invalid_api_key",
-                "show a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
-                "`modelpact keys create` makes one",
+                "send a key of this gateway: Authorization: Bearer KEY, or x-api-key: KEY; "
+                "`modelpact keys create` creates one",
             )
         return key
 

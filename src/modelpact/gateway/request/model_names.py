@@ -64,8 +64,8 @@ class ModelNames:
             if workload not in ("", named):
                 both = f"{brief(named)} and {brief(workload)}"
                 raise InputError(f"workload: the model and the header name two: {both}")
-            found = self._workload(named)
-            return ResolvedName(*self._models.catalog.split(found.model), found)
+            declared = self._workload(named)
+            return ResolvedName(*self._models.catalog.split(declared.model), declared)
         resolved = self._resolve_model(name)
         if not workload:
             return resolved
