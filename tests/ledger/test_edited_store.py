@@ -170,6 +170,12 @@ def test_tables_are_compared_with_the_events(used: Ledger, statement: str, table
     assert table in audited(used)
 
 
+def test_a_table_that_cannot_be_read_is_reported_by_its_name(ledger: Ledger) -> None:
+    fill(ledger)
+    edit(ledger, "DROP TABLE cost_hours", "DROP TABLE invocations")
+    assert audited(ledger) == {"cost_hours": "edited", "invocations": "edited"}
+
+
 def test_rows_of_archived_events_are_unproven(
     used: Ledger, keyring: Keyring, tmp_path: Path
 ) -> None:

@@ -10,6 +10,11 @@ from modelpact.vocabulary.errors import InputError, ModelpactError
 
 Row = tuple[Any, ...]
 Params = Sequence[Any]
+_SCHEMA_VERSION: Final = "schema_version"
+CACHED_STATEMENTS: Final = 512
+"""How many statements a connection keeps prepared."""
+_MAX_EXACT_ROWS: Final = 40
+_MAX_ROWS: Final = 128
 
 
 class LedgerError(ModelpactError):
@@ -21,13 +26,13 @@ class LedgerUnavailable(LedgerError):
 
 
 class LedgerUncertain(LedgerUnavailable):
-    """The connection broke during the commit. Check whether it was kept before you try again."""
+    """The commit was interrupted. Check whether the write was kept before you try again."""
 
 
 class SettlementNotRecorded(LedgerError):
-    """The end of an invocation could not be written yet; it is written as soon as possible.
+    """The end of an invocation could not be written yet. It is written as soon as possible.
 
-    Nobody may rely on the answer before it is recorded.
+    The caller must not rely on the answer before it is recorded.
     """
 
 
@@ -128,13 +133,6 @@ def open_store(url: str) -> Store:
         return PostgresStore(url)
     scheme = url.partition(":")[0]  # the rest may hold a password
     raise InputError(f"store.url: {scheme!r:.40}… is neither sqlite:FILE nor postgresql://…")
-
-
-_SCHEMA_VERSION: Final = "schema_version"
-CACHED_STATEMENTS: Final = 512
-"""How many statements a connection keeps prepared."""
-_MAX_EXACT_ROWS: Final = 40
-_MAX_ROWS: Final = 128
 
 
 def expand_values(sql: str, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:

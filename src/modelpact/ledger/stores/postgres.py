@@ -28,12 +28,24 @@ if TYPE_CHECKING:
 
 _LOCK: Final = 0x6D6F64656C706163
 """The advisory lock of writers. They share it; an exclusive transaction holds it alone."""
+_HOLDER: Final = (
+    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
+    "AND ((classid::bigint << 32) | objid::bigint) = ?"
+)
+"""Returns the server process that holds a lock: it may be a broken connection of our own."""
+_NO_TIMEOUTS: Final = (
+    "SELECT set_config(name, CASE left(name, 3) WHEN 'tcp' THEN '5' ELSE '0' END, true) "
+    "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout', "
+    "'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')"
+)
+"""A lease has no time limit. The server notices within half a minute that a machine is gone."""
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
 _HIDDEN: Final = "postgresql://…"
-"""Stands for a URL in which anything may be secret."""
+"""Shown instead of a URL that cannot be parsed, because any part of it may be secret."""
 _PUBLIC_PARTS: Final = frozenset(
     {"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"}
 )
+"""The parts of a URL that are never secret."""
 
 
 class PostgresStore:
@@ -63,11 +75,9 @@ class PostgresStore:
         try:
             raw = psycopg.connect(self._dsn, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
-            reason = (
-                _first_line(error)
-                if self.url != _HIDDEN
-                else "escape special characters in the URL with %"
-            )
+            reason = _first_line(error)
+            if self.url == _HIDDEN:
+                reason = "escape special characters in the URL with %"
             for name in set(parts) - _PUBLIC_PARTS:
                 reason = reason.replace(str(parts[name]) or "\0", "…")
             raise LedgerUnavailable(f"{self.url} cannot be reached: {reason}") from None
@@ -81,8 +91,8 @@ class PostgresStore:
 class PostgresLease:
     """An advisory lock of a transaction that stays open. It ends with its connection.
 
-    Poolers share sessions, so a session's lock would not survive them, and a transaction's does.
-    While it is idle it does not keep the database from vacuuming.
+    A connection pooler shares sessions between clients, so it may drop the lock of a session. It
+    keeps that of a transaction, which does not stop the database from vacuuming while it is idle.
     """
 
     def __init__(self, store: PostgresStore, name: str) -> None:
@@ -126,7 +136,7 @@ class PostgresLease:
                 self._connection.execute("SELECT 1")
             except NameTaken:
                 return False
-            except LedgerError:  # the store is unreachable: another process may take the name
+            except LedgerError:  # the store is unreachable: the next call tries again
                 self._disconnect()
             return True
 
@@ -140,19 +150,6 @@ class PostgresLease:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-_HOLDER: Final = (
-    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
-    "AND ((classid::bigint << 32) | objid::bigint) = ?"
-)
-"""The holder of a lock. The server may still see a connection of ours that is broken."""
-_NO_TIMEOUTS: Final = (
-    "SELECT set_config(name, CASE left(name, 3) WHEN 'tcp' THEN '5' ELSE '0' END, true) "
-    "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout', "
-    "'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')"
-)
-"""A lease has no time limit. The server notices within half a minute that a machine is gone."""
 
 
 class PostgresConnection:

@@ -34,6 +34,7 @@ A longer log was not faster under load: moving it delays the writer for longer, 
 grows is slower to write than one whose pages are reused."""
 _CACHE_KIB: Final = 32 * 1024
 _CANNOT_CREATE_LOG: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_ERRORS: Final = (sqlite3.Error, OverflowError)
 _STATEMENT_ERRORS: Final = frozenset(
     {
         sqlite3.SQLITE_ERROR,
@@ -114,30 +115,6 @@ class SqliteStore:
         return log.exists() and log.stat().st_size > 0
 
 
-def _enable_wal(raw: sqlite3.Connection) -> None:
-    """Turn on write-ahead logging. SQLite itself does not wait if another process does the same."""
-    deadline = time.monotonic() + _WAIT_SECONDS
-    while True:
-        try:
-            raw.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(_RETRY_WAL_SECONDS)
-
-
-def _connect(name: str, *, uri: bool = False, timeout: float = _WAIT_SECONDS) -> sqlite3.Connection:
-    return sqlite3.connect(
-        name,
-        isolation_level=None,
-        check_same_thread=False,
-        timeout=timeout,
-        uri=uri,
-        cached_statements=CACHED_STATEMENTS,
-    )
-
-
 class SqliteLease:
     """A locked SQLite file beside the ledger. The system drops the lock when the process ends."""
 
@@ -157,17 +134,6 @@ class SqliteLease:
     def release(self) -> None:
         """Release the name."""
         self._raw.close()
-
-
-def _lock(path: str) -> sqlite3.Connection:
-    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-    try:
-        raw.execute("PRAGMA journal_mode=MEMORY")
-        raw.execute("BEGIN EXCLUSIVE")
-    except BaseException:
-        raw.close()
-        raise
-    return raw
 
 
 class SqliteConnection:
@@ -239,7 +205,39 @@ class SqliteConnection:
         self._raw.close()
 
 
-_ERRORS: Final = (sqlite3.Error, OverflowError)
+def _connect(name: str, *, uri: bool = False, timeout: float = _WAIT_SECONDS) -> sqlite3.Connection:
+    return sqlite3.connect(
+        name,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=timeout,
+        uri=uri,
+        cached_statements=CACHED_STATEMENTS,
+    )
+
+
+def _enable_wal(raw: sqlite3.Connection) -> None:
+    """Turn on write-ahead logging. SQLite itself does not wait if another process does the same."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(_RETRY_WAL_SECONDS)
+
+
+def _lock(path: str) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+    try:
+        raw.execute("PRAGMA journal_mode=MEMORY")
+        raw.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 def _translated_error(error: Exception) -> LedgerError:
