@@ -1,4 +1,4 @@
-"""The words: capabilities, the dialects' names for them, support levels, redaction, errors.
+"""The vocabulary: capabilities, the names that dialects have for them, errors and redaction.
 
 Pure values and tables. Every other package may import this one; it imports none of them.
 """

@@ -1,4 +1,4 @@
-"""How well something is supported, and when that is enough."""
+"""Capabilities: what models can do, how well they support it, and the names people use for it."""
 
 import re
 from typing import Final, Literal
@@ -9,6 +9,8 @@ from modelpact.vocabulary.errors import UnknownCapability
 
 Support = Literal["native", "emulated", "restricted", "unsupported", "unknown"]
 MinSupport = Literal["native", "emulated"]
+Kind = Literal["flag", "limit", "choice"]
+Group = Literal["model", "modality", "parameter", "agent", "host"]
 
 SUPPORTS: Final[tuple[Support, ...]] = (
     "native",
@@ -18,20 +20,10 @@ SUPPORTS: Final[tuple[Support, ...]] = (
     "unknown",
 )
 MIN_SUPPORTS: Final[tuple[MinSupport, ...]] = ("native", "emulated")
-
-_SATISFIED_BY: Final[dict[str, frozenset[str]]] = {
+_SATISFYING: Final[dict[str, frozenset[str]]] = {
     "native": frozenset({"native"}),
     "emulated": frozenset({"native", "emulated", "restricted"}),
 }
-
-
-def satisfies(support: Support, minimum: MinSupport) -> bool:
-    """Tell whether `support` is at least `minimum`: `restricted` is enough for `emulated` only."""
-    return support in _SATISFIED_BY[minimum]
-
-
-Kind = Literal["flag", "limit", "choice"]
-Group = Literal["model", "modality", "parameter", "agent", "host"]
 
 
 class AtLeast(msgspec.Struct, frozen=True, tag="at-least"):
@@ -45,7 +37,7 @@ class AtLeast(msgspec.Struct, frozen=True, tag="at-least"):
 
 
 class AnyOf(msgspec.Struct, frozen=True, tag="any-of"):
-    """A flag that holds when any of the others does; its value is those that do."""
+    """A flag that holds when any of the other flags holds; its value lists those that hold."""
 
     bases: tuple[str, ...]
 
@@ -54,7 +46,7 @@ class AnyOf(msgspec.Struct, frozen=True, tag="any-of"):
 
 
 class SameAs(msgspec.Struct, frozen=True, tag="same-as"):
-    """A flag that holds exactly when another one does."""
+    """A flag that holds exactly when another flag holds."""
 
     base: str
 
@@ -63,7 +55,7 @@ class SameAs(msgspec.Struct, frozen=True, tag="same-as"):
 
 
 class Ladder(msgspec.Struct, frozen=True, tag="ladder"):
-    """A choice whose value is the first step whose flag holds, else the floor."""
+    """A choice: the value of the first step whose flag holds, or the floor if none holds."""
 
     steps: tuple[tuple[str, str], ...]
     floor: str
@@ -76,7 +68,7 @@ Formula = AtLeast | AnyOf | SameAs | Ladder
 
 
 class Capability(msgspec.Struct, frozen=True):
-    """A named thing that a model can do. Two capabilities are the same when their ids are."""
+    """A named thing that a model can do."""
 
     id: str
     meaning: str
@@ -92,7 +84,7 @@ class Capability(msgspec.Struct, frozen=True):
 
 
 MODALITIES: Final = ("text", "image", "audio", "video", "pdf", "embedding", "speech", "image-gen")
-"""Seed 004's eight modalities, for input and output alike."""
+"""The eight modalities of the nika specification, for input and output alike."""
 
 PARAMETERS: Final = {
     "parallel-tool-calls": "several tools invoked in one step",
@@ -101,25 +93,25 @@ PARAMETERS: Final = {
     "prompt-caching": "prompt prefixes cached between requests",
     "file-search": "the provider's own file search tool",
     "web-search": "the provider's own web search tool",
-    "streaming-thinking": "reasoning tokens streamed apart from the answer",
-    "batch-api": "requests in batches, answered later",
+    "streaming-thinking": "reasoning tokens streamed separately from the answer",
+    "batch-api": "requests in batches that are answered later",
     "context-caching": "contexts cached by name",
     "predicted-outputs": "a predicted output that speeds up the answer",
     "computer-use": "the provider's own computer use tool",
     "citations": "citations of sources in the answer",
     "include-reasoning": "reasoning included in the answer by a flag",
 }
-"""Seed 004's closed list of 13 parameters."""
+"""The closed list of 13 parameters of the nika specification."""
 
 _MODEL = [
-    Capability("streaming", "the answer arrives in pieces, as it is made"),
+    Capability("streaming", "the answer arrives in pieces while it is generated"),
     Capability("tool-calling", "structured tool calls that a program can parse"),
     Capability("tool-choice", "the caller may force or forbid a tool"),
-    Capability("structured-output", "output that the provider holds to a JSON Schema"),
-    Capability("json-object", "output that the provider holds to some JSON object"),
+    Capability("structured-output", "output that the provider guarantees to match a JSON Schema"),
+    Capability("json-object", "output that the provider guarantees to be a JSON object"),
     Capability(
         "json-mode",
-        "how far the provider holds output to JSON",
+        "which JSON output the provider guarantees",
         kind="choice",
         choices=("unavailable", "object", "schema"),
         ordered=True,
@@ -146,7 +138,7 @@ _MODEL = [
     ),
     Capability(
         "caching",
-        "which kind of caching there is",
+        "which kind of caching the provider offers",
         kind="choice",
         choices=("none", "prompt-caching", "context-caching"),
         formula=Ladder(
@@ -159,13 +151,13 @@ _MODEL = [
         kind="choice",
         choices=("max-tokens", "max-completion-tokens", "max-output-tokens"),
     ),
-    Capability("system-messages", "instructions apart from the conversation"),
+    Capability("system-messages", "instructions separate from the conversation"),
     Capability("assistant-prefill", "the caller may begin the answer"),
     Capability("code-execution", "code run in the provider's sandbox"),
     Capability("temperature", "the temperature can be set"),
     Capability("top-p", "nucleus sampling can be set"),
     Capability("top-k", "top-k sampling can be set"),
-    Capability("stop-sequences", "the caller's texts at which the answer stops"),
+    Capability("stop-sequences", "texts set by the caller at which the answer stops"),
     Capability("logprobs", "token probabilities with the answer"),
     Capability("seed", "a seed for repeatable sampling"),
     Capability("n", "several answers to one request"),
@@ -194,12 +186,12 @@ _AGENT = {
 }
 
 
-def _all() -> dict[str, Capability]:
-    table = {one.id: one for one in _MODEL}
+def _make_table() -> dict[str, Capability]:
+    table = {entry.id: entry for entry in _MODEL}
     for modality in MODALITIES:
-        for way in ("input", "output"):
-            name = f"{modality}-{way}"
-            table[name] = Capability(name, f"{modality} as {way}", group="modality")
+        for direction in ("input", "output"):
+            name = f"{modality}-{direction}"
+            table[name] = Capability(name, f"{modality} as {direction}", group="modality")
     for name, meaning in PARAMETERS.items():
         table.setdefault(name, Capability(name, meaning, group="parameter"))
     for name, meaning in _AGENT.items():
@@ -207,7 +199,7 @@ def _all() -> dict[str, Capability]:
     return table
 
 
-CAPABILITIES: Final[dict[str, Capability]] = _all()
+CAPABILITIES: Final[dict[str, Capability]] = _make_table()
 """Every canonical capability by its id."""
 
 ALIASES: Final[dict[str, str]] = {
@@ -239,41 +231,46 @@ ALIASES: Final[dict[str, str]] = {
     "prefill": "assistant-prefill",
     "seed-determinism": "seed",
 }
-"""Names that people write, beside the ids and the dialects' own names."""
+"""Common names of capabilities, beside the ids and the names of the dialects."""
 
 _HOST_ID = re.compile(r"x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_LONGEST_NAME = 128
+_MAX_NAME_LENGTH = 128
+
+
+def satisfies(support: Support, minimum: MinSupport) -> bool:
+    """Whether `support` is at least `minimum`: `restricted` is enough for `emulated` only."""
+    return support in _SATISFYING[minimum]
 
 
 def is_host_extension(name: str) -> bool:
-    """Tell whether the name has the form `x-host-<host>-<key>`."""
-    return len(name) <= _LONGEST_NAME and _HOST_ID.fullmatch(name) is not None
+    """Whether the name has the form `x-host-<host>-<key>`."""
+    return len(name) <= _MAX_NAME_LENGTH and _HOST_ID.fullmatch(name) is not None
 
 
 def find_capability(name: str) -> Capability | None:
-    """Return the capability of that id, alias or dialect spelling, or None."""
-    found = CAPABILITIES.get(name)
-    if found is not None:
-        return found
-    if len(name) > _LONGEST_NAME:
+    """Return the capability with that id, alias or dialect name, or None."""
+    entry = CAPABILITIES.get(name)
+    if entry is not None:
+        return entry
+    if len(name) > _MAX_NAME_LENGTH:
         return None
     if is_host_extension(name):
-        return Capability(name, "a host's own extension", group="host")
+        return Capability(name, "an extension of a host", group="host")
     form = _CAMEL.sub(r"-\1", name.strip()).lower().replace("_", "-").replace(" ", "-")
     return CAPABILITIES.get(ALIASES.get(form, form))
 
 
 def capability(name: str) -> Capability:
-    """Return the capability of that name, or raise `UnknownCapability` with the nearest ones."""
+    """Return the capability with that name, or raise `UnknownCapability` with the nearest names."""
     if not isinstance(name, str):
-        raise UnknownCapability("capability", name, (), "a capability's name is a string")
-    found = find_capability(name)
-    if found is None:
+        raise UnknownCapability("capability", name, (), "the name of a capability is a string")
+    entry = find_capability(name)
+    if entry is None:
         raise UnknownCapability(
             "capability",
             name,
             (*CAPABILITIES, *ALIASES),
-            "hosts' own capabilities are written x-host-<host>-<key>",
+            "write capabilities of your host as x-host-<host>-<key>",
         )
-    return found
+    return entry

@@ -1,7 +1,7 @@
-"""The dialects' names for capabilities: one table, and exact round trips.
+"""Dialects: the names that each specification has for capabilities.
 
-A dialect is closed: it has these names and no others (`openwop` also has hosts' extensions).
-Seed 004 has four lists of names, and a name may stand in two of them, so each is a dialect here.
+A dialect is a closed list of names; only `openwop` also allows extensions of hosts. The nika
+specification has four lists, and a name may stand in two of them, so each list is a dialect here.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from modelpact.vocabulary.errors import UnknownName
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """A vocabulary of one source: its wire names, and the capability that each one means."""
+    """The names of one specification, and the id of the capability that each one means."""
 
     name: str
     ids: Mapping[str, str]
@@ -29,16 +29,16 @@ class Dialect(msgspec.Struct, frozen=True):
 
     def read(self, wire: str) -> Capability:
         """Return the capability that this dialect calls `wire`."""
-        found = self.ids.get(wire) if isinstance(wire, str) else None
-        if found is not None:
-            return CAPABILITIES[found]
+        known = self.ids.get(wire) if isinstance(wire, str) else None
+        if known is not None:
+            return CAPABILITIES[known]
         if self.extensible and isinstance(wire, str) and is_host_extension(wire):
             return capability(wire)
         hint = "or x-host-<host>-<key>" if self.extensible else "the list is closed"
         raise UnknownName(f"{self.name} capability", wire, self.ids, hint)
 
     def write(self, name: str) -> str:
-        """Return this dialect's wire name for the capability with that id."""
+        """Return the name that this dialect has for a capability id."""
         for wire, known in self.ids.items():
             if known == name:
                 return wire
@@ -47,7 +47,7 @@ class Dialect(msgspec.Struct, frozen=True):
         raise UnknownName(f"capability in {self.name}", name, self.ids.values())
 
     def knows(self, name: str) -> bool:
-        """Tell whether the dialect has a name for the capability with that id."""
+        """Whether the dialect has a name for a capability id."""
         return name in self.ids.values() or (self.extensible and is_host_extension(name))
 
 
@@ -134,8 +134,8 @@ NIKA_OUTPUT: Final = Dialect(
 )
 
 DIALECTS: Final[dict[str, Dialect]] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         STUD,
         STUD_KINDS,
         OPENWOP,
@@ -149,13 +149,13 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 
 def dialect(name: str) -> Dialect:
-    """Return the dialect of that name."""
-    found = DIALECTS.get(name)
-    if found is None:
+    """Return the dialect with that name."""
+    known = DIALECTS.get(name)
+    if known is None:
         raise UnknownName("dialect", name, DIALECTS)
-    return found
+    return known
 
 
 def pascal_case(wire: str) -> str:
-    """Write an `abp` wire name the way its reports do: `tool_read` is `ToolRead`."""
+    """Write an `abp` name as its reports do: `tool_read` becomes `ToolRead`."""
     return "".join(part.capitalize() for part in wire.split("_"))

@@ -1,12 +1,12 @@
-"""Error codes: one table across the dialects. `docs/errors.md` is written from it."""
+"""The error codes of all dialects in one table. `docs/errors.md` is generated from it."""
 
 from typing import Final
 
 import msgspec
 
 
-class Code(msgspec.Struct, frozen=True):
-    """A code that a program may see, what causes it, and what to do about it."""
+class ErrorCode(msgspec.Struct, frozen=True):
+    """A code that a program may see, its cause, and what to do about it."""
 
     code: str
     where: str
@@ -17,222 +17,227 @@ class Code(msgspec.Struct, frozen=True):
 _POINT_OF_USE: Final = (
     (
         "MissingStreaming",
-        "An answer was to be streamed, and the model does not stream.",
-        "Ask for it whole, or switch.",
+        "You asked for a stream, and the model does not stream.",
+        "Ask for the whole answer, or switch models.",
     ),
     (
         "MissingToolCalling",
-        "The request has tools, and the model calls none.",
-        "Ask without tools, or switch.",
+        "The request has tools, and the model cannot call tools.",
+        "Send it without tools, or switch models.",
     ),
     (
         "MissingStructuredOutput",
-        "The request asks for JSON, and the model is not held to it.",
-        "Ask without, turn emulation on, or switch.",
+        "The request asks for JSON, and the provider does not guarantee it for this model.",
+        "Send it without, turn emulation on, or switch models.",
     ),
     (
         "MissingMultimodal",
-        "A message has an image, audio, video or PDF that the model does not take.",
-        "Send text, or switch.",
+        "A message has an image, audio, video or PDF that the model does not accept.",
+        "Send text, or switch models.",
     ),
     (
         "MissingReasoning",
-        "The request asks for reasoning, and the model has none of its own.",
-        "Ask without, turn emulation on, or switch.",
+        "The request asks for reasoning, and the model has no native reasoning.",
+        "Send it without, turn emulation on, or switch models.",
     ),
     (
         "ContextWindowTooSmall",
         "The conversation is longer than the model's context window.",
-        "Shorten it, or switch.",
+        "Shorten it, or switch models.",
     ),
     (
         "MissingPromptCaching",
-        "The request marks what to cache, and the model caches no prompts.",
-        "Ask without, or switch.",
+        "The request marks what to cache, and the model has no prompt caching.",
+        "Send it without, or switch models.",
     ),
 )
 
-CODES: Final[tuple[Code, ...]] = (
-    Code(
+CODES: Final[tuple[ErrorCode, ...]] = (
+    ErrorCode(
         "ProviderCapability/MissingCapability",
         "`stud`: `negotiate --dialect stud`, a rejected switch",
-        "A hard need is not met: unsupported, below its minimum, in conflict, or not known while "
+        "A hard need is not met: unsupported, below its minimum, in conflict, or unknown while "
         "policy `unknown` is `refuse`.",
-        "Take the suggestion, choose another model, lower the need's level, or state what you know "
-        "of the model in `modelpact.toml`.",
+        "Take the suggestion, choose another model, lower the level of the need, or state what you "
+        "know of the model in `modelpact.toml`.",
     ),
-    Code(
+    ErrorCode(
         "preferred-unmet",
         "`stud`: a warning",
-        "A preferred need is not met; the work runs without it.",
-        "Nothing, or choose a model that has it.",
+        "A preferred need is not met. The work runs without it.",
+        "Nothing, or choose a model that meets it.",
     ),
-    Code(
+    ErrorCode(
         "probe-pending",
         "`stud`: a warning",
-        "Only use will show whether the model can do it.",
-        "Probe the model, or state in `modelpact.toml` what you know.",
+        "It is not known whether the model can do it. The first use will show.",
+        "Probe the model, or state what you know in `modelpact.toml`.",
     ),
-    Code(
+    ErrorCode(
         "Subagent/ModelCapabilityMismatch",
         "`stud`: a session that is spawned",
-        "The model chosen for a subagent lacks what its parent requires; nothing was sent.",
-        "Choose another model for it, or let it run on its parent's.",
+        "The model chosen for a subagent lacks what its parent requires. Nothing was sent.",
+        "Choose another model for it, or let it run on its parent's model.",
     ),
     *(
-        Code(f"ProviderCapability/{name}", "`stud`: a turn, at the point of use", cause, remedy)
+        ErrorCode(
+            f"ProviderCapability/{name}", "`stud`: a turn, at the point of use", cause, remedy
+        )
         for name, cause, remedy in _POINT_OF_USE
     ),
-    Code(
+    ErrorCode(
         "Load/ContractVersionMismatch",
         "`stud`: an extension of a session, when it is loaded",
-        "It was written for another version of the session contract. This is not about models.",
+        "The extension was written for another version of the session contract. This is not about "
+        "models.",
         "Use a version of the extension that was written for this contract.",
     ),
-    Code(
+    ErrorCode(
         "Session/ModelNoLongerFits",
         "a session that was resumed",
-        "Its model lacks what is required, as evidence, catalog and configuration have it now.",
-        "Switch to a model that fits; all that was said is kept, and nothing is sent before.",
+        "Its model now lacks what is required, by the current evidence, catalog and configuration.",
+        "Switch to a model that fits. The conversation is kept; nothing is sent before that.",
     ),
-    Code(
+    ErrorCode(
         "Session/MissingKey",
         "a session that is opened, switched, spawned or resumed",
-        "The model fits, but its provider's key is not where it should be; nothing has changed.",
+        "The model fits, but the key of its provider is missing. Nothing has changed.",
         "Set the variable, or `api_key` under `[providers.NAME]`; or choose another provider.",
     ),
-    Code(
+    ErrorCode(
         "Session/Unreachable",
         "a session that is opened, switched, spawned or resumed",
-        "The model fits, but nothing leads to its provider; nothing has changed.",
+        "The model fits, but there is no adapter or address for its provider. Nothing has changed.",
         "Configure the provider as the message says, or choose another one.",
     ),
-    Code(
+    ErrorCode(
         "Session/UnsupportedParams",
-        "a session's turn",
+        "a turn of a session",
         "Parameters do not apply on the model, and policy `unsupported_params` is `refuse`.",
-        "Take them out (None in `/params`), switch models, or set the policy to `drop`.",
+        "Remove them (None in `/params`), switch models, or set the policy to `drop`.",
     ),
-    Code(
+    ErrorCode(
         "Session/Busy",
-        "a session's turn",
-        "A turn is under way, and a session takes one at a time.",
+        "a turn of a session",
+        "Another turn is running. A session runs one turn at a time.",
         "Wait for it, or spawn another session.",
     ),
-    Code(
+    ErrorCode(
         "Session/Closed",
         "a session",
-        "It was closed in this process.",
+        "The session was closed in this process.",
         "Resume it.",
     ),
-    Code(
+    ErrorCode(
         "Session/Moved",
         "a session",
-        "Another process changed it meanwhile; nothing was written.",
-        "Resume it, and go on from where it is.",
+        "Another process changed the session meanwhile. Nothing was written.",
+        "Resume it, and continue from its new state.",
     ),
-    Code(
+    ErrorCode(
         "Session/Unknown",
         "a session that is resumed",
-        "No session of that name is in the store.",
-        "Look at which there are, and at whether it is the right store.",
+        "The store has no session with that name.",
+        "List the sessions, and check that it is the right store.",
     ),
-    Code(
+    ErrorCode(
         "Session/Unreadable",
         "a session that is resumed",
-        "Its row in the store was edited, or is of another version.",
-        "Begin a new session; its events stay in the ledger.",
+        "Its row in the store was edited, or was written by another version.",
+        "Begin a new session. The events of the old one stay in the ledger.",
     ),
-    Code(
+    ErrorCode(
         "CAPABILITY_UNSUPPORTED",
         "`abp`: `negotiate --dialect abp`, on standard error",
         "At least one required capability is not in the manifest, is unsupported there, or is "
         "below its `min_support`.",
         "Choose a backend whose manifest has it, or accept `emulated`.",
     ),
-    Code(
+    ErrorCode(
         "capability_not_provided",
         "`openwop`: a refused dispatch",
-        "The active model lacks a required capability and no declared fallback could stand in.",
+        "The active model lacks a required capability, and no declared fallback could replace it.",
         "Declare a `fallbackModel` that has every required capability, or run on another model.",
     ),
-    Code(
+    ErrorCode(
         "capability_not_provided",
         "the gateway, 422: a refused request",
-        "The model lacks what the request or its workload needs; nothing was sent.",
+        "The model lacks what the request or its workload needs. Nothing was sent.",
         "Take the suggestion, declare a `fallback`, or allow what `wouldHelp` names.",
     ),
-    Code(
+    ErrorCode(
         "cannot_carry",
         "the gateway, 422: a refused request",
-        "The provider's API has no words for part of the request; nothing was sent.",
-        "Leave that out, ask in the provider's own API, or allow `lossy` where that would help.",
+        "The provider's API cannot express a part of the request. Nothing was sent.",
+        "Leave that part out, use the provider's own API, or allow `lossy` where that would help.",
     ),
-    Code(
+    ErrorCode(
         "invalid_api_key",
         "the gateway, 401",
-        "No key of this gateway was shown, or one that was revoked. Not about a provider's key.",
-        "Make one with `modelpact keys create`, and set it as the client's API key.",
+        "The request has no key of this gateway, or a revoked one. This is not about a provider's "
+        "key.",
+        "Create a key with `modelpact keys create`, and set it as the client's API key.",
     ),
-    Code(
+    ErrorCode(
         "model_not_allowed",
         "the gateway, 403",
-        "The key is not for this model.",
-        "Ask for one that it is for: `GET /v1/models` has them.",
+        "The key does not allow this model.",
+        "Use a model that it allows: `GET /v1/models` lists them.",
     ),
-    Code(
+    ErrorCode(
         "model_not_found",
         "the gateway, 404",
-        "Nobody here has the model, its provider's key is missing, or there is no such workload.",
-        "Write PROVIDER/MODEL, or do as the message says.",
+        "No configured provider has the model, its provider's key is missing, or there is no such "
+        "workload.",
+        "Write PROVIDER/MODEL, or do what the message says.",
     ),
-    Code(
+    ErrorCode(
         "rate_limit_exceeded",
         "the gateway, 429",
-        "The key has asked too often.",
+        "The key has sent too many requests.",
         "Wait as long as `Retry-After` says.",
     ),
-    Code(
+    ErrorCode(
         "overloaded",
         "the gateway, 429",
-        "As many requests as may wait for a connection to the provider are waiting; not sent.",
+        "Too many requests are waiting for a connection to the provider. Nothing was sent.",
         "Wait as long as `Retry-After` says, or raise `connections` under `[providers.NAME]`.",
     ),
-    Code(
+    ErrorCode(
         "unreachable",
         "the gateway, 502",
-        "No connection to the provider could be made.",
-        "Look at its `base_url`, or declare `outage` in `fallback_on`.",
+        "The gateway could not connect to the provider.",
+        "Check its `base_url`, or declare `outage` in `fallback_on`.",
     ),
-    Code(
+    ErrorCode(
         "timeout",
         "the gateway, 504",
-        "The provider did not begin to answer, or stood still, for its `timeout`.",
-        "Ask again, or raise `timeout` under `[providers.NAME]`.",
+        "The provider sent nothing for longer than its `timeout`.",
+        "Try again, or raise `timeout` under `[providers.NAME]`.",
     ),
-    Code(
+    ErrorCode(
         "insufficient_quota",
         "the gateway, 429",
-        "The key has spent its budget; what is under way counts by its estimate.",
-        "Wait for the next period, or make a key with another budget.",
+        "The key has spent its budget. Requests in progress count by their estimate.",
+        "Wait for the next period, or create a key with another budget.",
     ),
-    Code(
+    ErrorCode(
         "ledger_unavailable",
         "the gateway, 503",
-        "The record could not be written: nothing was sent, or the answer is held back.",
-        "Look at the store; then ask again.",
+        "The record could not be written. Nothing was sent, or the answer is withheld.",
+        "Check the store, then try again.",
     ),
-    Code(
+    ErrorCode(
         "exit 1",
         "command line",
-        "The answer is no: it does not fit, was refused, or there are findings.",
+        "The answer is no: the model does not fit, the work was refused, or there are findings.",
         "Read the diagnosis on standard output.",
     ),
-    Code(
+    ErrorCode(
         "exit 2",
         "command line",
-        "The command or its input is wrong; standard error says what, where and what to do.",
-        "Correct the call or the file.",
+        "The command or its input is wrong. Standard error says what, where and what to do.",
+        "Correct the command or the file.",
     ),
 )
 
@@ -240,5 +245,7 @@ CODES: Final[tuple[Code, ...]] = (
 def codes_markdown() -> str:
     """Return the table of `docs/errors.md`."""
     lines = ["| code | where | cause | remedy |", "|---|---|---|---|"]
-    lines += [f"| `{one.code}` | {one.where} | {one.cause} | {one.remedy} |" for one in CODES]
+    lines += [
+        f"| `{entry.code}` | {entry.where} | {entry.cause} | {entry.remedy} |" for entry in CODES
+    ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What modelpact raises: every error says what was wrong, where, and what to do about it."""
+"""Errors: each says what is wrong, where, and what to do about it."""
 
 from collections.abc import Iterable
 
@@ -10,31 +10,31 @@ class ModelpactError(Exception):
 
 
 class InputError(ModelpactError, ValueError):
-    """Something handed in does not have the form that was asked for."""
+    """An input does not have the expected form."""
 
 
 class UnknownName(InputError):
-    """A name that is not in a closed list, with the nearest names that are."""
+    """A name is not in a closed list; the message suggests the nearest names."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
         self.kind = kind
         self.name = name
         self.nearest = nearest(name, known) if isinstance(name, str) else ()
-        meant = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        suggestion = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
         more = f" ({hint})" if hint else ""
-        super().__init__(f"unknown {kind} {brief(name)}{meant}{more}")
+        super().__init__(f"unknown {kind} {brief(name)}{suggestion}{more}")
 
 
 class UnknownCapability(UnknownName):
-    """A capability name that neither the vocabulary nor any dialect has."""
+    """Neither the vocabulary nor any dialect has this capability name."""
 
 
 class InvalidNeed(InputError):
-    """A need that cannot be read, or that asks for something its capability does not have."""
+    """A need cannot be parsed, or asks for something that its capability does not have."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with a data file: where it is, and what is wrong."""
+    """One problem of a data file, with its place."""
 
     file: str
     where: str
@@ -49,7 +49,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ProblemsError(ModelpactError, ValueError):
-    """Data files with problems: all of them at once, not the first only."""
+    """Data files have problems; the error lists all of them."""
 
     title = "problems"
 
@@ -61,24 +61,24 @@ class ProblemsError(ModelpactError, ValueError):
 
 
 class CatalogError(ProblemsError):
-    """The catalog's data files do not hold together."""
+    """The data files of the catalog are not valid."""
 
     title = "catalog problems"
 
 
 class ConfigurationError(ProblemsError):
-    """A `modelpact.toml` that cannot be used."""
+    """A `modelpact.toml` is not valid."""
 
     title = "configuration problems"
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return up to three of the known names that `name` resembles most."""
-    import difflib  # only bad input pays for this import
+    """Return up to three known names that resemble `name` most."""
+    import difflib  # imported only when there is an error to explain
 
     by_form: dict[str, str] = {}
-    for one in known:
-        by_form.setdefault(one.casefold().replace("_", "-"), one)
+    for candidate in known:
+        by_form.setdefault(candidate.casefold().replace("_", "-"), candidate)
     wanted = name[:80].casefold().replace("_", "-")
     close = difflib.get_close_matches(wanted, by_form, n=3, cutoff=0.6)
     if not close and len(wanted) >= 3:
@@ -87,7 +87,7 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def brief(value: object, width: int = 80) -> str:
-    """Write any value shortly for an error message; never raises."""
+    """Write any value briefly for an error message; never raise."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return "a number of more than 40 digits"
     try:

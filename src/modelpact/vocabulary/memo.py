@@ -1,4 +1,4 @@
-"""A bounded memo: answers to repeated questions, kept until there are too many of them."""
+"""A bounded memo: results of computations, kept until there are too many of them."""
 
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
@@ -45,5 +45,5 @@ class BoundedMemo(Generic[K, V]):
             return value
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._entries.clear()

@@ -1,7 +1,7 @@
-"""Redaction: values that look like secrets never leave in a diagnostic, a report or a record.
+"""Redaction: replace values that look like secrets in diagnostics, reports and records.
 
-A value is redacted for its own shape (keys and tokens have telling prefixes) or for the name it
-stands under. Ordinary words stay: `sk-learn`, `max_tokens`, `stop_token`.
+A value is redacted for its shape (keys and tokens have telling prefixes) or for its name. Ordinary
+words stay: `sk-learn`, `max_tokens`, `stop_token`.
 """
 
 import re
@@ -41,7 +41,7 @@ _SHAPES: Final = r"""
 
 @cache
 def _shapes() -> re.Pattern[str]:
-    """Compile the shapes when they are first needed: it takes longer than all imports."""
+    """Compile the shapes when they are first needed: compiling takes longer than all imports."""
     return re.compile(_SHAPES, re.VERBOSE | re.DOTALL)
 
 
@@ -66,20 +66,20 @@ _ORDINARY_TOKENS: Final = frozenset(
     {"bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep"}
     | {"special", "start", "stop", "unk"}
 )
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 
 
 def redact_text(text: str) -> str:
-    """Return the text with every secret-shaped part of it replaced."""
-    for _ in range(3):  # a secret that follows another without a gap may show when that one is gone
-        text, found = _shapes().subn(REDACTED, text)
-        if not found:
+    """Return the text with everything that looks like a secret replaced."""
+    for _ in range(3):  # replacing a secret may reveal another one right after it
+        text, count = _shapes().subn(REDACTED, text)
+        if not count:
             break
     return text
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a value under this name is a secret whatever it looks like."""
+    """Whether a value with this name is a secret, whatever its shape."""
     words = [word.lower() for word in _WORDS.findall(name[-256:])]
     if not words:
         return False
@@ -97,7 +97,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact(value: Any, *, name: str = "") -> Any:
-    """Return a copy of the value without secrets; `name` is what the value is called, if known."""
+    """Return a copy of the value without secrets; `name` is the name of the value, if known."""
     return _redact(value, name, 0)
 
 
@@ -110,15 +110,15 @@ def _redact(value: Any, name: str, depth: int) -> Any:
         return redact_text(value)
     if isinstance(value, (int, float)):
         return value
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return REDACTED
     if isinstance(value, Mapping):
         return _redact_mapping(value, depth)
     if isinstance(value, (list, tuple, set, frozenset)):
-        listed = list(value)
-        if len(listed) == 2 and isinstance(listed[0], str) and is_secret_name(listed[0]):
-            return [listed[0], REDACTED]
-        return [_redact(one, "", depth + 1) for one in listed]
+        items = list(value)
+        if len(items) == 2 and isinstance(items[0], str) and is_secret_name(items[0]):
+            return [items[0], REDACTED]
+        return [_redact(item, "", depth + 1) for item in items]
     if isinstance(value, msgspec.Struct):
         return _redact_mapping(msgspec.structs.asdict(value), depth)
     if isinstance(value, (bytes, bytearray)):
@@ -127,14 +127,14 @@ def _redact(value: Any, name: str, depth: int) -> Any:
 
 
 def _redact_mapping(value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
-    named = value.get("name")
-    found: dict[Any, Any] = {}
-    for key, one in value.items():
+    name_field = value.get("name")
+    redacted: dict[Any, Any] = {}
+    for key, item in value.items():
         label = key if isinstance(key, str) else ""
-        if key == "value" and isinstance(named, str):
-            label = named
-        shown = redact_text(label) if label and isinstance(key, str) and key == label else key
-        while shown in found:
-            shown = f"{shown}'"
-        found[shown] = _redact(one, label, depth + 1)
-    return found
+        if key == "value" and isinstance(name_field, str):
+            label = name_field
+        safe_key = redact_text(label) if label and isinstance(key, str) and key == label else key
+        while safe_key in redacted:
+            safe_key = f"{safe_key}'"
+        redacted[safe_key] = _redact(item, label, depth + 1)
+    return redacted

@@ -1,4 +1,4 @@
-"""Strict JSON: what two parsers could read differently is refused."""
+"""Strict JSON: whatever two parsers could read differently is refused."""
 
 import codecs
 import json
@@ -10,30 +10,30 @@ import msgspec
 from modelpact.vocabulary.errors import InputError
 
 _SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?0*[1-9]\d\d|\d{309}")
-"""Half a character may be there, or a number without end: what JSON allows and nobody can write."""
+"""Text that may be a lone surrogate or an infinite number: valid JSON that cannot be written."""
 
 
 def parse_json(data: bytes, name: str) -> Any:
-    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no halves of characters.
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no lone surrogates.
 
-    Numbers that would be infinite and endless nesting are refused too.
-
-    What comes out as it went in had no key twice: most bodies that programs write are such.
+    Infinite numbers and deep nesting are refused too.
     """
+    # A body that encodes to the same bytes had no duplicate key. Most bodies that programs write
+    # are like that, and this check is much cheaper than the careful parser.
     try:
         value = msgspec.json.decode(data)
         if msgspec.json.encode(value) == data:
             return value
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError):
-        pass  # the careful parser says what is wrong, and where
+        pass  # the careful parser reports what is wrong, and where
 
     def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        value = dict(pairs)
+        if len(value) != len(pairs):
             seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputError(f"{name}: the key {twice!r:.80} stands twice in one object")
-        return found
+            duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise InputError(f"{name}: the key {duplicate!r:.80} stands twice in one object")
+        return value
 
     def no_constant(text: str) -> Any:
         raise InputError(f"{name}: {text} is not JSON")
@@ -41,7 +41,7 @@ def parse_json(data: bytes, name: str) -> Any:
     if data.startswith(codecs.BOM_UTF8):
         raise InputError(f"{name} begins with a byte order mark: leave it out")
     try:
-        # Decoded here: left to itself, the parser takes UTF-16 and halves of characters as well.
+        # The parser itself would also accept UTF-16 and lone surrogates.
         text = data.decode()
         value = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
         if _SUSPECT.search(data):
@@ -64,9 +64,11 @@ def _check_writable(value: Any, name: str) -> None:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        raise InputError(f"{name}: a number is too large to be kept, such as 1e400") from None
+        raise InputError(f"{name}: a number is too large, such as 1e400") from None
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        half = f"\\u{ord(text[error.start]):04x}"
-        raise InputError(f"{name}: {half} is half a character: its other half is missing") from None
+        surrogate = f"\\u{ord(text[error.start]):04x}"
+        raise InputError(
+            f"{name}: {surrogate} is half a character: its other half is missing"
+        ) from None
