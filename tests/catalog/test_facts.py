@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from modelpact import Price
 from modelpact.catalog.build import Fact, build, merge, read_lineages
-from modelpact.catalog.facts import dearest, most_cautious, sorting_price, vote_row
+from modelpact.catalog.facts import highest_price, most_cautious, sorting_price, vote_row
 from modelpact.catalog.snapshot import BUNDLED
 from modelpact.catalog.sources import read_sources
 from modelpact.catalog.statement import NATIVE, UNSUPPORTED, Stated
@@ -122,7 +122,7 @@ def test_a_lone_input_limit_is_the_window_unless_others_show_otherwise(
 def test_the_highest_price_is_told_each_part_on_its_own() -> None:
     tiers = ((200_000, Price(9, 9)),)
     offers = [Price(1, 5, None, 3), Price(2, 4, 7, tiers=tiers)]
-    assert dearest(offers) == Price(2, 5, 7, 3, tiers)
+    assert highest_price(offers) == Price(2, 5, 7, 3, tiers)
     found = catalog(
         "", lineage("a", fact("openai/m", Price(1, 5))), lineage("b", fact("openai/m", Price(2, 4)))
     ).resolve("openai", "m")

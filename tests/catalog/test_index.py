@@ -31,7 +31,7 @@ def small() -> Catalog:
 
 
 def places(bits: int) -> list[int]:
-    return list(small().index.places(bits))
+    return list(small().index.positions(bits))
 
 
 def test_models_stand_in_order_of_provider_and_name() -> None:
@@ -91,7 +91,7 @@ def test_an_empty_catalog_has_an_empty_index() -> None:
     index = catalog("").index
     assert (index.size, index.everything, index.retired) == (0, 0, 0)
     assert index.at_least("context-window", 1) == 0
-    assert list(index.locate(index.places(index.everything))) == []
+    assert list(index.locate(index.positions(index.everything))) == []
 
 
 @given(st.lists(st.booleans(), max_size=200))
@@ -99,7 +99,7 @@ def test_packed_bits_come_back(bits: list[bool]) -> None:
     packed = int.from_bytes(pack(bits), "little")
     content = IndexContent({"p": len(bits)}, {}, {}, {}, [], b"")
     expected = [place for place, bit in enumerate(bits) if bit]
-    assert list(Index(content).places(packed)) == expected
+    assert list(Index(content).positions(packed)) == expected
 
 
 @given(st.lists(st.integers(0, 6), max_size=8), st.data())
@@ -115,8 +115,8 @@ def test_the_bundled_index_agrees_with_its_resolutions() -> None:
     source = default_catalog()
     index = source.index
     chosen = sorted(random.Random(4).sample(range(index.size), 150))
-    native = {name: set(index.places(index.having(name, "native"))) for name in INDEXED}
-    accepted = {name: set(index.places(index.having(name, "emulated"))) for name in INDEXED}
+    native = {name: set(index.positions(index.having(name, "native"))) for name in INDEXED}
+    accepted = {name: set(index.positions(index.having(name, "emulated"))) for name in INDEXED}
     for place, provider, within in index.locate(chosen):
         found = source.resolve(provider, source.models.names(provider)[within])
         for name in INDEXED:

@@ -9,7 +9,7 @@ from modelpact.gateway.plan.plan import Plan, PlanKey
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.request.reader import configured_policy
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.requests import RequestApi, read_asked
+from modelpact.needs.requests import RequestApi, read_features
 from modelpact.negotiation.verdict import Policy
 from modelpact.providers.runtime.runtime import Runtime
 from tests.gateway.support import BASE, HI, UPSTREAM_KEYS
@@ -49,7 +49,7 @@ def plan_key(
     **body: Any,
 ) -> PlanKey:
     """Ask as a request with such a body does."""
-    asked = read_asked(api, {"model": name, "messages": HI, **body})
+    asked = read_features(api, {"model": name, "messages": HI, **body})
     given = policy or configured_policy(made.configuration, made.configuration.policy)
     return PlanKey(name, workload, asked, given)
 

@@ -43,7 +43,7 @@ def looked_at(plan: Plan, text: str, **more: Any) -> TokenEstimate:
 
 
 def test_each_model_has_its_vocabulary() -> None:
-    family = default_catalog().spelling.family
+    family = default_catalog().names.family
     named = {
         "gpt-4o-2024-08-06": "o200k_base",
         "gpt-4.1-mini": "o200k_base",

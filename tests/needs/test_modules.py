@@ -52,14 +52,14 @@ def test_no_requirements_and_an_empty_list_are_the_same() -> None:
         (["structured_output"], "is not an identifier"),
         (["9lives"], "is not an identifier"),
         ([""], "is not an identifier"),
-        (["reasoning", "reasoning"], "stands here twice"),
+        (["reasoning", "reasoning"], "occurs twice"),
         (["vision-input"], "neither reserved nor x-host-<host>-<key>"),
         (["x-host-acme"], "neither reserved"),
         (["structured-outputs"], "did you mean structured-output?"),
-        ([f"x-host-acme-k{n}" for n in range(33)], "32 are the most"),
-        ([1], "expected a list of texts"),
-        ("reasoning", "expected a list of texts"),
-        (None, "expected a list of texts"),
+        ([f"x-host-acme-k{n}" for n in range(33)], "at most 32 are allowed"),
+        ([1], "expected a list of strings"),
+        ("reasoning", "expected a list of strings"),
+        (None, "expected a list of strings"),
     ],
 )
 def test_required_capabilities_are_checked(listed: Any, told: str) -> None:
@@ -80,7 +80,7 @@ def test_thirty_two_capabilities_are_taken() -> None:
         ({"provider": "openai", "model": ""}, "fallbackModel.model"),
         ({"provider": "openai"}, "fallbackModel.model: is missing"),
         ({"provider": "openai", "model": "gpt-5", "effort": "high"}, "no field 'effort'"),
-        (None, "leave it out where there is none"),
+        (None, "leave it out if there is none"),
         ("openai/gpt-5", "expected {provider, model}"),
     ],
 )
@@ -98,7 +98,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_two_modules_of_one_type_are_refused() -> None:
-    with pytest.raises(ManifestError, match="stands here twice"):
+    with pytest.raises(ManifestError, match="occurs twice"):
         read_pack(pack({"typeId": "a.b"}, {"typeId": "a.b"}))
 
 

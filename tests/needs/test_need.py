@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.needs import Need, Needs, need
-from modelpact.needs.need import stricter
+from modelpact.needs.need import merge_needs
 from modelpact.vocabulary import CAPABILITIES, InvalidNeed, ModelpactError, UnknownCapability
 
 
@@ -195,17 +195,17 @@ def without_order(one: Need) -> tuple[object, ...]:
 
 @given(any_need(("context-window",)), any_need(("context-window",)))
 def test_merging_is_commutative_up_to_order(one: Need, other: Need) -> None:
-    assert without_order(stricter(one, other)) == without_order(stricter(other, one))
+    assert without_order(merge_needs(one, other)) == without_order(merge_needs(other, one))
 
 
 @given(any_need(("json-mode",)), any_need(("json-mode",)), any_need(("json-mode",)))
 def test_merging_is_associative(one: Need, two: Need, three: Need) -> None:
-    assert stricter(stricter(one, two), three) == stricter(one, stricter(two, three))
+    assert merge_needs(merge_needs(one, two), three) == merge_needs(one, merge_needs(two, three))
 
 
 @given(any_need())
 def test_merging_with_itself_changes_nothing(one: Need) -> None:
-    assert stricter(one, one) == one
+    assert merge_needs(one, one) == one
 
 
 @given(st.lists(MERGEABLE, max_size=12))

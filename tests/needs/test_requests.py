@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from modelpact.needs.requests import read_asked
+from modelpact.needs.requests import read_features
 from modelpact.vocabulary.errors import InputError
 
 
 @pytest.mark.parametrize("tools", [True, 3, "web_search", {"type": "function"}])
 def test_tools_of_a_response_are_a_list(tools: Any) -> None:
     with pytest.raises(InputError, match="tools: expected a list"):
-        read_asked("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
+        read_features("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
 
 
 def test_hosted_tools_are_capabilities_of_their_own() -> None:
     tools = [{"type": "web_search"}, {"type": "function", "name": "now"}]
-    asked = read_asked("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
+    asked = read_features("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
     assert asked.uses == (("web-search", "tools"), ("tool-calling", "tools"))

@@ -15,7 +15,7 @@ def test_a_provider_that_nobody_knows_is_never_a_yes() -> None:
     verdict = mp.negotiate("tools", "nope/gpt-4o")
     assert not verdict
     assert verdict.findings[0].reason == "unknown"
-    assert "nobody knows the provider nope" in verdict.notes
+    assert "the catalog does not know the provider nope" in verdict.notes
 
 
 def test_a_retired_model_is_noted() -> None:

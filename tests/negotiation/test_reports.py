@@ -99,7 +99,7 @@ def test_pipes_do_not_break_the_table() -> None:
 
 def test_data_is_plain_json_and_says_everything() -> None:
     verdict = ask("tools,seed:preferred,top-k")
-    data = json.loads(msgspec.json.encode(verdict_data(verdict, verdict.diagnostic)))
+    data = json.loads(msgspec.json.encode(verdict_data(verdict, diagnose(verdict))))
     assert (data["target"], data["answer"], data["ok"]) == ("acme/model", "labelled", True)
     assert [one["outcome"] for one in data["findings"]] == ["met", "preferred-unmet", "met"]
     assert data["findings"][2]["claim"] == {
@@ -146,6 +146,16 @@ def test_a_diagnosis_adds_what_the_session_knows() -> None:
     text = markdown(verdict, found)
     assert "Suggestion: `openai/gpt-big`" in text
     assert "- `temperature`: " in text
+
+
+def test_a_rejected_verdict_always_gets_a_suggestion_if_a_model_fits() -> None:
+    """There is one diagnostic, and it is complete: a verdict has none without a suggestion."""
+    source = small()
+    verdict = negotiate("tools", "openai/gpt-small", catalog=source)
+    found = diagnose(verdict, catalog=source)
+    assert found is not None
+    assert found.suggestion == "openai/gpt-big"
+    assert not hasattr(verdict, "diagnostic")
 
 
 def test_there_is_nothing_to_diagnose_where_all_is_well() -> None:

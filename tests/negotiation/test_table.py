@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelpact import Finding, Policy, Strategies, Verdict, negotiate
+from modelpact import Finding, Policy, Strategies, Verdict, diagnose, negotiate
 from tests.conftest import claims
 
 REFUSE = Policy(unknown="refuse")
@@ -218,13 +218,12 @@ def test_answers_sum_the_findings_up() -> None:
     assert negotiate("", said).answer == "yes"
 
 
-def test_a_diagnostic_comes_with_every_no_and_every_warning() -> None:
-    """DESIGN: "A rejected or warned verdict carries a diagnostic"."""
+def test_every_rejected_or_warned_verdict_has_a_diagnostic() -> None:
     said = claims({"tool-calling": "native", "seed": "unsupported"})
-    assert negotiate("tools", said).diagnostic is None
-    warned = negotiate("seed:preferred", said).diagnostic
+    assert diagnose(negotiate("tools", said)) is None
+    warned = diagnose(negotiate("seed:preferred", said))
     assert warned is not None
     assert (warned.target, warned.missing) == ("acme/model", ())
-    rejected = negotiate("tools,seed", said).diagnostic
+    rejected = diagnose(negotiate("tools,seed", said))
     assert rejected is not None
     assert [(one.capability, one.reason) for one in rejected.missing] == [("seed", "unsupported")]

@@ -1,6 +1,6 @@
-"""The catalog: what provider + model can do, and how we know.
+"""The catalog: what the model of a provider can do, and how that is known.
 
-Facts are TOML and JSON lines in `data/`, built into one snapshot. May import `vocabulary` only.
+Facts are TOML and JSON lines in `data/`, which are built into one snapshot.
 """
 
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog, resolve

@@ -1,4 +1,4 @@
-"""Building: the sources and the lineages' facts become one snapshot, always the same bytes."""
+"""Build the snapshot from the sources and the facts of the lineages, always the same bytes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from modelpact.catalog.facts import (
 from modelpact.catalog.index import INDEXED, LIMITS, IndexContent, limit_value, pack
 from modelpact.catalog.lineages.prices import Clause, is_clause, matches
 from modelpact.catalog.resolution import Resolution
-from modelpact.catalog.snapshot import FORMAT, Content, encode, pack_table
+from modelpact.catalog.snapshot import FORMAT, SnapshotContent, encode, pack_table
 from modelpact.catalog.sources import SOURCES, Sources
 from modelpact.catalog.statement import statement_problems
 from modelpact.vocabulary.capability import satisfies
@@ -31,7 +31,7 @@ LINEAGES: Final = SOURCES / "lineages"
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a lineage's file: what it says of one model."""
+    """One line of a lineage file: what it states about one model."""
 
     provider: str
     model: str
@@ -45,13 +45,13 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LineageFacts(msgspec.Struct, frozen=True):
-    """One lineage and all its lines."""
+    """One lineage and all its facts."""
 
     lineage: Lineage
     facts: tuple[Fact, ...]
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _LineageHeader(msgspec.Struct, frozen=True):
     lineage: str
     version: str
     date: str
@@ -62,20 +62,20 @@ class _Header(msgspec.Struct, frozen=True):
 _DATE: Final = re.compile(r"20\d\d-[01]\d-[0-3]\d")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _FACT: Final = msgspec.json.Decoder(Fact)
-_HEADER: Final = msgspec.json.Decoder(_Header)
+_HEADER: Final = msgspec.json.Decoder(_LineageHeader)
 
 
 def read_lineages(directory: Path = LINEAGES) -> list[LineageFacts]:
-    """Read every `*.jsonl` of a folder; raise `CatalogError` with all faults."""
+    """Read every `*.jsonl` of a folder; raise `CatalogError` with all problems."""
     paths = sorted(directory.glob("*.jsonl"))
     if not paths:
-        message = "no lineage files; they are kept in the source repository, or name their folder"
+        message = "no lineage files; they are in the source repository, or name another folder"
         raise CatalogError([Problem(directory.name, "", message)])
     return [read_lineage(path.read_bytes(), path.name) for path in paths]
 
 
 def read_lineage(data: bytes, file: str) -> LineageFacts:
-    """Read one lineage's file from its bytes."""
+    """Read one lineage file from its bytes."""
     problems: list[Problem] = []
     lines = data.splitlines()
     facts: list[Fact] = []
@@ -109,15 +109,15 @@ def read_lineage(data: bytes, file: str) -> LineageFacts:
 
 
 def build(sources: Sources, lineages: Iterable[LineageFacts]) -> bytes:
-    """Return the snapshot's bytes: a pure function of the sources and the lineages."""
-    ordered = sorted(lineages, key=lambda one: one.lineage.name)
+    """Return the bytes of the snapshot: a pure function of the sources and the lineages."""
+    ordered = sorted(lineages, key=lambda source: source.lineage.name)
     known = {provider.id for provider in sources.providers}
-    strangers = {fact.provider for one in ordered for fact in one.facts} - known
-    if strangers:
-        problems = [Problem("lineages", name, "unknown provider") for name in sorted(strangers)]
+    unknown = {fact.provider for source in ordered for fact in source.facts} - known
+    if unknown:
+        problems = [Problem("lineages", name, "unknown provider") for name in sorted(unknown)]
         raise CatalogError(problems)
     records = merge(ordered)
-    return assemble(sources, [one.lineage for one in ordered], records)
+    return assemble(sources, [source.lineage for source in ordered], records)
 
 
 def assemble(
@@ -125,7 +125,7 @@ def assemble(
 ) -> bytes:
     """Encode a snapshot with its index."""
     packed = {provider: pack_table(dict(table)) for provider, table in sorted(records.items())}
-    content = Content(
+    content = SnapshotContent(
         format=FORMAT,
         flags=FLAGS,
         others=OTHERS,
@@ -139,43 +139,43 @@ def assemble(
         models=packed,
         index=msgspec.Raw(b"\xc0"),
     )
-    index = _index(Catalog(content), records)
+    index = _build_index(Catalog(content), records)
     return encode(msgspec.structs.replace(content, index=msgspec.Raw(encode(index))))
 
 
 def merge(lineages: list[LineageFacts]) -> dict[str, dict[str, ModelFacts]]:
-    """Put the lineages' facts together by provider and model, each as a vote of its own."""
-    together: dict[str, dict[str, list[tuple[int, Fact]]]] = {}
+    """Merge the facts of the lineages by provider and model; each lineage keeps its own vote."""
+    merged: dict[str, dict[str, list[tuple[int, Fact]]]] = {}
     by_clause: dict[str, list[tuple[int, Fact]]] = {}
-    spelled: dict[str, dict[str, str]] = {}
+    names: dict[str, dict[str, str]] = {}
     for number, source in enumerate(lineages):
         for fact in source.facts:
             if fact.match is not None:
                 by_clause.setdefault(fact.provider, []).append((number, fact))
             else:
-                table = together.setdefault(fact.provider, {})
-                twins = spelled.setdefault(fact.provider, {})
-                name = twins.setdefault(fact.model.lower(), fact.model)
+                table = merged.setdefault(fact.provider, {})
+                lowered = names.setdefault(fact.provider, {})
+                name = lowered.setdefault(fact.model.lower(), fact.model)
                 facts = table.setdefault(name, [])
-                if not any(at == number for at, _ in facts):
+                if not any(earlier == number for earlier, _ in facts):
                     facts.append((number, fact))
-    _join_by_clause(together, by_clause)
+    _add_by_clause(merged, by_clause)
     return {
         provider: {model: _record(facts) for model, facts in table.items()}
-        for provider, table in together.items()
+        for provider, table in merged.items()
     }
 
 
-def _join_by_clause(
-    together: dict[str, dict[str, list[tuple[int, Fact]]]],
+def _add_by_clause(
+    merged: dict[str, dict[str, list[tuple[int, Fact]]]],
     by_clause: Mapping[str, list[tuple[int, Fact]]],
 ) -> None:
-    """Give facts that name their models by a clause to every model that the clause takes in.
+    """Add facts that name their models by a clause to every model that the clause matches.
 
-    Such a lineage knows prices, not what a provider serves: it lists no models of its own.
+    Such a lineage knows prices, not which models a provider serves, so it adds no models.
     """
     for provider, entries in by_clause.items():
-        for model, facts in together.get(provider, {}).items():
+        for model, facts in merged.get(provider, {}).items():
             for number, fact in entries:
                 if fact.match is not None and matches(fact.match, model):
                     facts.append((number, fact))
@@ -185,8 +185,8 @@ def _join_by_clause(
 def _record(facts: list[tuple[int, Fact]]) -> ModelFacts:
     votes: list[VoteRow] = []
     for number, fact in facts:
-        others = [other for at, other in facts if at != number]
-        votes.append(vote_row(number, _window(fact, others), fact.price))
+        others = [other for other_number, other in facts if other_number != number]
+        votes.append(vote_row(number, _with_context_window(fact, others), fact.price))
     return ModelFacts(
         votes=tuple(votes),
         base=_first(fact.base for _, fact in facts),
@@ -200,11 +200,11 @@ def _first(texts: Iterable[str]) -> str:
     return next((text for text in texts if text), "")
 
 
-def _window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
-    """Read a lone input limit as the context window, unless the other lineages show otherwise.
+def _with_context_window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
+    """Read a lone input limit as the context window, unless other lineages show otherwise.
 
-    Some catalogs have one number only. It is the input limit where another lineage says so, or
-    where it and the longest answer make up the other's window; else it is the window.
+    Some catalogs have one number only. It is an input limit if another lineage says so, or if it
+    and the largest output add up to the other's window. Otherwise it is the window.
     """
     limit = fact.caps.get("max_input")
     if limit is None or "context_window" in fact.caps:
@@ -220,31 +220,31 @@ def _window(fact: Fact, others: list[Fact]) -> Mapping[str, Any]:
     return caps
 
 
-def _index(catalog: Catalog, records: Mapping[str, Mapping[str, ModelFacts]]) -> IndexContent:
-    models = [(provider, name) for provider, name in _in_order(records)]
-    resolved = [catalog.resolve(provider, name) for provider, name in models]
+def _build_index(catalog: Catalog, records: Mapping[str, Mapping[str, ModelFacts]]) -> IndexContent:
+    resolved = [catalog.resolve(provider, name) for provider, name in _in_order(records)]
     native: dict[str, bytes] = {}
     accepted: dict[str, bytes] = {}
     for name in INDEXED:
-        claims = [one.claim(name) for one in resolved]
+        claims = [model.claim(name) for model in resolved]
         native[name] = pack(claim.support == "native" for claim in claims)
         accepted[name] = pack(satisfies(claim.support, "emulated") for claim in claims)
     return IndexContent(
         counts={provider: len(table) for provider, table in sorted(records.items())},
         native={name: bits for name, bits in native.items() if any(bits)},
         accepted={name: bits for name, bits in accepted.items() if any(bits)},
-        limits={name: [limit_value(one.claim(name)) for one in resolved] for name in LIMITS},
-        prices=[sorting_price(one.price) for one in resolved],
-        retired=pack(one.retired_by(catalog.day) for one in resolved),
+        limits={name: [limit_value(model.claim(name)) for model in resolved] for name in LIMITS},
+        prices=[sorting_price(model.price) for model in resolved],
+        retired=pack(model.retired_by(catalog.day) for model in resolved),
         constrained=_constrained(catalog, resolved),
     )
 
 
 def _constrained(catalog: Catalog, resolved: list[Resolution]) -> dict[str, bytes]:
-    """Return which models each constraint holds for."""
+    """Return the models that each constraint applies to."""
     return {
         rule.name: pack(
-            any(constraint.name == rule.name for constraint in one.constraints) for one in resolved
+            any(constraint.name == rule.name for constraint in model.constraints)
+            for model in resolved
         )
         for rule in catalog.rulebook.constraints
     }

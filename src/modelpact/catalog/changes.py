@@ -1,4 +1,4 @@
-"""Changes: where lineages disagree, and what differs between two snapshots."""
+"""Disagreements between lineages, and differences between two snapshots."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ class LineageConflict(msgspec.Struct, frozen=True):
 
 
 class CatalogChange(msgspec.Struct, frozen=True):
-    """What became of one model, or of one of its capabilities, between two snapshots."""
+    """A change of one model, or of one of its capabilities, between two snapshots."""
 
     target: str
     kind: str
@@ -37,17 +37,18 @@ def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[Line
 
 
 def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
-    for one in catalog.models.providers if provider is None else (provider,):
-        for model in catalog.models.names(one):
-            record = catalog.models.find(one, model)
+    for name in catalog.models.providers if provider is None else (provider,):
+        for model in catalog.models.names(name):
+            record = catalog.models.find(name, model)
             if record is None or len(record.votes) < 2:
                 continue
-            for name in record.spoken_of():
-                yield f"{one}/{model}", name, record.votes_on(name, catalog.lineages)
+            for capability in record.capabilities():
+                votes = record.votes_on(capability, catalog.lineages)
+                yield f"{name}/{model}", capability, votes
 
 
 def changes(before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
-    """Yield models that came or went, and claims that changed, by provider and model."""
+    """Yield models that were added or removed and claims that changed, by provider and model."""
     old, new = set(_targets(before.models)), set(_targets(after.models))
     for provider, model in sorted(old | new):
         target = f"{provider}/{model}"

@@ -1,7 +1,7 @@
-"""Claims: what is said of a model's capability, and how that is known."""
+"""Claims: how well a model supports a capability, and the evidence for it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -29,10 +29,13 @@ LayerKind = Literal[
     "given",
 ]
 Value = int | str | tuple[str, ...] | None
+FindClaim = Callable[[str], "Claim"]
+
+_SUPPORTED: Final[frozenset[Support]] = frozenset({"native", "emulated", "restricted"})
 
 
 class Vote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one lineage of public facts says of one capability."""
+    """What one lineage of public facts says about one capability."""
 
     lineage: str
     date: str
@@ -41,7 +44,7 @@ class Vote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Which layer and rule said so, from which source, on which date."""
+    """Where a claim comes from: a layer, a rule, a source and a date."""
 
     layer: LayerKind
     rule: str = ""
@@ -51,15 +54,15 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def disputed(self) -> bool:
-        """Whether the lineages disagree; the more cautious value was taken."""
+        """Whether the lineages disagree; the claim has the more cautious value."""
         return len({(vote.support, vote.value) for vote in self.votes}) > 1
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is said of one capability of one model.
+    """How well one model supports one capability.
 
-    A claim that only the defaults (or another provider's limits) vouch for has support `unknown`
-    and says in `assumed` what would be assumed; negotiation never takes that for a yes.
+    A claim that rests only on the defaults or on the limits of another provider has support
+    `unknown`; `assumed` is what it assumes. Negotiation never treats an assumption as a yes.
     """
 
     capability: str
@@ -71,7 +74,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def known(self) -> bool:
-        """Whether anything but an assumption stands behind the claim."""
+        """Whether the claim rests on more than an assumption."""
         return self.support != "unknown"
 
 
@@ -84,7 +87,7 @@ class Constraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ClaimSource(Protocol):
-    """Whatever can be negotiated against: a resolved model, or claims that were handed in."""
+    """Anything that negotiation can take claims from: a resolved model, or `Claims`."""
 
     @property
     def target(self) -> str:
@@ -92,14 +95,14 @@ class ClaimSource(Protocol):
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """What excludes what on this model."""
+        """The capabilities that exclude each other on this model."""
 
     def claim(self, name: str) -> Claim:
-        """Return the claim for the capability with that canonical id; unknown if there is none."""
+        """Return the claim for a capability id; its support is `unknown` if nothing is known."""
 
 
 class Claims:
-    """Claims that were handed in rather than looked up. What they do not name is `absent`."""
+    """Claims from a caller. Capabilities that they do not name have the support `absent`."""
 
     __slots__ = ("_absent", "_claims", "constraints", "target")
 
@@ -111,21 +114,21 @@ class Claims:
         absent: Support = "unknown",
         constraints: tuple[Constraint, ...] = (),
     ) -> None:
-        listed = list(claims.values() if isinstance(claims, Mapping) else claims)
-        if not all(isinstance(one, Claim) for one in listed):
-            raise InputError("claims are Claim values")
-        self._claims: dict[str, Claim] = {capability(one.capability).id: one for one in listed}
+        entries = list(claims.values() if isinstance(claims, Mapping) else claims)
+        if not all(isinstance(claim, Claim) for claim in entries):
+            raise InputError("claims: expected Claim values")
+        self._claims: dict[str, Claim] = {
+            capability(claim.capability).id: claim for claim in entries
+        }
         self._absent = absent
         self.target = target
         self.constraints = constraints
 
     def claim(self, name: str) -> Claim:
-        """Return the claim for that capability, by formula where it is derived from others."""
-        found = self._claims.get(name)
-        if found is not None:
-            return found
-        from modelpact.catalog.claim import derive  # derive needs Claim itself
-
+        """Return the claim for a capability id, derived from other claims if it has a formula."""
+        claim = self._claims.get(name)
+        if claim is not None:
+            return claim
         formula = capability(name).formula
         if formula is not None:
             derived = derive(name, formula, self.claim)
@@ -140,12 +143,8 @@ class Claims:
         return len(self._claims)
 
 
-Lookup = Callable[[str], Claim]
-_HAVE: frozenset[Support] = frozenset({"native", "emulated", "restricted"})
-
-
-def derive(name: str, formula: Formula, claim: Lookup) -> Claim:
-    """Return the claim that the formula makes of the claims it stands on."""
+def derive(name: str, formula: Formula, claim: FindClaim) -> Claim:
+    """Return the claim that a formula derives from other claims."""
     if isinstance(formula, AtLeast):
         return _at_least(name, formula, claim(formula.base))
     if isinstance(formula, SameAs):
@@ -155,47 +154,51 @@ def derive(name: str, formula: Formula, claim: Lookup) -> Claim:
             base.support,
             reason=base.reason,
             assumed=base.assumed,
-            evidence=_by(formula, base),
+            evidence=_derived_evidence(formula, base),
         )
     if isinstance(formula, AnyOf):
         return _any_of(name, formula, claim)
     return _ladder(name, formula, claim)
 
 
-def _by(formula: Formula, base: Claim | None = None) -> Evidence:
-    votes = base.evidence.votes if base is not None and base.evidence is not None else ()
-    return Evidence("derived", rule=str(formula), votes=votes)
-
-
 def _at_least(name: str, formula: AtLeast, base: Claim) -> Claim:
     if not isinstance(base.value, int):
         return Claim(name, base.support if base.support == "unsupported" else "unknown")
-    verdict: Support = "native" if base.value >= formula.minimum else "unsupported"
+    support: Support = "native" if base.value >= formula.minimum else "unsupported"
     if base.support == "unknown":
-        return Claim(name, assumed=verdict, evidence=_by(formula, base))
-    return Claim(name, verdict, evidence=_by(formula, base))
+        return Claim(name, assumed=support, evidence=_derived_evidence(formula, base))
+    return Claim(name, support, evidence=_derived_evidence(formula, base))
 
 
-def _any_of(name: str, formula: AnyOf, claim: Lookup) -> Claim:
+def _any_of(name: str, formula: AnyOf, claim: FindClaim) -> Claim:
     bases = [claim(base) for base in formula.bases]
-    having = [one for one in bases if one.support in _HAVE]
-    if having:
-        best = next((one for one in having if one.support == "native"), having[0])
-        kinds = tuple(one.capability.removesuffix("-input") for one in having)
-        return Claim(name, best.support, kinds, best.reason, evidence=_by(formula))
-    if any(one.support == "unknown" for one in bases):
-        assumed = next((one.assumed for one in bases if one.assumed in _HAVE), None)
-        return Claim(name, assumed=assumed, evidence=_by(formula) if assumed else None)
-    return Claim(name, "unsupported", evidence=_by(formula))
+    supported = [base for base in bases if base.support in _SUPPORTED]
+    if supported:
+        best = next((base for base in supported if base.support == "native"), supported[0])
+        kinds = tuple(base.capability.removesuffix("-input") for base in supported)
+        return Claim(name, best.support, kinds, best.reason, evidence=_derived_evidence(formula))
+    if any(base.support == "unknown" for base in bases):
+        assumed = next((base.assumed for base in bases if base.assumed in _SUPPORTED), None)
+        return Claim(
+            name, assumed=assumed, evidence=_derived_evidence(formula) if assumed else None
+        )
+    return Claim(name, "unsupported", evidence=_derived_evidence(formula))
 
 
-def _ladder(name: str, formula: Ladder, claim: Lookup) -> Claim:
-    unsure = False
+def _ladder(name: str, formula: Ladder, claim: FindClaim) -> Claim:
+    unknown = False
     for value, base_id in formula.steps:
         base = claim(base_id)
-        if base.support in _HAVE:
-            return Claim(name, base.support, value, base.reason, evidence=_by(formula, base))
-        unsure = unsure or base.support == "unknown"
-    if unsure:
+        if base.support in _SUPPORTED:
+            return Claim(
+                name, base.support, value, base.reason, evidence=_derived_evidence(formula, base)
+            )
+        unknown = unknown or base.support == "unknown"
+    if unknown:
         return Claim(name)
-    return Claim(name, "unsupported", formula.floor, evidence=_by(formula))
+    return Claim(name, "unsupported", formula.floor, evidence=_derived_evidence(formula))
+
+
+def _derived_evidence(formula: Formula, base: Claim | None = None) -> Evidence:
+    votes = base.evidence.votes if base is not None and base.evidence is not None else ()
+    return Evidence("derived", rule=str(formula), votes=votes)

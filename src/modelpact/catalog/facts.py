@@ -1,7 +1,7 @@
-"""Facts: what public catalogs say of a provider's model, each lineage's vote kept.
+"""Facts: what public catalogs (lineages) say about the model of a provider.
 
-A record holds the votes in a compact form: flags as two bit masks (said yes, said no), everything
-else by number. Where lineages disagree, the more cautious value wins and all votes stay in sight.
+A record keeps the vote of each lineage in a compact form: flags as two bit masks (yes and no),
+everything else by number. If lineages disagree, the more cautious value wins and all votes stay.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,36 +14,33 @@ from modelpact.catalog.statement import NATIVE, UNSUPPORTED, Stated, compile_sta
 from modelpact.vocabulary.capability import CAPABILITIES
 
 FLAGS: Final = tuple(
-    one.id
-    for one in CAPABILITIES.values()
-    if one.kind == "flag" and one.formula is None and one.group != "agent"
+    entry.id
+    for entry in CAPABILITIES.values()
+    if entry.kind == "flag" and entry.formula is None and entry.group != "agent"
 )
-"""The flags that lineages vote on; a flag's place is its bit."""
+"""The flags that lineages vote on; the index of a flag is its bit."""
 
 OTHERS: Final = tuple(
-    one.id
-    for one in CAPABILITIES.values()
-    if one.kind != "flag" and (one.formula is None or one.kind == "limit")
+    entry.id
+    for entry in CAPABILITIES.values()
+    if entry.kind != "flag" and (entry.formula is None or entry.kind == "limit")
 )
-_BITS: Final = {name: 1 << place for place, name in enumerate(FLAGS)}
+"""The limits and choices that lineages vote on; the index of one is its number."""
+_BITS: Final = {name: 1 << index for index, name in enumerate(FLAGS)}
 _NUMBERS: Final = {name: number for number, name in enumerate(OTHERS)}
 _EFFORT_NUMBER: Final = len(OTHERS)
-"""Where the accepted levels of `reasoning-effort` are kept, beside the limits and choices."""
-
-
-_NOT_ASKED: Final = frozenset(
+"""The number of the accepted levels of `reasoning-effort`."""
+_WITHOUT_VOTES: Final = frozenset(
     {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"}
     | {"speech-output"}
 )
-"""Modalities that no lineage has a word for: a list of theirs says nothing of these."""
-
-
-_PROMISE: Final = ("unsupported", "unknown", "restricted", "emulated", "native")
-"""From what promises least to what promises most."""
+"""Modalities that no lineage has a name for: their lists of modalities say nothing about these."""
+_LEAST_TO_MOST: Final = ("unsupported", "unknown", "restricted", "emulated", "native")
+"""Supports from the one that promises least to the one that promises most."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """One source of public facts: a version of it, on a date."""
+    """One source of public facts, in one version."""
 
     name: str
     version: str
@@ -53,18 +50,18 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Prices in pico-dollars a token: a dollar per million tokens is 1,000,000."""
+    """Prices in pico-dollars per token: one dollar per million tokens is 1,000,000."""
 
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
     tiers: tuple[tuple[int, "Price"], ...] = ()
-    """Above so many prompt tokens, these prices hold instead."""
+    """Prices that apply instead above a number of prompt tokens."""
 
 
 class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """What one lineage says of one model."""
+    """The votes of one lineage on one model."""
 
     lineage: int
     yes: int = 0
@@ -72,10 +69,10 @@ class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defau
     others: tuple[tuple[int, int | str | tuple[str, ...]], ...] = ()
     price: Price | None = None
     more: dict[str, Stated] = {}
-    """What is neither a plain yes or no nor in the tables above."""
+    """Everything that is neither a plain yes or no nor in `others`."""
 
     def stated(self, name: str) -> Stated | None:
-        """Return what this lineage says of a capability, or None where it is silent."""
+        """Return what this lineage states about a capability, or None if it states nothing."""
         if name in self.more:
             return self.more[name]
         bit = _BITS.get(name)
@@ -99,7 +96,7 @@ class VoteRow(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defau
 
 
 class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """Everything the lineages say of one provider's model."""
+    """Everything that the lineages say about the model of one provider."""
 
     votes: tuple[VoteRow, ...]
     base: str = ""
@@ -108,7 +105,7 @@ class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
     status: str = ""
 
     def stated(self, name: str) -> Stated | None:
-        """Return the most cautious of what the lineages say, or None where all are silent."""
+        """Return the most cautious of the lineages' statements, or None if there are none."""
         bit = _BITS.get(name)
         if bit is not None and name != "reasoning-effort":
             yes = no = 0
@@ -121,34 +118,39 @@ class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
                 if no & bit:
                     return UNSUPPORTED
                 return NATIVE if yes & bit else None
-        said = [one for row in self.votes if (one := row.stated(name)) is not None]
-        return most_cautious(said) if said else None
+        statements = [stated for row in self.votes if (stated := row.stated(name)) is not None]
+        return most_cautious(statements) if statements else None
 
     def votes_on(self, name: str, lineages: Sequence[Lineage]) -> tuple[Vote, ...]:
-        """Return each lineage's vote on a capability."""
+        """Return the vote of each lineage on a capability."""
         return tuple(
-            Vote(lineages[row.lineage].name, lineages[row.lineage].date, said.support, said.value)
+            Vote(
+                lineages[row.lineage].name, lineages[row.lineage].date, stated.support, stated.value
+            )
             for row in self.votes
-            if (said := row.stated(name)) is not None
+            if (stated := row.stated(name)) is not None
         )
 
-    def pattern(self, name: str) -> tuple[int, ...] | None:
-        """Return who said yes and who no to a flag, as numbers; None where more was said."""
+    def vote_pattern(self, name: str) -> tuple[int, ...] | None:
+        """Return which lineages say yes and no to a flag, as numbers.
+
+        Models with the same pattern share their evidence. Return None if a vote says more.
+        """
         bit = _BITS.get(name)
         if bit is None or name == "reasoning-effort":
             return None
-        said: list[int] = []
+        pattern: list[int] = []
         for row in self.votes:
             if row.more and name in row.more:
                 return None
             if row.yes & bit:
-                said.append(2 * row.lineage + 1)
+                pattern.append(2 * row.lineage + 1)
             elif row.no & bit:
-                said.append(2 * row.lineage)
-        return tuple(said)
+                pattern.append(2 * row.lineage)
+        return tuple(pattern)
 
-    def spoken_of(self) -> Iterator[str]:
-        """Yield every capability that any lineage speaks of."""
+    def capabilities(self) -> Iterator[str]:
+        """Yield every capability that a lineage votes on."""
         mask = 0
         numbers: set[int] = set()
         for row in self.votes:
@@ -160,13 +162,13 @@ class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
 
     @property
     def price(self) -> Price | None:
-        """The most cautious, that is the highest, of the prices that the lineages give."""
-        offers = [row.price for row in self.votes if row.price is not None]
-        return dearest(offers) if offers else None
+        """The most cautious, that is the highest, of the lineages' prices."""
+        prices = [row.price for row in self.votes if row.price is not None]
+        return highest_price(prices) if prices else None
 
 
 def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> VoteRow:
-    """Pack one lineage's statement."""
+    """Pack the statement of one lineage."""
     yes = no = 0
     others: dict[int, Any] = {}
     more: dict[str, Stated] = {}
@@ -175,7 +177,7 @@ def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> Vote
         if stated.support == "unknown":
             continue
         if bit is not None and stated.support == "unsupported":
-            no |= 0 if name in _NOT_ASKED else bit
+            no |= 0 if name in _WITHOUT_VOTES else bit
         elif bit is not None and stated.support == "native":
             yes |= bit
             if stated.value is not None:
@@ -187,15 +189,15 @@ def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> Vote
     return VoteRow(lineage, yes, no, tuple(sorted(others.items())), price, more)
 
 
-def most_cautious(said: Sequence[Stated]) -> Stated:
-    """Return the value that promises least: a no before a yes, the smaller limit."""
-    first = said[0]
-    if all(one == first for one in said):
+def most_cautious(statements: Sequence[Stated]) -> Stated:
+    """Return the statement that promises least: a no before a yes, the smaller limit."""
+    first = statements[0]
+    if all(stated == first for stated in statements):
         return first
-    least = min(said, key=lambda one: _PROMISE.index(one.support))
+    least = min(statements, key=lambda stated: _LEAST_TO_MOST.index(stated.support))
     if least.support != "native":
         return least
-    values = [one.value for one in said]
+    values = [stated.value for stated in statements]
     if all(isinstance(value, int) for value in values):
         return Stated("native", min(value for value in values if isinstance(value, int)))
     lists = [value for value in values if isinstance(value, tuple)]
@@ -205,22 +207,22 @@ def most_cautious(said: Sequence[Stated]) -> Stated:
     return first
 
 
-def dearest(offers: Iterable[Price]) -> Price:
-    """Return the highest of several prices, each part of it on its own."""
-    listed = list(offers)
+def highest_price(prices: Iterable[Price]) -> Price:
+    """Return a price of which each part is the highest of several prices."""
+    known_prices = list(prices)
 
     def highest(part: str) -> int | None:
-        known = [getattr(one, part) for one in listed if getattr(one, part) is not None]
+        known = [value for price in known_prices if (value := getattr(price, part)) is not None]
         return max(known) if known else None
 
-    tiers = max((one.tiers for one in listed), key=len, default=())
+    tiers = max((price.tiers for price in known_prices), key=len, default=())
     return Price(
         highest("input"), highest("output"), highest("cache_read"), highest("cache_write"), tiers
     )
 
 
 def sorting_price(price: Price | None) -> int:
-    """Return input and output price together, or -1 where either is unknown."""
+    """Return the sum of input and output price, or -1 if either is unknown."""
     if price is None or price.input is None or price.output is None:
         return -1
     return price.input + price.output

@@ -1,7 +1,7 @@
-"""The index: which of all models have what, as one bit a model and one number a limit.
+"""The index: the capabilities of all models as bit sets, with one bit for each model.
 
-Built with the snapshot from the very resolutions it summarises. A question is a few operations on
-big integers; only the models that are shown are looked at.
+The snapshot is built with an index of its resolutions. A search is a few operations on large
+integers; only the models that it returns are resolved.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,18 +11,17 @@ import msgspec
 
 from modelpact.catalog.claim import Claim
 from modelpact.vocabulary.capability import CAPABILITIES, MinSupport
+from modelpact.vocabulary.memo import BoundedMemo
 
 INDEXED: Final = tuple(
-    one.id for one in CAPABILITIES.values() if one.kind == "flag" and one.group != "agent"
+    entry.id for entry in CAPABILITIES.values() if entry.kind == "flag" and entry.group != "agent"
 )
-LIMITS: Final = tuple(one.id for one in CAPABILITIES.values() if one.kind == "limit")
-
-
-_MOST_REMEMBERED: Final = 1_024
+LIMITS: Final = tuple(entry.id for entry in CAPABILITIES.values() if entry.kind == "limit")
+_MEMO_ENTRIES: Final = 1_024
 
 
 class IndexContent(msgspec.Struct, frozen=True):
-    """What the snapshot keeps of the index. Places count through the providers in order."""
+    """The index as the snapshot stores it. Positions count the models of all providers in order."""
 
     counts: dict[str, int]
     native: dict[str, bytes]
@@ -34,7 +33,7 @@ class IndexContent(msgspec.Struct, frozen=True):
 
 
 class Index:
-    """Sets of models as bit sets: bit n is the model at place n."""
+    """Sets of models as bit sets: bit n is the model at position n."""
 
     __slots__ = ("_content", "_memo", "everything", "size")
 
@@ -42,37 +41,36 @@ class Index:
         self._content = content
         self.size = sum(content.counts.values())
         self.everything = (1 << self.size) - 1
-        self._memo: dict[tuple[str, object], int] = {}
+        self._memo: BoundedMemo[tuple[str, object], int] = BoundedMemo(_MEMO_ENTRIES)
 
     def having(self, name: str, minimum: MinSupport) -> int:
         """Return the models whose support for a flag is at least `minimum`."""
         key = (name, minimum)
-        found = self._memo.get(key)
-        if found is None:
+        models = self._memo.get(key)
+        if models is None:
             content = self._content
             packed = (content.native if minimum == "native" else content.accepted).get(name, b"")
-            found = self._memo[key] = int.from_bytes(packed, "little")
-        return found
+            models = self._memo[key] = int.from_bytes(packed, "little")
+        return models
 
     def at_least(self, name: str, minimum: int) -> int:
         """Return the models whose limit is known to be at least `minimum`."""
         key = (name, minimum)
-        found = self._memo.get(key)
-        if found is None:
+        models = self._memo.get(key)
+        if models is None:
             values = self._content.limits[name]
             digits = "".join("1" if value >= minimum else "0" for value in reversed(values))
-            found = int(digits or "0", 2) if minimum > 0 else self.everything
-            if len(self._memo) < _MOST_REMEMBERED:
-                self._memo[key] = found
-        return found
+            models = int(digits or "0", 2) if minimum > 0 else self.everything
+            self._memo[key] = models
+        return models
 
     @property
     def retired(self) -> int:
-        """The models that were deprecated or past their retirement when the snapshot was made."""
+        """The models that were deprecated or retired when the snapshot was built."""
         return int.from_bytes(self._content.retired, "little")
 
     def constrained_by(self, name: str) -> int:
-        """Return the models for which the constraint of that name holds."""
+        """Return the models that a constraint applies to."""
         return int.from_bytes(self._content.constrained.get(name, b""), "little")
 
     def of_provider(self, provider: str) -> int:
@@ -84,36 +82,36 @@ class Index:
             start += count
         return 0
 
-    def places(self, models: int) -> Iterator[int]:
-        """Yield the places of the bits that are set, in order."""
+    def positions(self, models: int) -> Iterator[int]:
+        """Yield the positions of the bits that are set, in order."""
         digits = format(models, "b")[::-1]
-        place = digits.find("1")
-        while place >= 0:
-            yield place
-            place = digits.find("1", place + 1)
+        position = digits.find("1")
+        while position >= 0:
+            yield position
+            position = digits.find("1", position + 1)
 
-    def price(self, place: int) -> int:
-        """Return the price of a model for sorting: input and output together, -1 if unknown."""
-        return self._content.prices[place]
+    def price(self, position: int) -> int:
+        """Return the sum of input and output price of a model, or -1 if it is unknown."""
+        return self._content.prices[position]
 
-    def locate(self, places: Iterable[int]) -> Iterator[tuple[int, str, int]]:
-        """Yield (place, provider, place within the provider) for places in rising order."""
+    def locate(self, positions: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+        """Yield (position, provider, index within the provider) for ascending positions."""
         spans = iter(self._content.counts.items())
         provider, count = next(spans, ("", 0))
         start = 0
-        for place in places:
-            while place >= start + count:
+        for position in positions:
+            while position >= start + count:
                 start += count
                 provider, count = next(spans)
-            yield place, provider, place - start
+            yield position, provider, position - start
 
 
 def pack(bits: Iterable[bool]) -> bytes:
-    """Pack truth values into bytes, the first in the lowest bit."""
+    """Pack booleans into bytes, the first one in the lowest bit."""
     digits = "".join("1" if bit else "0" for bit in bits)[::-1]
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "little")
 
 
 def limit_value(claim: Claim) -> int:
-    """Return a limit for the index: 0 where it is not known."""
+    """Return a limit for the index: 0 if it is not known."""
     return claim.value if claim.known and isinstance(claim.value, int) else 0

@@ -1,4 +1,4 @@
-"""Layers: what one source says of a model, and how far it is trusted."""
+"""Layers: what one source says about a model, and how far it is trusted."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -12,15 +12,19 @@ from modelpact.vocabulary.capability import CAPABILITIES
 
 Trust = Literal["known", "assumed", "model"]
 
-_OF_THE_MODEL: Final = frozenset(
+_MODEL_PROPERTIES: Final = frozenset(
     {"tool-calling", "reasoning"}
-    | {one.id for one in CAPABILITIES.values() if one.group == "modality"}
+    | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
 )
-"""What a model takes along to whoever passes it on; the rest belongs to the provider's API."""
+"""Capabilities that a model keeps at any provider; the others depend on the provider's API."""
 
 
 class Layer(msgspec.Struct, frozen=True, gc=False):
-    """One layer of a resolution: a statement, or a record of facts, and how far it is trusted."""
+    """One layer of a resolution: a statement or a record of facts.
+
+    `trust` says what is known from it: everything (`known`), nothing (`assumed`), or only what a
+    model keeps at any provider (`model`).
+    """
 
     evidence: Evidence
     fields: Mapping[str, Any] = {}
@@ -29,11 +33,11 @@ class Layer(msgspec.Struct, frozen=True, gc=False):
     trust: Trust = "known"
 
     def stated(self, name: str) -> Stated | None:
-        """Return what this layer says of a capability, or None where it is silent."""
+        """Return what this layer states about a capability, or None if it states nothing."""
         return self.cells.get(name) if self.record is None else self.record.stated(name)
 
-    def only_assumed(self, name: str) -> bool:
-        """Tell whether what the layer says of this capability may only be assumed."""
+    def is_assumption(self, name: str) -> bool:
+        """Whether the statement of this layer about a capability is only an assumption."""
         if self.trust == "known":
             return False
-        return self.trust == "assumed" or name not in _OF_THE_MODEL
+        return self.trust == "assumed" or name not in _MODEL_PROPERTIES

@@ -1,7 +1,8 @@
-"""Names: the many spellings of one model lead to its vendor's own name for it.
+"""Names: map the many names of a model to the vendor's own name for it.
 
 `openrouter` writes `openai/o3`, `bedrock` `us.anthropic.claude-…-v1:0`, `vertex` `claude-…@2025…`,
-`azure` `eu/gpt-4o`, `together` `meta-llama/Llama-…`. The family is what they have in common.
+`azure` `eu/gpt-4o`, `together` `meta-llama/Llama-…`. The family is
+what they have in common.
 """
 
 import re
@@ -22,42 +23,42 @@ class NameTables(msgspec.Struct, frozen=True):
     families: dict[str, str] = {}
     regions: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    """Path segments that say nothing of whose model it is."""
+    """Path segments that do not identify a vendor."""
 
 
 class Family(msgspec.Struct, frozen=True, gc=False):
-    """The vendor of a model, where it can be told, and the vendor's own name for it."""
+    """The vendor of a model, if it is known, and the vendor's own name for the model."""
 
     vendor: str | None
     name: str
 
 
-class Spelling:
-    """Reads models' names by the tables of `names.toml`."""
+class ModelNames:
+    """Finds the family of a model name with the tables of `names.toml`."""
 
-    __slots__ = ("_families", "_names")
+    __slots__ = ("_families", "_tables")
 
-    def __init__(self, names: NameTables) -> None:
-        self._names = names
-        self._families = Prefixes(names.families)
+    def __init__(self, tables: NameTables) -> None:
+        self._tables = tables
+        self._families = Prefixes(tables.families)
 
     def family(self, model: str) -> Family:
-        """Return whose model this is and what the vendor calls it."""
-        names = self._names
+        """Return the vendor of a model and the vendor's name for it."""
+        tables = self._tables
         path, _, name = ascii_lower(model).rpartition("/")
         vendor = None
         for segment in path.split("/") if path else ():
-            if segment in names.vendors:
-                vendor = names.vendors[segment]
-            elif segment not in names.paths and segment not in names.regions:
-                return Family(None, ascii_lower(model))  # somebody else's, whatever it is called
+            if segment in tables.vendors:
+                vendor = tables.vendors[segment]
+            elif segment not in tables.paths and segment not in tables.regions:
+                return Family(None, ascii_lower(model))  # the path names an unknown vendor
         name, colon, _ = name.partition(":")
         head, dot, rest = name.partition(".")
-        if dot and head in names.regions:
+        if dot and head in tables.regions:
             name = rest
             head, dot, rest = name.partition(".")
-        if dot and head in names.vendors:
-            vendor, name = names.vendors[head], rest
+        if dot and head in tables.vendors:
+            vendor, name = tables.vendors[head], rest
             name = _BEDROCK_VERSION.sub("", name)
         elif colon:
             name = _BEDROCK_VERSION.sub("", name)
@@ -66,14 +67,14 @@ class Spelling:
             if version and version not in _NAMED_VERSIONS:
                 name = f"{name}-{version}"
         if vendor is None:
-            place = self._families.longest(name)
-            vendor = self._families.values[place] if place >= 0 else None
+            index = self._families.longest(name)
+            vendor = self._families.values[index] if index >= 0 else None
         return Family(vendor, name)
 
 
-def spellings(name: str) -> tuple[str, ...]:
-    """Return the names under which a vendor may list this model, the closest first."""
+def name_variants(name: str) -> tuple[str, ...]:
+    """Return the names under which a vendor may list a model, the closest first."""
     dashed = name.replace(".", "-")
     undated = _DATE.sub("", name)
-    found = [name, dashed, undated, undated.replace(".", "-")]
-    return tuple(dict.fromkeys(one for one in found if one))
+    variants = [name, dashed, undated, undated.replace(".", "-")]
+    return tuple(dict.fromkeys(variant for variant in variants if variant))

@@ -1,4 +1,4 @@
-"""Where one user's own catalog data is kept."""
+"""The folder of the user's own catalog data."""
 
 import os
 import sys
@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 def user_folder() -> Path:
-    """Return where this user's data is kept, after each system's custom."""
-    set_by_user = os.environ.get("MODELPACT_DATA")
-    if set_by_user:
-        return Path(set_by_user)
+    """Return the data folder of the current user, as is usual on each system."""
+    configured = os.environ.get("MODELPACT_DATA")
+    if configured:
+        return Path(configured)
     try:
         home = Path.home()
-    except RuntimeError:  # a user without a home has no data of their own
+    except RuntimeError:  # a user without a home directory has no data
         return Path(os.devnull) / "modelpact"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", home / "AppData/Local")) / "modelpact"

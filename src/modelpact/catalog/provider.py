@@ -1,4 +1,4 @@
-"""Providers: who serves models, under which names, over which APIs."""
+"""Providers of models: their names, addresses and APIs."""
 
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -12,8 +12,8 @@ APIS: Final[tuple[Api, ...]] = ("openai-chat", "openai-responses", "anthropic", 
 class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     """One provider of models.
 
-    `serves` tells how far a vendor's facts hold there: `own` models, other vendors' models passed
-    on (`relay`), or open `weights` that it hosts itself.
+    `serves` decides how far the facts of a vendor apply: the provider serves its `own` models,
+    passes requests on to other vendors (`relay`), or hosts open `weights` itself.
     """
 
     id: str
@@ -24,10 +24,10 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     aliases: tuple[str, ...] = ()
     base_url: str = ""
     base_url_env: str = ""
-    """The variable by which its own SDK is led to another address."""
+    """The environment variable that sets another address in the provider's own SDK."""
     key_env: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    """Those that come along with modelpact, the one to begin with first."""
+    """Models that modelpact itself provides, the default first."""
     tags: tuple[str, ...] = ()
     lineages: dict[str, tuple[str, ...]] = {}
 
@@ -36,23 +36,23 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Providers:
-    """All providers, found by id or alias whatever the case."""
+    """All providers, by id or alias; letter case does not matter."""
 
-    __slots__ = ("_by_name", "listed")
+    __slots__ = ("_by_name", "all")
 
-    def __init__(self, listed: Iterable[Provider]) -> None:
-        self.listed = tuple(listed)
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self.all = tuple(providers)
         self._by_name: dict[str, Provider] = {}
-        for provider in self.listed:
+        for provider in self.all:
             for name in (provider.id, *provider.aliases):
                 self._by_name[name] = provider
 
     def find(self, name: str) -> Provider | None:
         """Return the provider of that id or alias, or None."""
-        found = self._by_name.get(name)
-        if found is None:
-            found = self._by_name.get(name.strip().lower().replace("_", "-"))
-        return found
+        provider = self._by_name.get(name)
+        if provider is None:
+            provider = self._by_name.get(name.strip().lower().replace("_", "-"))
+        return provider
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,4 +60,4 @@ class Providers:
         return tuple(self._by_name)
 
     def __len__(self) -> int:
-        return len(self.listed)
+        return len(self.all)

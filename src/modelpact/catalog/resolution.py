@@ -1,25 +1,26 @@
-"""Resolutions: what a provider's model can do, with every layer that had a say."""
+"""Resolutions: what the model of a provider can do, with every layer that says so."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind, derive
+from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind, Vote, derive
 from modelpact.catalog.facts import Lineage, ModelFacts, Price
 from modelpact.catalog.layer import Layer
 from modelpact.catalog.provider import Provider
-from modelpact.catalog.rules import Matched
+from modelpact.catalog.rules import MatchedRules
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
 
-_MOST_CLAIMS: Final = 512
+_MAX_CLAIMS: Final = 512
+_MAX_MEMO_ENTRIES: Final = 1_024
 _FIRST_HAND: Final = ("evidence", "overlay")
-"""Layers that speak of a provider even when nobody knows it."""
+"""Layers that are known even if their provider is not."""
 
 
 class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one layer said, for people to read: the fields as they stand in their source."""
+    """What one layer states, for people to read: its fields as they stand in their source."""
 
     layer: LayerKind
     rule: str
@@ -30,7 +31,7 @@ class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ModelCapabilities(msgspec.Struct, frozen=True):
-    """The nine fields of seed 004, resolved; None where nothing is said."""
+    """The nine fields of the nika specification; None if nothing is known."""
 
     token_limit_param: str | None
     input_modalities: tuple[str, ...]
@@ -44,17 +45,17 @@ class ModelCapabilities(msgspec.Struct, frozen=True):
 
 
 class Resolution:
-    """The answer to "what can this provider's model do": claims, made when they are asked for."""
+    """What the model of a provider can do. Claims are computed when they are requested."""
 
     __slots__ = (
         "_claims",
+        "_defaults",
         "_evidences",
         "_find_facts",
         "_layers",
         "_lineages",
         "_matched",
-        "_over",
-        "_under",
+        "_upper_layers",
         "api",
         "listed",
         "memo",
@@ -73,10 +74,10 @@ class Resolution:
         provider: Provider | None,
         api: str | None,
         vendor: str | None,
-        under: Layer,
-        matched: Matched,
+        defaults: Layer,
+        matched: MatchedRules,
         find_facts: Callable[[], tuple[Layer, ...]],
-        over: tuple[Layer, ...],
+        upper_layers: tuple[Layer, ...],
         lineages: tuple[Lineage, ...],
         evidences: dict[Any, Evidence],
         listed: bool,
@@ -87,15 +88,18 @@ class Resolution:
         self.provider = provider
         self.api = api
         self.vendor = vendor
-        """The provider whose model this is, as far as its name tells."""
+        """The vendor of the model, as far as its name tells."""
         self.listed = listed
         """Whether any catalog, or the operator, lists the model under this provider."""
         self.memo: dict[Any, Any] = {}
-        """Answers to questions asked of this model before; see `modelpact.negotiation`."""
-        self._under = under
+        """Results that `modelpact.negotiation` computed for this model; `remember` adds to them.
+
+        A plain dictionary: most resolutions never need it, and it is cheap to create.
+        """
+        self._defaults = defaults
         self._matched = matched
         self._find_facts = find_facts
-        self._over = over
+        self._upper_layers = upper_layers
         self._layers: tuple[Layer, ...] | None = None
         self._lineages = lineages
         self._evidences = evidences
@@ -103,21 +107,21 @@ class Resolution:
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """What excludes what on this model."""
+        """The capabilities that exclude each other on this model."""
         return self._matched.constraints
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Every layer that has a say, from the defaults upward; facts are unpacked here."""
+        """Every layer that applies, from the defaults upward. Facts are decoded here."""
         layers = self._layers
         if layers is None:
-            found = self._matched
+            matched = self._matched
             layers = (
-                self._under,
-                *found.rules,
+                self._defaults,
+                *matched.rules,
                 *self._find_facts(),
-                *found.corrections,
-                *self._over,
+                *matched.corrections,
+                *self._upper_layers,
             )
             self._layers = layers
         return layers
@@ -128,16 +132,22 @@ class Resolution:
     def claim(self, name: str) -> Claim:
         """Return the claim for a capability by its canonical id, alias or dialect name."""
         try:
-            found = self._claims.get(name)
+            claim = self._claims.get(name)
         except TypeError:
-            found = None
-        if found is None:
-            found = self._make(name)
-            if len(self._claims) < _MOST_CLAIMS:
-                self._claims[name] = found
-        return found
+            claim = None  # not hashable; `capability` explains what is expected
+        if claim is None:
+            claim = self._make_claim(name)
+            if len(self._claims) < _MAX_CLAIMS:
+                self._claims[name] = claim
+        return claim
 
-    def _make(self, name: str) -> Claim:
+    def remember(self, key: Any, value: Any) -> None:
+        """Keep a result in `memo`, which is cleared when it is full."""
+        if len(self.memo) >= _MAX_MEMO_ENTRIES:
+            self.memo.clear()
+        self.memo[key] = value
+
+    def _make_claim(self, name: str) -> Claim:
         known = CAPABILITIES.get(name) if type(name) is str else None
         if known is None:
             known = capability(name)
@@ -145,33 +155,36 @@ class Resolution:
             return self.claim(known.id)
         if known.formula is not None:
             return derive(name, known.formula, self.claim)
-        return self._said(name, self.layers)
+        return self._stated_claim(name, self.layers)
 
     def overruled(self, name: str) -> Claim | None:
-        """Return what would be claimed without evidence, where evidence says otherwise."""
+        """Return the claim without evidence, if evidence has changed it."""
         claim = self.claim(name)
         if claim.evidence is None or claim.evidence.layer != "evidence":
             return None
-        before = self.without_evidence(claim.capability)
-        agreed = (before.support, before.value) == (claim.support, claim.value)
-        return before if before.known and not agreed else None
+        original = self.without_evidence(claim.capability)
+        same = (original.support, original.value) == (claim.support, claim.value)
+        return original if original.known and not same else None
 
     def without_evidence(self, name: str) -> Claim:
-        """Return what the catalog and the operator claim, whatever probes and use showed."""
+        """Return the claim of the catalog and the operator, ignoring evidence."""
         known = capability(name)
         if known.formula is not None:
             return derive(known.id, known.formula, self.without_evidence)
-        layers = [one for one in self.layers if one.evidence.layer != "evidence"]
-        return self._said(known.id, layers)
+        layers = [layer for layer in self.layers if layer.evidence.layer != "evidence"]
+        return self._stated_claim(known.id, layers)
 
-    def _said(self, name: str, layers: Sequence[Layer]) -> Claim:
+    def _stated_claim(self, name: str, layers: Sequence[Layer]) -> Claim:
+        """Return the claim of the topmost layer that knows, or else the topmost assumption."""
         assumed: tuple[Layer, Stated] | None = None
-        nobody = self.provider is None and self.api is None
+        unknown_provider = self.provider is None and self.api is None
         for layer in reversed(layers):
             stated = layer.stated(name)
             if stated is None:
                 continue
-            if layer.only_assumed(name) or (nobody and layer.evidence.layer not in _FIRST_HAND):
+            if layer.is_assumption(name) or (
+                unknown_provider and layer.evidence.layer not in _FIRST_HAND
+            ):
                 assumed = assumed or (layer, stated)
                 continue
             evidence = self._evidence(layer, name)
@@ -189,17 +202,17 @@ class Resolution:
     def _evidence(self, layer: Layer, name: str) -> Evidence:
         if layer.record is None:
             return layer.evidence
-        pattern = layer.record.pattern(name)
+        pattern = layer.record.vote_pattern(name)
         key = (layer.evidence.rule, pattern)
-        found = None if pattern is None else self._evidences.get(key)
-        if found is None:
+        evidence = None if pattern is None else self._evidences.get(key)
+        if evidence is None:
             votes = layer.record.votes_on(name, self._lineages)
-            said = layer.evidence
+            source = layer.evidence
             date = votes[0].date if votes else ""
-            found = Evidence(said.layer, said.rule, said.source, date, votes)
-            if pattern is not None and layer.evidence.layer == "facts":
-                self._evidences[key] = found
-        return found
+            evidence = Evidence(source.layer, source.rule, source.source, date, votes)
+            if pattern is not None and source.layer == "facts":
+                self._evidences[key] = evidence
+        return evidence
 
     def __iter__(self) -> Iterator[Claim]:
         for name in CAPABILITIES:
@@ -207,10 +220,10 @@ class Resolution:
 
     @property
     def records(self) -> tuple[ModelFacts, ...]:
-        """The records of facts behind the answer, the provider's own last."""
+        """The records of facts that apply, the provider's own last."""
         return tuple(layer.record for layer in self.layers if layer.record is not None)
 
-    def _own(self) -> ModelFacts | None:
+    def _own_facts(self) -> ModelFacts | None:
         for layer in reversed(self.layers):
             if layer.record is not None and layer.trust == "known":
                 return layer.record
@@ -218,103 +231,104 @@ class Resolution:
 
     @property
     def price(self) -> Price | None:
-        """What this provider charges, where that is known."""
-        own = self._own()
+        """The price at this provider, if it is known."""
+        own = self._own_facts()
         return None if own is None else own.price
 
     @property
     def released(self) -> str:
         """The date of release, or an empty string."""
-        own = self._own()
+        own = self._own_facts()
         return "" if own is None else own.released
 
     @property
     def retires(self) -> str:
-        """The date on which the provider takes the model away, or an empty string."""
-        own = self._own()
+        """The date on which the provider retires the model, or an empty string."""
+        own = self._own_facts()
         return "" if own is None else own.retires
 
     @property
     def status(self) -> str:
         """`deprecated`, `alpha`, `beta`, or an empty string."""
-        own = self._own()
+        own = self._own_facts()
         return "" if own is None else own.status
 
     @property
     def known(self) -> bool:
-        """Whether anyone lists the model: a catalog, its vendor, the operator or evidence."""
-        return self.listed or bool(self.records) or bool(self._over)
+        """Whether a catalog, the vendor, the operator or evidence knows the model."""
+        return self.listed or bool(self.records) or bool(self._upper_layers)
 
     def retired_by(self, day: str) -> bool:
-        """Tell whether the model was deprecated, or taken away by that day."""
+        """Whether the model is deprecated, or retired by that day."""
         return self.status == "deprecated" or "" < self.retires <= day
 
     @property
     def trace(self) -> tuple[TraceEntry, ...]:
-        """What each layer said, from the defaults upward."""
+        """What each layer states, from the defaults upward."""
         return tuple(self._trace_entry(layer) for layer in self.layers)
 
     def _trace_entry(self, layer: Layer) -> TraceEntry:
         fields: dict[str, Any] = msgspec.to_builtins(dict(layer.fields))
         if layer.record is not None:
-            for name in layer.record.spoken_of():
+            for name in layer.record.capabilities():
                 votes = layer.record.votes_on(name, self._lineages)
-                fields[name] = {vote.lineage: _shown(vote.support, vote.value) for vote in votes}
-        said = layer.evidence
+                fields[name] = {vote.lineage: _vote_value(vote) for vote in votes}
+        evidence = layer.evidence
         return TraceEntry(
-            said.layer,
-            said.rule,
+            evidence.layer,
+            evidence.rule,
             fields,
-            said.source,
-            said.date,
+            evidence.source,
+            evidence.date,
             assumed=layer.trust != "known",
         )
 
     @property
     def capabilities(self) -> ModelCapabilities:
-        """The nine fields of seed 004."""
+        """The nine fields of the nika specification."""
         return ModelCapabilities(
-            token_limit_param=_text(self.claim("token-limit-param").value),
-            input_modalities=self._listing("input_modalities", "-input"),
-            output_modalities=self._listing("output_modalities", "-output"),
-            tool_calling=_truth(self.claim("tool-calling")),
-            parallel_tool_calls=_truth(self.claim("parallel-tool-calls")),
-            streaming=_truth(self.claim("streaming")),
-            json_mode=_text(self.claim("json-mode").value),
+            token_limit_param=_string(self.claim("token-limit-param").value),
+            input_modalities=self._list_field("input_modalities", "-input"),
+            output_modalities=self._list_field("output_modalities", "-output"),
+            tool_calling=_as_bool(self.claim("tool-calling")),
+            parallel_tool_calls=_as_bool(self.claim("parallel-tool-calls")),
+            streaming=_as_bool(self.claim("streaming")),
+            json_mode=_string(self.claim("json-mode").value),
             caching=self._caching(),
-            supported_parameters=self._listing("supported_parameters", ""),
+            supported_parameters=self._list_field("supported_parameters", ""),
         )
 
-    def _listing(self, field: str, suffix: str) -> tuple[str, ...]:
-        """Return a list field in the order in which it was last written, as the claims have it."""
-        written = self._last_written(field) or ()
-        unsaid = (name for name in LIST_FIELDS[field] if name not in SHARED_PARAMETERS)
-        order = dict.fromkeys((*written, *unsaid))
-        return tuple(name for name in order if _truth(self.claim(name + suffix)))
+    def _list_field(self, field: str, suffix: str) -> tuple[str, ...]:
+        """Return the supported members of a list field, in the order of the topmost list."""
+        stated = self._topmost(field) or ()
+        others = (name for name in LIST_FIELDS[field] if name not in SHARED_PARAMETERS)
+        order = dict.fromkeys((*stated, *others))
+        return tuple(name for name in order if _as_bool(self.claim(name + suffix)))
 
     def _caching(self) -> str | None:
-        written = self._last_written("caching")
-        if isinstance(written, str) and written != "none" and _truth(self.claim(written)):
-            return written
-        return _text(self.claim("caching").value)
+        stated = self._topmost("caching")
+        if isinstance(stated, str) and stated != "none" and _as_bool(self.claim(stated)):
+            return stated
+        return _string(self.claim("caching").value)
 
-    def _last_written(self, field: str) -> Any:
+    def _topmost(self, field: str) -> Any:
+        """Return the value of a field in the topmost layer that has it, or None."""
         for layer in reversed(self.layers):
             if field in layer.fields:
                 return layer.fields[field]
         return None
 
 
-def _truth(claim: Claim) -> bool | None:
+def _as_bool(claim: Claim) -> bool | None:
     support = claim.assumed if claim.support == "unknown" else claim.support
     return None if support in (None, "unknown") else support != "unsupported"
 
 
-def _text(value: object) -> str | None:
+def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _shown(support: str, value: object) -> Any:
-    if value is not None:
-        return list(value) if isinstance(value, tuple) else value
-    return support == "native"
+def _vote_value(vote: Vote) -> Any:
+    if vote.value is not None:
+        return list(vote.value) if isinstance(vote.value, tuple) else vote.value
+    return vote.support == "native"

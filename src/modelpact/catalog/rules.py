@@ -1,7 +1,8 @@
-"""Rules: which statements hold for a provider and a model, in file order.
+"""Rules: statements that apply to providers and models, in file order.
 
-Four match kinds, as seed 004 has them: `any`, `exact`, `exact_any`, `prefix_any`. All rules that
-match are applied; the book finds them without scanning, and remembers each combination.
+The four kinds of matches are those of the nika specification: `any`, `exact`, `exact_any` and
+`prefix_any`. All rules that match apply. The rule book finds them without a scan, and keeps each
+combination.
 """
 
 from bisect import bisect_right
@@ -16,6 +17,8 @@ from modelpact.catalog.statement import compile_statement
 
 MatchKind = Literal["any", "exact", "exact_any", "prefix_any"]
 T = TypeVar("T")
+
+_ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,22 +35,14 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     date: str = ""
 
     def covers(self, provider: str, api: str | None) -> bool:
-        """Tell whether the scope takes this provider and API in."""
+        """Whether the scope includes this provider and API."""
         if self.providers and provider not in self.providers:
             return False
         return not self.apis or api in self.apis
 
 
-_ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
-
-def ascii_lower(text: str) -> str:
-    """Lower the ASCII letters and leave every other character as it is."""
-    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
-
-
 class Prefixes(Generic[T]):
-    """A table of prefixes: finds the longest that a name begins with, by bisection."""
+    """A table of prefixes that finds the longest prefix of a name by bisection."""
 
     __slots__ = ("_parents", "_sorted", "values")
 
@@ -55,28 +50,28 @@ class Prefixes(Generic[T]):
         self._sorted = sorted(table)
         self.values = [table[prefix] for prefix in self._sorted]
         self._parents: list[int] = []
-        for place, prefix in enumerate(self._sorted):
-            parent = place - 1
+        for index, prefix in enumerate(self._sorted):
+            parent = index - 1
             while parent >= 0 and not prefix.startswith(self._sorted[parent]):
                 parent = self._parents[parent]
             self._parents.append(parent)
 
     def longest(self, name: str) -> int:
-        """Return the place of the longest prefix of the name, or -1."""
-        place = bisect_right(self._sorted, name) - 1
-        while place >= 0 and not name.startswith(self._sorted[place]):
-            place = self._parents[place]
-        return place
+        """Return the index of the longest prefix of the name, or -1."""
+        index = bisect_right(self._sorted, name) - 1
+        while index >= 0 and not name.startswith(self._sorted[index]):
+            index = self._parents[index]
+        return index
 
-    def chain(self, place: int) -> Iterable[T]:
-        """Yield the values of a prefix and of all shorter ones that it begins with."""
-        while place >= 0:
-            yield self.values[place]
-            place = self._parents[place]
+    def chain(self, index: int) -> Iterable[T]:
+        """Yield the values of a prefix and of all shorter prefixes that it begins with."""
+        while index >= 0:
+            yield self.values[index]
+            index = self._parents[index]
 
 
-class Matched(msgspec.Struct, frozen=True, gc=False):
-    """What the book says of one provider and model."""
+class MatchedRules(msgspec.Struct, frozen=True, gc=False):
+    """The rules that apply to one provider and model."""
 
     rules: tuple[Layer, ...]
     corrections: tuple[Layer, ...]
@@ -84,7 +79,7 @@ class Matched(msgspec.Struct, frozen=True, gc=False):
 
 
 class RuleBook:
-    """All rules, corrections and constraints, found by provider, API and names."""
+    """All rules, corrections and constraints, by provider, API and model name."""
 
     def __init__(
         self, rules: Iterable[Rule], corrections: Iterable[Rule], constraints: Iterable[Rule]
@@ -94,7 +89,7 @@ class RuleBook:
         self.constraints = tuple(constraints)
         self._all = (*self.rules, *self.corrections, *self.constraints)
         self._layers: dict[int, Layer] = {}
-        self._memo: dict[tuple[Any, ...], Matched] = {}
+        self._memo: dict[tuple[Any, ...], MatchedRules] = {}
         self._any: list[int] = []
         exact: dict[str, list[int]] = {}
         prefixes: dict[str, list[int]] = {}
@@ -112,8 +107,8 @@ class RuleBook:
         self._providers = frozenset(name for rule in self._all for name in rule.providers)
         self._apis = frozenset(name for rule in self._all for name in rule.apis)
 
-    def matching(self, provider: str, api: str | None, first: str, second: str) -> Matched:
-        """Return what holds for a model that is known under two names, in file order."""
+    def matching(self, provider: str, api: str | None, first: str, second: str) -> MatchedRules:
+        """Return the rules, in file order, that apply to a model that has two names."""
         lowered = ascii_lower(first)
         longest = self._prefixes.longest(lowered)
         key = (
@@ -124,10 +119,10 @@ class RuleBook:
             self._exact.get(first, ()),
             self._exact.get(second, ()),
         )
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._match(*key)
-        return found
+        matched = self._memo.get(key)
+        if matched is None:
+            matched = self._memo[key] = self._match(*key)
+        return matched
 
     def _match(
         self,
@@ -137,17 +132,18 @@ class RuleBook:
         second: int,
         exact_first: tuple[int, ...],
         exact_second: tuple[int, ...],
-    ) -> Matched:
+    ) -> MatchedRules:
         numbers = {*self._any, *exact_first, *exact_second}
-        for place in (first, second):
-            for found in self._prefixes.chain(place):
-                numbers.update(found)
-        kept = sorted(one for one in numbers if self._all[one].covers(provider, api))
-        last_rule, last_correction = len(self.rules), len(self.rules) + len(self.corrections)
-        return Matched(
-            tuple(self._layer(one) for one in kept if one < last_rule),
-            tuple(self._layer(one) for one in kept if last_rule <= one < last_correction),
-            tuple(self._constraint(one) for one in kept if one >= last_correction),
+        for index in (first, second):
+            for rule_numbers in self._prefixes.chain(index):
+                numbers.update(rule_numbers)
+        applying = sorted(n for n in numbers if self._all[n].covers(provider, api))
+        first_correction = len(self.rules)
+        first_constraint = first_correction + len(self.corrections)
+        return MatchedRules(
+            tuple(self._layer(n) for n in applying if n < first_correction),
+            tuple(self._layer(n) for n in applying if first_correction <= n < first_constraint),
+            tuple(self._constraint(n) for n in applying if n >= first_constraint),
         )
 
     def _layer(self, number: int) -> Layer:
@@ -163,3 +159,8 @@ class RuleBook:
     def _constraint(self, number: int) -> Constraint:
         rule = self._all[number]
         return Constraint(rule.name, rule.excludes, rule.source)
+
+
+def ascii_lower(text: str) -> str:
+    """Lower the ASCII letters and leave every other character as it is."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)

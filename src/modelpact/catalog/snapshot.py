@@ -1,7 +1,7 @@
 """The snapshot: the catalog as one compact file, built from reviewable sources.
 
-It is read in one piece and decoded as far as it is used: a provider's models when the first of
-them is asked for, a model's record when it is resolved.
+The file is read at once and decoded when it is used: the models of a provider when the first of
+them is requested, the record of a model when it is resolved.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ FORMAT: Final = 2
 BUNDLED: Final = Path(__file__).parent / "data" / "catalog.msgpack"
 
 
-class Content(msgspec.Struct, frozen=True):
-    """What a snapshot file holds. `models` maps provider to its packed `Table`."""
+class SnapshotContent(msgspec.Struct, frozen=True):
+    """The content of a snapshot file. `models` maps a provider to its packed `ModelTable`."""
 
     format: int
     flags: tuple[str, ...]
@@ -38,15 +38,15 @@ class Content(msgspec.Struct, frozen=True):
     index: msgspec.Raw
 
 
-class Table(msgspec.Struct, frozen=True, array_like=True):
-    """One provider's models in order: their names, and their records still packed."""
+class ModelTable(msgspec.Struct, frozen=True, array_like=True):
+    """The models of one provider in order: their names, and their packed records."""
 
     names: list[str]
     records: msgspec.Raw
 
 
-_CONTENT: Final = msgspec.msgpack.Decoder(Content)
-_TABLE: Final = msgspec.msgpack.Decoder(Table)
+_CONTENT: Final = msgspec.msgpack.Decoder(SnapshotContent)
+_TABLE: Final = msgspec.msgpack.Decoder(ModelTable)
 _RECORDS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _RECORD: Final = msgspec.msgpack.Decoder(ModelFacts)
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -57,7 +57,7 @@ def encode(value: object) -> bytes:
     return _ENCODER.encode(value)
 
 
-def decode(data: bytes, file: str) -> Content:
+def decode(data: bytes, file: str) -> SnapshotContent:
     """Decode a snapshot, or raise a `CatalogError` that says what to do."""
     try:
         content = _CONTENT.decode(data)
@@ -70,7 +70,7 @@ def decode(data: bytes, file: str) -> Content:
     return content
 
 
-def read(path: Path = BUNDLED) -> Content:
+def read(path: Path = BUNDLED) -> SnapshotContent:
     """Read and decode a snapshot file."""
     try:
         data = path.read_bytes()
@@ -81,13 +81,13 @@ def read(path: Path = BUNDLED) -> Content:
 
 
 class SnapshotModels:
-    """The records of a snapshot, by provider and model, unpacked as far as they are asked for."""
+    """The records of a snapshot by provider and model, decoded when they are requested."""
 
     __slots__ = ("_lowered", "_packed", "_records", "_tables")
 
     def __init__(self, packed: dict[str, msgspec.Raw]) -> None:
         self._packed = packed
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, ModelTable] = {}
         self._records: dict[str, dict[str, msgspec.Raw]] = {}
         self._lowered: dict[str, dict[str, str]] = {}
 
@@ -97,25 +97,25 @@ class SnapshotModels:
         return tuple(self._packed)
 
     def names(self, provider: str) -> list[str]:
-        """Return the names of one provider's models, in the order of the index."""
+        """Return the names of a provider's models, in the order of the index."""
         table = self._table(provider)
         return [] if table is None else table.names
 
-    def _table(self, provider: str) -> Table | None:
+    def _table(self, provider: str) -> ModelTable | None:
         table = self._tables.get(provider)
         if table is None and provider in self._packed:
-            with _whole():
+            with _report_broken():
                 table = self._tables[provider] = _TABLE.decode(self._packed[provider])
         return table
 
     def packed(self, provider: str, model: str) -> msgspec.Raw | None:
-        """Return the packed record of a model, whatever the case of its letters, or None."""
+        """Return the packed record of a model, or None; letter case does not matter."""
         records = self._records.get(provider)
         if records is None:
             table = self._table(provider)
             records = {}
             if table is not None:
-                with _whole():
+                with _report_broken():
                     raws = _RECORDS.decode(table.records)
                     records = dict(zip(table.names, raws, strict=True))
             self._records[provider] = records
@@ -124,8 +124,8 @@ class SnapshotModels:
             lowered = self._lowered.get(provider)
             if lowered is None:
                 lowered = self._lowered[provider] = {name.lower(): name for name in records}
-            spelled = lowered.get(model.lower())
-            raw = None if spelled is None else records[spelled]
+            name = lowered.get(model.lower())
+            raw = None if name is None else records[name]
         return raw
 
     def find(self, provider: str, model: str) -> ModelFacts | None:
@@ -135,21 +135,21 @@ class SnapshotModels:
 
 
 def pack_table(records: dict[str, ModelFacts]) -> msgspec.Raw:
-    """Pack one provider's records, sorted by name."""
+    """Pack the records of one provider, sorted by name."""
     names = sorted(records)
     packed = encode([records[name] for name in names])
-    return msgspec.Raw(encode(Table(names, msgspec.Raw(packed))))
+    return msgspec.Raw(encode(ModelTable(names, msgspec.Raw(packed))))
 
 
 def unpack(raw: msgspec.Raw) -> ModelFacts:
     """Decode one record."""
-    with _whole():
+    with _report_broken():
         return _RECORD.decode(raw)
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
-    """Say so where a snapshot is broken inside."""
+def _report_broken() -> Iterator[None]:
+    """Turn decoding errors into a `CatalogError` that says what to do."""
     try:
         yield
     except (msgspec.MsgspecError, ValueError) as error:
@@ -157,7 +157,7 @@ def _whole() -> Iterator[None]:
         raise CatalogError([problem]) from None
 
 
-def same_rules(one: Content, other: Content) -> bool:
-    """Tell whether two snapshots were made with the same rules, names and providers."""
+def same_rules(first: SnapshotContent, second: SnapshotContent) -> bool:
+    """Whether two snapshots were built with the same rules, names and providers."""
     parts = ("providers", "names", "defaults", "rules", "corrections", "constraints")
-    return all(getattr(one, part) == getattr(other, part) for part in parts)
+    return all(getattr(first, part) == getattr(second, part) for part in parts)

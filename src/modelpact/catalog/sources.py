@@ -1,4 +1,4 @@
-"""Sources: the catalog's own TOML files, read with every check and all problems at once."""
+"""Sources: read and check the TOML files of the catalog; errors list all problems at once."""
 
 import re
 import tomllib
@@ -27,7 +27,7 @@ _MATCH_FIELDS: Final[dict[str, str]] = {
 
 
 class Sources(msgspec.Struct):
-    """Everything that the TOML files say."""
+    """The content of the TOML files."""
 
     providers: tuple[Provider, ...]
     names: NameTables = NameTables()
@@ -38,16 +38,16 @@ class Sources(msgspec.Struct):
 
 
 def read_sources(directory: Path = SOURCES) -> Sources:
-    """Read all TOML files of a folder; raise `CatalogError` with every fault at once."""
+    """Read all TOML files of a folder; raise `CatalogError` with all problems."""
     problems: list[Problem] = []
-    providers = list(_providers(_toml(directory / "providers.toml", problems), problems))
+    providers = list(_read_providers(_read_toml(directory / "providers.toml", problems), problems))
     known = {provider.id for provider in providers}
     sources = Sources(tuple(providers))
-    sources.names = _names(_toml(directory / "names.toml", problems), known, problems)
+    sources.names = _read_names(_read_toml(directory / "names.toml", problems), known, problems)
     if not (directory / "rules").is_dir():
         problems.append(Problem("rules", "", "the folder is missing"))
     for path in sorted((directory / "rules").glob("*.toml")):
-        _read_into(sources, _toml(path, problems), path.name, known, problems)
+        _read_rule_file(sources, _read_toml(path, problems), path.name, known, problems)
     _check_unique(sources, problems)
     if problems:
         raise CatalogError(problems)
@@ -55,7 +55,7 @@ def read_sources(directory: Path = SOURCES) -> Sources:
 
 
 def read_rules(text: str, providers: Iterable[Provider], file: str = "rules.toml") -> Sources:
-    """Read one rule file from its text; raise `CatalogError` with all faults."""
+    """Read one rule file from its text; raise `CatalogError` with all problems."""
     problems: list[Problem] = []
     sources = Sources(tuple(providers))
     known = {provider.id for provider in sources.providers}
@@ -63,14 +63,14 @@ def read_rules(text: str, providers: Iterable[Provider], file: str = "rules.toml
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise CatalogError([Problem(file, "", f"not TOML: {error}")]) from None
-    _read_into(sources, content, file, known, problems)
+    _read_rule_file(sources, content, file, known, problems)
     _check_unique(sources, problems)
     if problems:
         raise CatalogError(problems)
     return sources
 
 
-def _toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
+def _read_toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -82,15 +82,15 @@ def _toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
     return {}
 
 
-def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[Provider]:
+def _read_providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[Provider]:
     seen: dict[str, str] = {}
     for table in sorted(set(content) - {"providers"}):
         problems.append(Problem("providers.toml", table, "no such table; there is providers"))
-    listed = content.get("providers", [])
-    if not isinstance(listed, list):
+    entries = content.get("providers", [])
+    if not isinstance(entries, list):
         problems.append(Problem("providers.toml", "providers", "expected [[providers]]"))
         return
-    for number, entry in enumerate(listed, 1):
+    for number, entry in enumerate(entries, 1):
         where = f"provider {entry.get('id', number)}" if isinstance(entry, dict) else f"{number}"
 
         def wrong(field: str, message: str, where: str = where) -> None:
@@ -116,7 +116,7 @@ def _providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[
         yield provider
 
 
-def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> NameTables:
+def _read_names(content: Mapping[str, Any], known: set[str], problems: list[Problem]) -> NameTables:
     for table in sorted(set(content) - {"vendors", "families", "regions", "paths"}):
         problems.append(Problem("names.toml", table, "no such table"))
     for table in ("vendors", "families", "regions", "paths"):
@@ -124,13 +124,13 @@ def _names(content: Mapping[str, Any], known: set[str], problems: list[Problem])
             problems.append(Problem("names.toml", table, f"expected a table [{table}]"))
             return NameTables()
     for table in ("vendors", "families"):
-        for spelled, provider in content.get(table, {}).items():
+        for name, provider in content.get(table, {}).items():
             if not isinstance(provider, str) or provider not in known:
                 problems.append(
-                    Problem("names.toml", f"{table}.{spelled}", _unknown_provider(provider, known))
+                    Problem("names.toml", f"{table}.{name}", _unknown_provider(provider, known))
                 )
     for table, field in (("regions", "prefixes"), ("paths", "neutral")):
-        if not _strings(content.get(table, {}).get(field, [])):
+        if not _are_strings(content.get(table, {}).get(field, [])):
             problems.append(Problem("names.toml", f"{table}.{field}", "expected a list of strings"))
             return NameTables()
     return NameTables(
@@ -146,7 +146,7 @@ def _unknown_provider(name: object, known: Iterable[str]) -> str:
     return f"unknown provider {name!r}{f'; did you mean {close[0]!r}?' if close else ''}"
 
 
-def _read_into(
+def _read_rule_file(
     sources: Sources,
     content: Mapping[str, Any],
     file: str,
@@ -167,17 +167,17 @@ def _read_into(
         if not isinstance(entries, list):
             problems.append(Problem(file, table, f"expected [[{table}]]"))
             continue
-        into: list[Rule] = getattr(sources, table)
+        rules: list[Rule] = getattr(sources, table)
         for number, entry in enumerate(entries, 1):
             if not isinstance(entry, dict):
                 problems.append(Problem(file, f"{table} {number}", f"expected [[{table}]]"))
                 continue
-            rule = _rule(table, number, entry, file, known, problems)
+            rule = _read_rule(table, number, entry, file, known, problems)
             if rule is not None:
-                into.append(rule)
+                rules.append(rule)
 
 
-def _rule(
+def _read_rule(
     table: str,
     number: int,
     entry: Mapping[str, Any],
@@ -198,8 +198,8 @@ def _rule(
     for field in ("name", "source", "date"):
         if not isinstance(entry.get(field, ""), str):
             wrong(field, "expected a string")
-    providers, apis = _scope(entry.get("scope", {}), known, wrong)
-    kind, patterns = _match(entry.get("match"), wrong)
+    providers, apis = _read_scope(entry.get("scope", {}), known, wrong)
+    kind, patterns = _read_match(entry.get("match"), wrong)
     caps = entry.get("caps", {})
     excludes = entry.get("excludes", [])
     if table == "constraints":
@@ -210,7 +210,7 @@ def _rule(
         for field, message in statement_problems(caps):
             wrong(f"caps.{field}", message)
     if table == "corrections" and not entry.get("source"):
-        wrong("source", "a correction must say where it is from")
+        wrong("source", "a correction must name its source")
     if len(problems) > before:
         return None
     return Rule(
@@ -226,7 +226,7 @@ def _rule(
     )
 
 
-def _scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not isinstance(scope, dict):
         wrong("scope", "expected scope.providers or scope.api_dialect")
         return (), ()
@@ -239,7 +239,7 @@ def _scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...], tu
         ("scope.providers", providers, known),
         ("scope.api_dialect", apis, APIS),
     ):
-        if not _strings(values):
+        if not _are_strings(values):
             wrong(field, "expected a list of strings")
             return (), ()
         for value in values:
@@ -250,7 +250,7 @@ def _scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...], tu
     return tuple(providers), tuple(apis)
 
 
-def _match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
+def _read_match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
     if not isinstance(match, dict) or match.get("kind") not in tuple(_MATCH_FIELDS):
         wrong("match", f"expected {{ kind = … }} with one of {', '.join(_MATCH_FIELDS)}")
         return "any", ()
@@ -263,7 +263,7 @@ def _match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
     values = match.get(field)
     if kind == "exact":
         values = [values]
-    if not _strings(values) or not values or not all(values):
+    if not _are_strings(values) or not values or not all(values):
         wrong(
             f"match.{field}", "expected a name" if kind == "exact" else "expected a list of names"
         )
@@ -272,16 +272,16 @@ def _match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_excludes(excludes: Any, wrong: Any) -> None:
-    if not _strings(excludes) or len(set(excludes)) < 2:
+    if not _are_strings(excludes) or len(set(excludes)) < 2:
         wrong("excludes", "expected at least two capabilities")
         return
     for name in excludes:
-        found = find_capability(name)
-        if found is None or found.id != name:
+        entry = find_capability(name)
+        if entry is None or entry.id != name:
             wrong("excludes", f"unknown capability {name!r}")
 
 
-def _strings(values: Any) -> bool:
+def _are_strings(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 

@@ -1,8 +1,8 @@
-"""Statements: what a rule, a fact, a correction or an operator says of a model.
+"""Statements: what a rule, a fact, a correction or an operator says about a model.
 
-A statement is a map of fields to values, in one grammar wherever it comes from. Compiled, it is a
-map of capability ids to `Stated` values: lists say something of every member of their vocabulary,
-`json_mode` and `caching` say something of the flags they are made of.
+A statement maps fields to values, in one grammar for all sources. Compiled, it maps capability ids
+to `Stated` values: a list decides every member of its vocabulary, and `json_mode` and `caching`
+decide the flags that they are made of.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from modelpact.vocabulary.errors import brief, nearest
 
 
 class Stated(msgspec.Struct, frozen=True, gc=False):
-    """What one layer says of one capability."""
+    """What one layer states about one capability."""
 
     support: Support
     value: int | str | tuple[str, ...] | None = None
@@ -42,7 +42,7 @@ _PLAIN: Final[dict[object, Stated]] = {
 
 LARGEST_LIMIT: Final = 10**12
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Levels of `reasoning_effort` that providers use, from least to most."""
+"""The levels of `reasoning_effort`, from least to most."""
 
 LIST_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "input_modalities": MODALITIES,
@@ -50,7 +50,7 @@ LIST_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "supported_parameters": tuple(PARAMETERS),
 }
 SHARED_PARAMETERS: Final = frozenset({"parallel-tool-calls", "prompt-caching", "context-caching"})
-"""Parameters that are also fields: not being in the list says nothing of them."""
+"""Parameters that are also fields: their absence from the list states nothing."""
 
 _CHOICES: Final[dict[str, dict[str, dict[str, Stated]]]] = {
     "json_mode": {
@@ -65,33 +65,33 @@ _CHOICES: Final[dict[str, dict[str, dict[str, Stated]]]] = {
     },
 }
 _FLAG_FIELDS: Final[dict[str, str]] = {
-    one.id.replace("-", "_"): one.id
-    for one in CAPABILITIES.values()
-    if one.kind == "flag" and one.formula is None
+    entry.id.replace("-", "_"): entry.id
+    for entry in CAPABILITIES.values()
+    if entry.kind == "flag" and entry.formula is None
 }
 _LIMIT_FIELDS: Final[dict[str, str]] = {
-    one.id.replace("-", "_"): one.id for one in CAPABILITIES.values() if one.kind == "limit"
+    entry.id.replace("-", "_"): entry.id for entry in CAPABILITIES.values() if entry.kind == "limit"
 }
 _TOKEN_LIMIT_PARAMS: Final = CAPABILITIES["token-limit-param"].choices
 
 FIELDS: Final[frozenset[str]] = frozenset(
     {*LIST_FIELDS, *_CHOICES, *_FLAG_FIELDS, *_LIMIT_FIELDS, "token_limit_param"}
 )
-"""Every field that a statement may have, beside hosts' `x-host-…` flags."""
+"""Every field of a statement, except the `x-host-…` flags of hosts."""
 
 
 def compile_statement(fields: Mapping[str, Any]) -> dict[str, Stated]:
-    """Turn checked fields into what they say of each capability; single flags beat lists."""
+    """Compile valid fields to what they state about each capability; flags win over lists."""
     cells: dict[str, Stated] = {}
-    for field, way in (("input_modalities", "input"), ("output_modalities", "output")):
+    for field, direction in (("input_modalities", "input"), ("output_modalities", "output")):
         if field in fields:
-            listed = fields[field]
+            modalities = fields[field]
             for name in MODALITIES:
-                cells[f"{name}-{way}"] = NATIVE if name in listed else UNSUPPORTED
+                cells[f"{name}-{direction}"] = NATIVE if name in modalities else UNSUPPORTED
     if "supported_parameters" in fields:
-        listed = fields["supported_parameters"]
+        parameters = fields["supported_parameters"]
         for name in PARAMETERS:
-            if name in listed:
+            if name in parameters:
                 cells[name] = NATIVE
             elif name not in SHARED_PARAMETERS:
                 cells[name] = UNSUPPORTED
@@ -122,7 +122,7 @@ def _flag(value: Any) -> Stated:
 
 
 def statement_problems(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (field, what is wrong with it) for everything a statement may not say."""
+    """Yield a pair (field, problem) for every field that is not valid."""
     for field, value in fields.items():
         problem = _field_problem(field, value)
         if problem:
@@ -140,7 +140,7 @@ def _field_problem(field: str, value: Any) -> str | None:
         if value == "unknown":
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            return f"expected a whole number of tokens, found {_kind(value)}"
+            return f"expected an integer of tokens, found {_describe(value)}"
         if not 0 < value <= LARGEST_LIMIT:
             return f"expected a number from 1 to {LARGEST_LIMIT:,}, found {brief(value)}"
         return None
@@ -154,11 +154,11 @@ def _list_problem(field: str, value: Any) -> str | None:
     known = LIST_FIELDS[field]
     what = "parameter" if field == "supported_parameters" else "modality"
     if not isinstance(value, (list, tuple)):
-        return f"expected a list, found {_kind(value)}"
-    for one in value:
-        if one not in known:
-            close = nearest(one, known) if isinstance(one, str) else ()
-            return f"unknown {what} {brief(one)}{f'; did you mean {close[0]!r}?' if close else ''}"
+        return f"expected a list, found {_describe(value)}"
+    for name in value:
+        if name not in known:
+            close = nearest(name, known) if isinstance(name, str) else ()
+            return f"unknown {what} {brief(name)}{f'; did you mean {close[0]!r}?' if close else ''}"
     if len(set(value)) != len(value):
         return f"a {what} is listed twice"
     if field == "input_modalities" and "text" not in value:
@@ -174,7 +174,7 @@ def _choice_problem(value: Any, known: tuple[str, ...]) -> str | None:
 
 def _flag_problem(field: str, value: Any) -> str | None:
     if field == "reasoning_effort" and isinstance(value, (list, tuple)):
-        if value and all(isinstance(one, str) and one for one in value):
+        if value and all(isinstance(level, str) and level for level in value):
             return None
         return "expected a list of effort levels"
     if isinstance(value, Mapping):
@@ -188,13 +188,13 @@ def _flag_problem(field: str, value: Any) -> str | None:
         return None
     return (
         "expected true, false, native, emulated, unsupported, unknown or "
-        f"{{ restricted = … }}, found {_kind(value)}"
+        f"{{ restricted = … }}, found {_describe(value)}"
     )
 
 
-def _kind(value: Any) -> str:
+def _describe(value: Any) -> str:
     names = {bool: "a boolean", int: "a number", float: "a number with a fraction", str: "a string"}
-    named = names.get(type(value))
-    if named is None:
-        named = "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"
-    return f"{named} ({brief(value)})" if isinstance(value, (bool, int, float, str)) else named
+    name = names.get(type(value))
+    if name is None:
+        name = "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+    return f"{name} ({brief(value)})" if isinstance(value, (bool, int, float, str)) else name

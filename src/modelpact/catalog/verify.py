@@ -1,4 +1,4 @@
-"""Verification: all load checks, and warnings about data that is correct but suspect."""
+"""Verification: all checks of the data files, and warnings about valid but suspect data."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _BARE_VERSION: Final = re.compile(r"(?<![\d.])(?<!\d-)\d+$")
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """What a verification found: errors that forbid use, and warnings."""
+    """The result of a verification: errors, which forbid use, and warnings."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -29,7 +29,7 @@ class Verification(msgspec.Struct, frozen=True):
 def verify(
     sources_dir: Path = SOURCES, lineages_dir: Path = LINEAGES, snapshot: Path | None = BUNDLED
 ) -> Verification:
-    """Check the sources, the lineages and that the snapshot is the one they make."""
+    """Check the sources and lineages, and that the snapshot was built from them."""
     try:
         sources = read_sources(sources_dir)
         lineages = read_lineages(lineages_dir)
@@ -38,7 +38,7 @@ def verify(
     data = build(sources, lineages)
     errors = []
     if snapshot is not None and (not snapshot.is_file() or snapshot.read_bytes() != data):
-        message = "is not what the sources make; run `modelpact catalog build`"
+        message = "was not built from these sources; run `modelpact catalog build`"
         errors.append(Problem(snapshot.name, "", message))
     catalog = Catalog(decode(data, "the built snapshot"))
     warnings = [*source_warnings(sources), *effect_warnings(catalog)]
@@ -47,32 +47,32 @@ def verify(
 
 
 def source_warnings(sources: Sources) -> Iterator[Problem]:
-    """Yield warnings that the text of the rules alone gives: risky prefixes, unsorted arrays."""
+    """Yield warnings about the text of the rules: risky prefixes, unsorted arrays, no source."""
     risky: set[str] = set()
     for table in ("rules", "corrections", "constraints"):
         for rule in getattr(sources, table):
             where = f"{table.removesuffix('s')} {rule.name!r}"
             risky.update(risky_prefixes(rule))
             for field, value in rule.caps.items():
-                if isinstance(value, list) and not _in_order(field, value):
+                if isinstance(value, list) and not _is_sorted(field, value):
                     yield Problem("rules", f"{where}: caps.{field}", "the array is not sorted")
             if not rule.source:
-                yield Problem("rules", where, "no source is given")
+                yield Problem("rules", where, "has no source")
     if risky:
-        listed = ", ".join(sorted(risky))
+        prefixes = ", ".join(sorted(risky))
         first = min(risky)
-        message = f"risky, as {first} also takes {first}5: {listed}"
+        message = f"risky, since {first} also matches {first}5: {prefixes}"
         yield Problem("rules", f"{len(risky)} prefixes end in a bare number", message)
 
 
 def risky_prefixes(rule: Rule) -> list[str]:
-    """Return the prefixes that end in a bare version number: `gpt-4` also takes `gpt-45`."""
+    """Return the prefixes that end in a bare version number: `gpt-4` also matches `gpt-45`."""
     if rule.kind != "prefix_any":
         return []
     return [prefix for prefix in rule.patterns if _BARE_VERSION.search(prefix)]
 
 
-def _in_order(field: str, value: list[str]) -> bool:
+def _is_sorted(field: str, value: list[str]) -> bool:
     if field in ("input_modalities", "output_modalities"):
         return "text" not in value or value[0] == "text"
     if field == "reasoning_effort":
@@ -81,10 +81,10 @@ def _in_order(field: str, value: list[str]) -> bool:
 
 
 def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
-    """Yield a warning for each rule that decides nothing for any model of the snapshot."""
+    """Yield a warning for each rule that decides nothing on any model of the snapshot."""
     matched: set[tuple[str, str]] = set()
     decisive: set[tuple[str, str]] = set()
-    for provider, model in _everything(catalog):
+    for provider, model in _all_models(catalog):
         resolution = catalog.resolve(provider, model)
         for constraint in resolution.constraints:
             matched.add(("constraint", constraint.name))
@@ -102,7 +102,7 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
             if key not in matched:
                 yield Problem("rules", f"{kind} {rule.name!r}", "matches no model of the snapshot")
             elif key not in decisive:
-                message = "has no effect: later layers overrule all that it says"
+                message = "has no effect: later layers overrule everything that it states"
                 yield Problem("rules", f"{kind} {rule.name!r}", message)
     for rule in catalog.rulebook.constraints:
         if ("constraint", rule.name) not in matched:
@@ -110,12 +110,12 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
             yield Problem("rules", where, "matches no model of the snapshot")
 
 
-def _everything(catalog: Catalog) -> Iterable[tuple[str, str]]:
+def _all_models(catalog: Catalog) -> Iterable[tuple[str, str]]:
     for provider in catalog.models.providers:
         for model in catalog.models.names(provider):
             yield provider, model
-    for one in catalog.providers.listed:
-        if one.kind != "cloud":
-            yield one.id, "any-model"
-        for model in one.models:
-            yield one.id, model
+    for entry in catalog.providers.all:
+        if entry.kind != "cloud":
+            yield entry.id, "any-model"
+        for model in entry.models:
+            yield entry.id, model

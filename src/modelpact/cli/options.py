@@ -86,9 +86,7 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
     catalog = default_catalog()
     provider, slash, start = incomplete.partition("/")
     if not slash:
-        return sorted(
-            f"{one.id}/" for one in catalog.providers.listed if one.id.startswith(provider)
-        )
+        return sorted(f"{one.id}/" for one in catalog.providers.all if one.id.startswith(provider))
     names = catalog.models.names(provider)
     return [f"{provider}/{name}" for name in sorted(names) if name.startswith(start)][:200]
 

@@ -103,7 +103,7 @@ class ModelCaller:
     def env_overrides(self) -> dict[str, ProviderAddress]:
         """Return the addresses that come from environment variables, by provider."""
         names = {*self.configuration.providers}
-        listed = self.catalog.providers.listed
+        listed = self.catalog.providers.all
         names |= {provider.id for provider in listed if provider.base_url_env}
         addresses = {name: self.address(name) for name in sorted(names) if name not in self.ports}
         return {name: address for name, address in addresses.items() if address.variable}
@@ -122,7 +122,7 @@ class ModelCaller:
     def supported_providers(self) -> tuple[str, ...]:
         """Return the providers that are configured, have a key or an address, and the mock."""
         names = {*self.configuration.providers, *self.ports, *self.env_overrides(), "mock"}
-        for provider in self.catalog.providers.listed:
+        for provider in self.catalog.providers.all:
             if provider.key_env and self.has_key(provider):
                 names.add(provider.id)
         return tuple(sorted(names))

@@ -1,7 +1,4 @@
-"""The needs: what work requires, read from text and from every dialect's JSON.
-
-May import `catalog` and `vocabulary`.
-"""
+"""Needs: what work requires of a model, read from text, from dialects and from requests."""
 
 from modelpact.needs.dialects import read_abp, read_openwop, read_stud
 from modelpact.needs.need import Level, Need, Needs, need

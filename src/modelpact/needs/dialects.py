@@ -1,4 +1,4 @@
-"""Readers: needs from the dialects' JSON, each checked and each error naming its place."""
+"""Read needs from the JSON of the dialects. Every error names its place."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,9 +13,9 @@ def read_stud(requirements: Any) -> Needs:
     """Read `[{"name","level","minimum"?,"requiredBy"?}]`: minimum support is native."""
     needs: list[Need] = []
     for where, entry in _entries(requirements, "requirements"):
-        _only(entry, where, "name", "level", "minimum", "requiredBy")
-        info = STUD.read(_field(entry, "name", where))
-        level = _field(entry, "level", where)
+        _check_fields(entry, where, "name", "level", "minimum", "requiredBy")
+        info = STUD.read(_string(entry, "name", where))
+        level = _string(entry, "level", where)
         if level not in LEVELS:
             raise InputError(
                 f"{where}.level: expected hard, preferred or probed, not {brief(level)}"
@@ -24,15 +24,14 @@ def read_stud(requirements: Any) -> Needs:
         if minimum is not None and info.kind != "limit":
             raise InputError(f"{where}.minimum: only contextWindow has one")
         if minimum is not None and (isinstance(minimum, bool) or not isinstance(minimum, int)):
-            raise InputError(f"{where}.minimum: expected a whole number, not {brief(minimum)}")
-        by = entry.get("requiredBy", ())
+            raise InputError(f"{where}.minimum: expected an integer, not {brief(minimum)}")
         needs.append(
             need(
                 info.id,
                 level=level,
                 min_support="native",
                 minimum=minimum,
-                required_by=_texts(by, f"{where}.requiredBy"),
+                required_by=_strings(entry.get("requiredBy", ()), f"{where}.requiredBy"),
             )
         )
     return Needs(needs)
@@ -42,12 +41,12 @@ def read_abp(requirements: Any) -> Needs:
     """Read `{"required":[{"capability","min_support"}]}`."""
     if not isinstance(requirements, Mapping):
         raise InputError(f"requirements: expected an object, not {type(requirements).__name__}")
-    _only(requirements, "requirements", "required")
+    _check_fields(requirements, "requirements", "required")
     needs: list[Need] = []
     for where, entry in _entries(requirements.get("required", []), "requirements.required"):
-        _only(entry, where, "capability", "min_support")
-        info = ABP.read(_field(entry, "capability", where))
-        minimum = _field(entry, "min_support", where)
+        _check_fields(entry, where, "capability", "min_support")
+        info = ABP.read(_string(entry, "capability", where))
+        minimum = _string(entry, "min_support", where)
         if minimum not in MIN_SUPPORTS:
             raise InputError(
                 f"{where}.min_support: expected native or emulated, not {brief(minimum)}"
@@ -60,25 +59,30 @@ def read_openwop(identifiers: Any, *, required_by: str = "") -> Needs:
     """Read `requiredModelCapabilities`: hard needs, minimum support native."""
     if not isinstance(identifiers, Sequence) or isinstance(identifiers, (str, bytes)):
         raise InputError("requiredModelCapabilities: expected a list of capability ids")
-    by = (required_by,) if required_by else ()
     return Needs(
-        need(OPENWOP.read(name).id, min_support="native", required_by=by) for name in identifiers
+        need(
+            OPENWOP.read(name).id,
+            min_support="native",
+            required_by=(required_by,) if required_by else (),
+        )
+        for name in identifiers
     )
 
 
-def _entries(listed: Any, name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    if not isinstance(listed, (list, tuple)):
-        raise InputError(f"{name}: expected a list, not {type(listed).__name__}")
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for number, entry in enumerate(listed):
-        where = f"{name}[{number}]"
+def _entries(value: Any, name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the objects of a list, each with its place."""
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{name}: expected a list, not {type(value).__name__}")
+    entries: list[tuple[str, Mapping[str, Any]]] = []
+    for index, entry in enumerate(value):
+        where = f"{name}[{index}]"
         if not isinstance(entry, Mapping):
             raise InputError(f"{where}: expected an object, not {type(entry).__name__}")
-        found.append((where, entry))
-    return found
+        entries.append((where, entry))
+    return entries
 
 
-def _field(entry: Mapping[str, Any], name: str, where: str) -> str:
+def _string(entry: Mapping[str, Any], name: str, where: str) -> str:
     if name not in entry:
         raise InputError(f"{where}: {name} is missing")
     value = entry[name]
@@ -87,15 +91,15 @@ def _field(entry: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def _only(entry: Mapping[str, Any], where: str, *allowed: str) -> None:
+def _check_fields(entry: Mapping[str, Any], where: str, *allowed: str) -> None:
     for name in entry:
         if name not in allowed:
             raise InputError(f"{where}: no field {brief(name)}; there are {', '.join(allowed)}")
 
 
-def _texts(value: Any, where: str) -> tuple[str, ...]:
+def _strings(value: Any, where: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise InputError(f"{where}: expected a string or a list of strings")

@@ -1,6 +1,6 @@
-"""Negotiation: needs × claims → verdict, reports, suggestions. Pure: no files, no network.
+"""Negotiation: compare needs with claims; verdicts, diagnostics and suggestions.
 
-May import `needs`, `catalog` and `vocabulary`.
+Pure: nothing here reads files or the network.
 """
 
 from modelpact.negotiation.diagnosis import diagnose

@@ -1,6 +1,6 @@
 """The `abp` dialect: manifests, requirements, NegotiationResult and CompatibilityReport.
 
-Every name here is seed 002's own, so that code written for it reads the same.
+The names are those of the abp specification.
 """
 
 from collections.abc import Mapping
@@ -29,16 +29,16 @@ class SupportLevel(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NegotiationResult(msgspec.Struct, frozen=True):
-    """The required capabilities by how they can be provided. Each stands in one list."""
+    """The required capabilities by how they can be provided. Each is in exactly one list."""
 
     native: tuple[str, ...] = ()
     emulatable: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     verdict: Verdict | None = None
-    """Why, need by need; not part of the wire form."""
+    """The verdict behind the lists; not part of the wire form."""
 
     def is_compatible(self) -> bool:
-        """Tell whether nothing is unsupported."""
+        """Whether nothing is unsupported."""
         return not self.unsupported
 
     def total(self) -> int:
@@ -55,7 +55,7 @@ class NegotiationResult(msgspec.Struct, frozen=True):
 
 
 class CompatibilityReport(msgspec.Struct, frozen=True):
-    """A summary for people, in the form of the seed."""
+    """A summary for people."""
 
     compatible: bool
     native_count: int
@@ -66,7 +66,7 @@ class CompatibilityReport(msgspec.Struct, frozen=True):
 
 
 def read_manifest(manifest: Any) -> Claims:
-    """Read a backend's manifest; what it does not name is unsupported."""
+    """Read the manifest of a backend; capabilities that it does not name are unsupported."""
     if not isinstance(manifest, Mapping):
         raise InputError(f"manifest: expected an object, not {type(manifest).__name__}")
     claims = [_claim(name, level) for name, level in manifest.items()]
@@ -113,7 +113,7 @@ def negotiate(
     *,
     strategies: Strategies = NO_STRATEGIES,
 ) -> NegotiationResult:
-    """Negotiate all required capabilities; with strategies, what they emulate is emulatable."""
+    """Negotiate all required capabilities; those that the strategies provide are emulatable."""
     claims = manifest if isinstance(manifest, Claims) else read_manifest(manifest)
     needs = requirements if isinstance(requirements, Needs) else read_abp(requirements)
     if any(need.level != "hard" for need in needs):
@@ -121,23 +121,23 @@ def negotiate(
     policy = Policy(emulate=bool(strategies.labels))
     verdict = decide(needs, claims, policy, strategies)
     lists: dict[str, list[str]] = {"native": [], "emulatable": [], "unsupported": []}
-    for one in verdict.findings:
-        lists[_bucket(one)].append(ABP.write(one.capability))
+    for finding in verdict.findings:
+        lists[_list_name(finding)].append(ABP.write(finding.capability))
     return NegotiationResult(
         tuple(lists["native"]), tuple(lists["emulatable"]), tuple(lists["unsupported"]), verdict
     )
 
 
-def _bucket(finding: Finding) -> str:
+def _list_name(finding: Finding) -> str:
     if finding.outcome == "missing":
         return "unsupported"
     return "native" if finding.claim.support == "native" else "emulatable"
 
 
 def generate_report(result: NegotiationResult) -> CompatibilityReport:
-    """Produce a report from a result: details in the order of the three lists."""
+    """Summarize a result; the details follow the order of the three lists."""
     levels = _levels(result)
-    listed = (*result.native, *result.emulatable, *result.unsupported)
+    names = (*result.native, *result.emulatable, *result.unsupported)
     ending = "fully compatible" if result.is_compatible() else "incompatible"
     counts = (len(result.native), len(result.emulatable), len(result.unsupported))
     return CompatibilityReport(
@@ -146,7 +146,7 @@ def generate_report(result: NegotiationResult) -> CompatibilityReport:
         emulated_count=counts[1],
         unsupported_count=counts[2],
         summary=(f"{counts[0]} native, {counts[1]} emulatable, {counts[2]} unsupported — {ending}"),
-        details=tuple((pascal_case(name), levels[name]) for name in listed),
+        details=tuple((pascal_case(name), levels[name]) for name in names),
     )
 
 
@@ -155,13 +155,13 @@ def _levels(result: NegotiationResult) -> dict[str, SupportLevel]:
     levels |= dict.fromkeys(result.emulatable, SupportLevel("emulated", "adapter"))
     levels |= dict.fromkeys(result.unsupported, SupportLevel("unsupported"))
     if result.verdict is not None:
-        for one in result.verdict.findings:
-            name = ABP.write(one.capability)
+        for finding in result.verdict.findings:
+            name = ABP.write(finding.capability)
             if name not in result.emulatable:
                 continue
             levels[name] = (
-                SupportLevel("emulated", one.label)
-                if one.outcome == "emulated"
-                else _level(one.claim)
+                SupportLevel("emulated", finding.label)
+                if finding.outcome == "emulated"
+                else _level(finding.claim)
             )
     return levels

@@ -1,9 +1,7 @@
-"""Diagnosis: what a person needs to know of a verdict that is not a plain yes."""
+"""Diagnosis: explain a verdict that is not a plain yes, and suggest a model that fits."""
 
 from collections.abc import Mapping
 from typing import Any
-
-import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
@@ -11,7 +9,7 @@ from modelpact.needs.need import Needs
 from modelpact.negotiation.negotiate import DEFAULT_POLICY
 from modelpact.negotiation.parameters import params_affected
 from modelpact.negotiation.search import suggest
-from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
+from modelpact.negotiation.verdict import Diagnostic, Missing, Policy, Verdict
 
 
 def diagnose(
@@ -24,20 +22,30 @@ def diagnose(
     catalog: Catalog | None = None,
     in_force: str = "",
 ) -> Diagnostic | None:
-    """Return the full diagnostic of a rejected or warned verdict, or None where all is well.
+    """Return the diagnostic of a rejected or warned verdict, or None if there is nothing to say.
 
-    `params` are the session's parameters by layer; `target` is the model they would apply to.
-    A model `in_force` is not suggested: a session that was refused another one has it still.
+    Only a rejected verdict gets a suggestion. `params` are the parameters of a session by layer;
+    `target` is the model on which they would apply. The model `in_force` is never suggested: a
+    session that was refused another model still has it.
     """
-    plain = verdict.diagnostic
-    if plain is None:
+    if verdict.ok and not verdict.warnings:
         return None
     suggestion = None
     if not verdict.ok:
         suggestion = _suggestion(verdict, in_force, target, policy, catalog or default_catalog())
-    affected = () if params is None or target is None else params_affected(params, target)
-    return msgspec.structs.replace(
-        plain, previous=previous, suggestion=suggestion, params_affected=affected
+    return Diagnostic(
+        verdict.target,
+        tuple(
+            Missing(
+                finding.capability, finding.need.required_by, finding.reason, finding.sentence()
+            )
+            for finding in verdict.missing
+        ),
+        previous=previous,
+        suggestion=suggestion,
+        params_affected=(
+            () if params is None or target is None else params_affected(params, target)
+        ),
     )
 
 
@@ -48,18 +56,16 @@ def _suggestion(
     policy: Policy,
     catalog: Catalog,
 ) -> str | None:
-    """Search for a suggestion; asked again of the same model it is answered from memory."""
-    wanted = tuple(one.need for one in verdict.findings)
-    memo = {} if target is None else target.memo
-    key = ("suggestion", wanted, in_force, policy, catalog)
-    if key not in memo:
-        better = suggest(
-            Needs(wanted),
-            avoid=verdict.target,
-            in_force=in_force,
-            policy=policy,
-            catalog=catalog,
-        )
-        memo[key] = None if better is None else better.target
-    found: str | None = memo[key]
-    return found
+    """Search for a suggestion; the result is kept with the resolved model."""
+    needs = tuple(finding.need for finding in verdict.findings)
+    key = ("suggestion", needs, in_force, policy, catalog)
+    if target is not None and key in target.memo:
+        kept: str | None = target.memo[key]
+        return kept
+    better = suggest(
+        Needs(needs), avoid=verdict.target, in_force=in_force, policy=policy, catalog=catalog
+    )
+    suggestion = None if better is None else better.target
+    if target is not None:
+        target.remember(key, suggestion)
+    return suggestion

@@ -1,11 +1,11 @@
-"""Reports: a verdict as one line, as Markdown, and as plain data."""
+"""Formats of a verdict: one line, Markdown, and plain data for JSON."""
 
 from typing import Any
 
 import msgspec
 
 from modelpact.catalog.claim import Claim
-from modelpact.negotiation.verdict import Diagnostic, Finding, Verdict, shown
+from modelpact.negotiation.verdict import Diagnostic, Finding, Verdict, format_value
 
 MARKS = {
     "met": "✓",
@@ -17,15 +17,22 @@ MARKS = {
 
 
 def one_line(verdict: Verdict) -> str:
-    """Sum a verdict up in a line."""
+    """Summarize a verdict in one line."""
     if verdict.answer == "yes":
         count = len(verdict.findings)
         return f"{verdict.target}: yes, {count} of {count} needs met"
     if verdict.ok:
-        parts = [f"{one.capability} {_why(one)}" for one in verdict.findings if not _plain(one)]
+        parts = [
+            f"{finding.capability} {_explanation(finding)}"
+            for finding in verdict.findings
+            if not _is_plainly_met(finding)
+        ]
         parts += verdict.notes
         return f"{verdict.target}: yes, with labels: {'; '.join(parts)}"
-    parts = [f"{one.capability} {one.sentence()}{_for_whom(one)}" for one in verdict.missing]
+    parts = [
+        f"{finding.capability} {finding.sentence()}{_requirers(finding)}"
+        for finding in verdict.missing
+    ]
     return f"{verdict.target}: no: {'; '.join(parts)}"
 
 
@@ -38,14 +45,14 @@ def markdown(verdict: Verdict, diagnostic: Diagnostic | None = None) -> str:
         "| | need | level | claim | evidence | finding |",
         "|---|---|---|---|---|---|",
     ]
-    for one in verdict.findings:
+    for finding in verdict.findings:
         cells = (
-            MARKS[one.outcome],
-            f"`{one.need}`",
-            one.need.level,
-            claim_text(one.claim),
-            evidence_text(one.claim),
-            _why(one) if not _plain(one) else "met",
+            MARKS[finding.outcome],
+            f"`{finding.need}`",
+            finding.need.level,
+            claim_text(finding.claim),
+            evidence_text(finding.claim),
+            "met" if _is_plainly_met(finding) else _explanation(finding),
         )
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     lines += [part for note in verdict.notes for part in ("", f"Note: {note}.")]
@@ -67,17 +74,17 @@ def verdict_data(verdict: Verdict, diagnostic: Diagnostic | None = None) -> dict
         "notes": list(verdict.notes),
         "findings": [
             {
-                "need": str(one.need),
-                "capability": one.capability,
-                "level": one.need.level,
-                "requiredBy": list(one.need.required_by),
-                "outcome": one.outcome,
-                "reason": one.reason,
-                "label": one.label,
-                "conflicts": list(one.conflicts),
-                "claim": msgspec.to_builtins(one.claim),
+                "need": str(finding.need),
+                "capability": finding.capability,
+                "level": finding.need.level,
+                "requiredBy": list(finding.need.required_by),
+                "outcome": finding.outcome,
+                "reason": finding.reason,
+                "label": finding.label,
+                "conflicts": list(finding.conflicts),
+                "claim": msgspec.to_builtins(finding.claim),
             }
-            for one in verdict.findings
+            for finding in verdict.findings
         ],
     }
     if diagnostic is not None:
@@ -94,31 +101,31 @@ def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def claim_text(claim: Claim) -> str:
-    """Write a claim in a few words."""
+    """Describe a claim in a few words."""
     if claim.support == "unknown":
         if claim.assumed is None:
             return "unknown"
-        value = f" {shown(claim.value)}" if claim.value is not None else f" {claim.assumed}"
+        value = f" {format_value(claim.value)}" if claim.value is not None else f" {claim.assumed}"
         return f"unknown (assumed{value})"
     if claim.value is not None and claim.support == "native":
-        return shown(claim.value)
+        return format_value(claim.value)
     if claim.reason and claim.support != "unsupported":
         return f"{claim.support}: {claim.reason}"
     return claim.support
 
 
 def evidence_text(claim: Claim) -> str:
-    """Say how a claim is known, in a few words."""
+    """Describe the evidence of a claim in a few words."""
     evidence = claim.evidence
     if evidence is None:
-        return "nothing says"
+        return "no evidence"
     if evidence.layer == "derived":
         return evidence.rule + (", disputed" if evidence.disputed else "")
     if evidence.votes:
-        said = " ".join(dict.fromkeys(vote.lineage for vote in evidence.votes))
-        whose = f" on {evidence.rule}" if evidence.layer == "family" else ""
+        lineages = " ".join(dict.fromkeys(vote.lineage for vote in evidence.votes))
+        model = f" on {evidence.rule}" if evidence.layer == "family" else ""
         disputed = ", disputed" if evidence.disputed else ""
-        return f"{said}{whose}{disputed}"
+        return f"{lineages}{model}{disputed}"
     return {
         "rule": f"rule “{evidence.rule}”",
         "correction": f"correction “{evidence.rule}”",
@@ -128,20 +135,21 @@ def evidence_text(claim: Claim) -> str:
     }.get(evidence.layer, evidence.rule or evidence.layer)
 
 
-def _plain(one: Finding) -> bool:
-    return one.outcome == "met" and not one.label
+def _is_plainly_met(finding: Finding) -> bool:
+    return finding.outcome == "met" and not finding.label
 
 
-def _why(one: Finding) -> str:
-    if one.outcome == "emulated":
-        return f"emulated by us: {one.label}"
-    if one.outcome == "met":
-        return one.label or "met"
-    text = one.sentence()
-    if one.outcome == "missing" and one.label:
-        text += f"; emulation could help: {one.label}"
+def _explanation(finding: Finding) -> str:
+    if finding.outcome == "emulated":
+        return f"emulated by us: {finding.label}"
+    if finding.outcome == "met":
+        return finding.label or "met"
+    text = finding.sentence()
+    if finding.outcome == "missing" and finding.label:
+        text += f"; emulation could help: {finding.label}"
     return text
 
 
-def _for_whom(one: Finding) -> str:
-    return f" (required by {', '.join(one.need.required_by)})" if one.need.required_by else ""
+def _requirers(finding: Finding) -> str:
+    names = finding.need.required_by
+    return f" (required by {', '.join(names)})" if names else ""

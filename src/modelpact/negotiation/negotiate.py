@@ -1,4 +1,4 @@
-"""Negotiation: needs × claims × policy → verdict. Pure, total and deterministic."""
+"""Negotiation: a pure, total and deterministic function of needs, claims and policy."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -16,14 +16,13 @@ from modelpact.vocabulary.errors import InputError, brief, nearest
 
 DEFAULT_POLICY: Final = Policy()
 NO_NEEDS: Final = Needs()
-_MOST_REMEMBERED: Final = 1_024
 _LADDERS: Final = {
-    one.id: one.formula for one in CAPABILITIES.values() if isinstance(one.formula, Ladder)
+    entry.id: entry.formula for entry in CAPABILITIES.values() if isinstance(entry.formula, Ladder)
 }
 
 
 class Strategies:
-    """What emulation can make up for: a label for each capability. Compared by identity."""
+    """The capabilities that emulation can provide, with a label for each. Compared by identity."""
 
     __slots__ = ("labels",)
 
@@ -42,46 +41,45 @@ def negotiate(
     strategies: Strategies = NO_STRATEGIES,
     catalog: Catalog | None = None,
 ) -> Verdict:
-    """Answer whether a model meets the needs; every need gets its finding.
+    """Decide whether a model meets the needs; every need gets a finding.
 
-    `target` is `provider/model`, looked up in the catalog, or claims. The same question asked
-    again of the same resolved model is answered from memory.
+    `target` is `provider/model`, which is looked up in the catalog, or claims. Verdicts are kept
+    with the resolved model, so that the same needs cost nothing the second time.
     """
     if not isinstance(needs, Needs):
         needs = Needs(needs)
     if not isinstance(policy, Policy):
-        raise InputError(f"policy is a Policy, not {brief(policy)}")
+        raise InputError(f"policy: expected a Policy, not {brief(policy)}")
     if not isinstance(strategies, Strategies):
-        raise InputError(f"strategies are Strategies, not {brief(strategies)}")
+        raise InputError(f"strategies: expected Strategies, not {brief(strategies)}")
     if isinstance(target, str):
         catalog = catalog or default_catalog()
         target = catalog.resolve(*catalog.split(target))
     if not isinstance(target, Resolution):
         return decide(needs, target, policy, strategies)
-    memo = target.memo
     key = (needs, policy, strategies)
-    verdict = memo.get(key)
+    verdict = target.memo.get(key)
     if verdict is None:
-        if len(memo) >= _MOST_REMEMBERED:
-            memo.clear()
         verdict = decide(needs, target, policy, strategies)
         notes = model_notes(target, catalog or default_catalog())
-        verdict = memo[key] = msgspec.structs.replace(verdict, notes=notes) if notes else verdict
-    answered: Verdict = verdict
-    return answered
+        if notes:
+            verdict = msgspec.structs.replace(verdict, notes=notes)
+        target.remember(key, verdict)
+    decided: Verdict = verdict
+    return decided
 
 
 def model_notes(target: Resolution, catalog: Catalog) -> tuple[str, ...]:
-    """Say what a caller should know of the model itself, whatever the needs are."""
+    """Return what a caller should know about the model itself, whatever the needs."""
     notes: list[str] = []
     if target.provider is None:
-        notes.append(f"nobody knows the provider {target.provider_id}")
+        notes.append(f"the catalog does not know the provider {target.provider_id}")
     elif target.provider.kind == "cloud" and not target.known:
         close = nearest(target.model, catalog.models.names(target.provider.id))
-        meant = f"; did you mean {close[0]}?" if close else ""
-        notes.append(f"no public catalog lists this model: it is judged by its family{meant}")
+        suggestion = f"; did you mean {close[0]}?" if close else ""
+        notes.append(f"no public catalog lists this model: its family decides{suggestion}")
         if target.provider.id == "azure":
-            notes.append("if it is a deployment, say in modelpact.toml whose model: same_as")
+            notes.append("if it is a deployment, name its model with same_as in modelpact.toml")
     if target.status == "deprecated" and not target.retires:
         notes.append("this model is deprecated")
     elif target.retired_by(catalog.today):
@@ -97,7 +95,7 @@ def decide(
     *,
     requested: Needs = NO_NEEDS,
 ) -> Verdict:
-    """Compute a verdict. It never stops at the first miss.
+    """Compute a verdict. It covers every need and never stops at the first missing one.
 
     `requested` are needs that were read off a request, beside those that were declared. A
     capability that only they name follows the policy's `unknown_in_request`, every other one its
@@ -112,7 +110,7 @@ def decide(
         findings = [
             _finding(
                 need,
-                _claim(need, claims),
+                _claim_for(need, claims),
                 emulate,
                 unknown if need.capability in declared else policy.unknown_in_request,
                 labels,
@@ -121,57 +119,57 @@ def decide(
         ]
     else:
         findings = [
-            _finding(need, _claim(need, claims), emulate, unknown, labels) for need in needs
+            _finding(need, _claim_for(need, claims), emulate, unknown, labels) for need in needs
         ]
     if "context-window" in needs.bases:
-        findings = [_with_longest_prompt(one, claims) for one in findings]
-    clashing = [one for one in claims.constraints if needs.bases.issuperset(one.excludes)]
-    if clashing:
-        findings = _constrained(findings, clashing)
+        findings = [_label_prompt_limit(finding, claims) for finding in findings]
+    constraints = [rule for rule in claims.constraints if needs.bases.issuperset(rule.excludes)]
+    if constraints:
+        findings = _apply_constraints(findings, constraints)
     ok = True
-    for one in findings:
-        if one.outcome == "missing":
+    for finding in findings:
+        if finding.outcome == "missing":
             ok = False
             break
     return Verdict(claims.target, tuple(findings), ok)
 
 
-def _claim(need: Need, claims: ClaimSource) -> Claim:
-    """Return the claim that a need is held against.
+def _claim_for(need: Need, claims: ClaimSource) -> Claim:
+    """Return the claim that decides a need.
 
-    A choice that is made of flags is met by any step that does: a model with both kinds of caching
-    has each, and a schema mode that is restricted does not hide a native object mode.
+    A choice that is derived from flags is met by any step that meets it: a model with both kinds of
+    caching has each, and a restricted schema mode does not hide a native object mode.
     """
     claim = claims.claim(need.capability)
     formula = _LADDERS.get(need.capability)
-    if formula is None or need.minimum == formula.floor or _stands_alone(claim):
+    if formula is None or need.minimum == formula.floor or _is_stated(claim):
         return claim
-    unsure: Claim | None = None
+    unknown: Claim | None = None
     for value, base_id in reversed(ladder_steps(formula, need)):
         base = claims.claim(base_id)
         if satisfies(base.support, need.min_support):
             return Claim(need.capability, base.support, value, base.reason, evidence=claim.evidence)
         if base.support == "unknown":
-            unsure = Claim(need.capability, assumed=base.assumed, evidence=base.evidence)
-    return claim if unsure is None else unsure
+            unknown = Claim(need.capability, assumed=base.assumed, evidence=base.evidence)
+    return claim if unknown is None else unknown
 
 
-def _with_longest_prompt(finding: Finding, claims: ClaimSource) -> Finding:
-    """Label a window that is wide enough only with the answer in it."""
+def _label_prompt_limit(finding: Finding, claims: ClaimSource) -> Finding:
+    """Label a context window that is large enough only together with the answer."""
     need = finding.need
     if finding.outcome != "met" or need.capability != "context-window":
         return finding
-    longest = claims.claim("max-input")
-    if not isinstance(need.minimum, int) or not isinstance(longest.value, int):
+    max_input = claims.claim("max-input")
+    if not isinstance(need.minimum, int) or not isinstance(max_input.value, int):
         return finding
-    if not longest.known or longest.value >= need.minimum:
+    if not max_input.known or max_input.value >= need.minimum:
         return finding
-    label = f"with the answer; the prompt alone may have {longest.value:,}"
+    label = f"with the answer; the prompt alone may have {max_input.value:,}"
     return msgspec.structs.replace(finding, label=label)
 
 
-def _stands_alone(claim: Claim) -> bool:
-    """Tell whether a choice was stated as such, not made of flags."""
+def _is_stated(claim: Claim) -> bool:
+    """Whether a choice was stated itself, and not derived from flags."""
     derived = claim.evidence is not None and claim.evidence.layer == "derived"
     return claim.support != "unknown" and not derived
 
@@ -190,10 +188,10 @@ def _finding(
             return Finding(need, claim, "met")
         return Finding(need, claim, "met", label=_provider_label(claim))
     label = ""
-    lacking = reason in ("unsupported", "unknown") or (
+    emulatable = reason in ("unsupported", "unknown") or (
         reason == "below-minimum" and isinstance(need.minimum, str)
     )
-    if lacking and need.min_support == "emulated":
+    if emulatable and need.min_support == "emulated":
         label = labels.get(need.capability, "")
         if label and emulate:
             return Finding(need, claim, "emulated", label=label)
@@ -207,7 +205,7 @@ def _finding(
 
 
 def _shortfall(need: Need, claim: Claim) -> Reason:
-    """Say in what the claim falls short of the need; an empty reason means that it does not."""
+    """Return why the claim does not meet the need, or an empty string if it does."""
     support = claim.support
     if support == "unknown":
         return "unknown"
@@ -247,30 +245,31 @@ def _provider_label(claim: Claim) -> str:
     return "emulated by the provider" if claim.support == "emulated" else ""
 
 
-def _constrained(findings: list[Finding], constraints: list[Constraint]) -> list[Finding]:
-    """Turn needs that are each met but exclude each other into misses that name one another.
+def _apply_constraints(findings: list[Finding], constraints: list[Constraint]) -> list[Finding]:
+    """Turn needs that are met but exclude each other into conflicts that name each other.
 
-    Hard needs that exclude each other are all missed; preferred ones give way to hard ones.
+    Hard needs that exclude each other are all missing; preferred needs give way to hard ones.
     """
-    engaged: dict[str, list[int]] = {}
-    for place, one in enumerate(findings):
-        if one.outcome == "met" and one.need.level != "probed":
-            for name in _carried_by(one):
-                engaged.setdefault(name, []).append(place)
-    clashes: dict[int, set[str]] = {}
+    users: dict[str, list[int]] = {}
+    for index, finding in enumerate(findings):
+        if finding.outcome == "met" and finding.need.level != "probed":
+            for name in _capabilities_used(finding):
+                users.setdefault(name, []).append(index)
+    conflicts: dict[int, set[str]] = {}
     for constraint in constraints:
-        if all(name in engaged for name in constraint.excludes):
-            _clash(constraint, engaged, findings, clashes)
-    for place, others in clashes.items():
-        one = findings[place]
-        outcome: Outcome = "missing" if one.need.level == "hard" else "preferred-unmet"
-        named = tuple(sorted(others))
-        findings[place] = Finding(one.need, one.claim, outcome, "conflict", conflicts=named)
+        if all(name in users for name in constraint.excludes):
+            _add_conflicts(constraint, users, findings, conflicts)
+    for index, others in conflicts.items():
+        finding = findings[index]
+        outcome: Outcome = "missing" if finding.need.level == "hard" else "preferred-unmet"
+        findings[index] = Finding(
+            finding.need, finding.claim, outcome, "conflict", conflicts=tuple(sorted(others))
+        )
     return findings
 
 
-def _carried_by(finding: Finding) -> tuple[str, ...]:
-    """Return the capabilities that a met need really uses on this model."""
+def _capabilities_used(finding: Finding) -> tuple[str, ...]:
+    """Return the capabilities that a met need uses on this model."""
     need, value = finding.need, finding.claim.value
     formula = need.capability_info.formula
     if isinstance(formula, SameAs):
@@ -282,23 +281,23 @@ def _carried_by(finding: Finding) -> tuple[str, ...]:
     return (need.capability,)
 
 
-def _clash(
+def _add_conflicts(
     constraint: Constraint,
-    engaged: Mapping[str, list[int]],
+    users: Mapping[str, list[int]],
     findings: list[Finding],
-    clashes: dict[int, set[str]],
+    conflicts: dict[int, set[str]],
 ) -> None:
-    def is_hard(place: int) -> bool:
-        return findings[place].need.level == "hard"
+    def is_hard(index: int) -> bool:
+        return findings[index].need.level == "hard"
 
-    fatal = all(any(map(is_hard, engaged[name])) for name in constraint.excludes)
+    all_hard = all(any(map(is_hard, users[name])) for name in constraint.excludes)
     for name in constraint.excludes:
         others = {
-            findings[place].capability
+            findings[index].capability
             for other in constraint.excludes
             if other != name
-            for place in engaged[other]
+            for index in users[other]
         }
-        for place in engaged[name]:
-            if fatal or not is_hard(place):
-                clashes.setdefault(place, set()).update(others - {findings[place].capability})
+        for index in users[name]:
+            if all_hard or not is_hard(index):
+                conflicts.setdefault(index, set()).update(others - {findings[index].capability})

@@ -1,4 +1,4 @@
-"""Parameters: which of a request's or session's settings will not apply on a model, and why."""
+"""Parameters: which settings of a request or session apply on a model, and why not."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
@@ -8,7 +8,7 @@ import msgspec
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
 from modelpact.negotiation.formats import evidence_text
-from modelpact.negotiation.verdict import ParamAffected, shown
+from modelpact.negotiation.verdict import ParamAffected, format_value
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact, redact_text
 
@@ -16,7 +16,7 @@ Action = Literal["applies", "rename", "unsupported", "unknown", "invalid", "conf
 SourceLayer = Literal["defaultParams", "launch", "/params"]
 SOURCE_LAYERS: Final[tuple[SourceLayer, ...]] = ("defaultParams", "launch", "/params")
 
-_CAPABILITY_OF: Final[Mapping[str, str]] = {
+_CAPABILITIES: Final[Mapping[str, str]] = {
     "temperature": "temperature",
     "top_p": "top-p",
     "topP": "top-p",
@@ -78,9 +78,9 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "effort": ("none",),
     "type": ("disabled",),
 }
-"""Values that ask for nothing beyond what every model does anyway."""
+"""Values that ask for what every model does anyway."""
 
-_SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {
+_API_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "stop-sequences": {
         "openai-chat": "stop",
         "anthropic": "stop_sequences",
@@ -89,7 +89,7 @@ _SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "top-p": {"openai-chat": "top_p", "anthropic": "top_p", "gemini": "topP"},
     "top-k": {"openai-chat": "top_k", "anthropic": "top_k", "gemini": "topK"},
 }
-"""What the APIs call one setting, where they differ."""
+"""The names of a setting in the APIs, if they differ."""
 
 _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "temperature": {
@@ -104,13 +104,13 @@ _UNCHECKED: Final = frozenset(
     {"model", "messages", "input", "system", "instructions", "metadata", "user", "store"}
     | {"stream_options", "service_tier", "safety_identifier", "timeout", "summary"}
 )
-"""Fields of requests that no capability stands behind."""
+"""Fields of requests that no capability decides."""
 
 _NESTED: Final = frozenset({"reasoning", "thinking", "output_config", "generationConfig"})
 
 
 class ParamFinding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of one parameter on a model."""
+    """The result for one parameter on a model."""
 
     path: tuple[str, ...]
     action: Action
@@ -123,22 +123,77 @@ class ParamFinding(msgspec.Struct, frozen=True, omit_defaults=True):
 def negotiate_parameters(
     params: Mapping[str, Any], target: Resolution | str, catalog: Catalog | None = None
 ) -> tuple[ParamFinding, ...]:
-    """Say of every parameter whether it applies, must be renamed, or will not apply and why.
+    """Return for every parameter whether it applies, has another name, or does not apply and why.
 
-    Parameters that each apply but exclude each other on the model are conflicts that name both.
+    Parameters that exclude each other on the model are conflicts that name each other.
     """
     if not isinstance(params, Mapping):
-        raise InputError(f"parameters are an object, not {type(params).__name__}")
+        raise InputError(f"parameters: expected an object, not {type(params).__name__}")
     if isinstance(target, str):
         catalog = catalog or default_catalog()
         target = catalog.resolve(*catalog.split(target))
-    found = [_finding(path, value, target) for path, value in _flat(params)]
-    return tuple(_without_conflicts(found, target))
+    findings = [_finding(path, value, target) for path, value in _flatten(params)]
+    return tuple(_mark_conflicts(findings, target))
 
 
-def _without_conflicts(found: list[ParamFinding], target: Resolution) -> list[ParamFinding]:
-    """Turn parameters that exclude each other into conflicts."""
-    applying = {one.capability: one for one in found if one.action in ("applies", "rename")}
+def check_layers(layers: Any) -> None:
+    """Check parameters by layer: `defaultParams`, `launch`, `/params`."""
+    if not isinstance(layers, Mapping):
+        raise InputError(f"params: expected layers of parameters, not {type(layers).__name__}")
+    for name, params in layers.items():
+        if name not in SOURCE_LAYERS:
+            raise InputError(f"unknown layer {brief(name)}: {', '.join(SOURCE_LAYERS)}")
+        if not isinstance(params, Mapping):
+            raise InputError(f"{name}: expected an object, not {type(params).__name__}")
+
+
+def effective_params(layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the layers: `/params` over `launch` over `defaultParams`.
+
+    None in a later layer removes a parameter.
+    """
+    merged: dict[str, Any] = {}
+    for layer in SOURCE_LAYERS:
+        for name, value in layers.get(layer, {}).items():
+            earlier = merged.get(name)
+            if name in _NESTED and isinstance(earlier, Mapping) and isinstance(value, Mapping):
+                value = {**earlier, **value}
+            merged[name] = value
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def params_affected(
+    layers: Mapping[str, Mapping[str, Any]], target: Resolution
+) -> tuple[ParamAffected, ...]:
+    """Return the parameters of a session that do not apply on the destination model."""
+    check_layers(layers)
+    source_layers: dict[tuple[str, ...], SourceLayer] = {}
+    for layer in SOURCE_LAYERS:
+        for path, _ in _flatten(layers.get(layer, {})):
+            source_layers[path] = layer
+    params = _flatten(effective_params(layers))
+    findings = [_finding(path, value, target) for path, value in params]
+    return tuple(
+        ParamAffected(
+            finding.path,
+            # The reasons of unsupported parameters are redacted already.
+            finding.reason if finding.action == "unsupported" else redact_text(finding.reason),
+            target.model,
+            redact(finding.value, name=finding.path[-1]),
+            source_layers[finding.path],
+        )
+        for finding in _mark_conflicts(findings, target)
+        if finding.action in ("unsupported", "invalid", "conflict")
+    )
+
+
+def _mark_conflicts(findings: list[ParamFinding], target: Resolution) -> list[ParamFinding]:
+    """Turn parameters that exclude each other on the model into conflicts."""
+    applying = {
+        finding.capability: finding
+        for finding in findings
+        if finding.action in ("applies", "rename")
+    }
     if "thinking-budget" in applying or "reasoning-effort" in applying:
         setting = applying.get("thinking-budget") or applying["reasoning-effort"]
         applying.setdefault("reasoning", setting)
@@ -146,76 +201,29 @@ def _without_conflicts(found: list[ParamFinding], target: Resolution) -> list[Pa
         involved = [applying.get(name) for name in constraint.excludes]
         if not all(involved):
             continue
-        for one in involved:
-            others = [".".join(other.path) for other in involved if other and other is not one]
-            if one is not None and others:
+        for finding in involved:
+            others = [".".join(other.path) for other in involved if other and other is not finding]
+            if finding is not None and others:
                 reason = f"cannot be set together with {' and '.join(others)} on {target.target}"
-                place = found.index(one)
-                found[place] = ParamFinding(one.path, "conflict", one.value, reason, one.capability)
-                applying = {k: found[place] if v is one else v for k, v in applying.items()}
-    return found
+                index = findings.index(finding)
+                conflict = ParamFinding(
+                    finding.path, "conflict", finding.value, reason, finding.capability
+                )
+                findings[index] = conflict
+                applying = {
+                    name: conflict if entry is finding else entry
+                    for name, entry in applying.items()
+                }
+    return findings
 
 
-def check_layers(layers: Any) -> None:
-    """Check parameters by layer: `defaultParams`, `launch`, `/params`."""
-    if not isinstance(layers, Mapping):
-        raise InputError(f"params: expected layers of parameters, not {type(layers).__name__}")
-    for name, held in layers.items():
-        if name not in SOURCE_LAYERS:
-            raise InputError(f"unknown layer {brief(name)}: {', '.join(SOURCE_LAYERS)}")
-        if not isinstance(held, Mapping):
-            raise InputError(f"{name}: parameters are an object, not {type(held).__name__}")
-
-
-def effective_params(layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that hold: `/params` over `launch` over `defaultParams`.
-
-    One that is None in a later layer does not hold, whatever an earlier one says.
-    """
-    held: dict[str, Any] = {}
-    for layer in SOURCE_LAYERS:
-        for name, value in layers.get(layer, {}).items():
-            before = held.get(name)
-            if name in _NESTED and isinstance(before, Mapping) and isinstance(value, Mapping):
-                value = {**before, **value}
-            held[name] = value
-    return {name: value for name, value in held.items() if value is not None}
-
-
-def params_affected(
-    layers: Mapping[str, Mapping[str, Any]], target: Resolution
-) -> tuple[ParamAffected, ...]:
-    """List the session's parameters that will not apply on the destination model.
-
-    Later layers win: `/params` over `launch` over `defaultParams`.
-    """
-    check_layers(layers)
-    effective: dict[tuple[str, ...], tuple[Any, SourceLayer]] = {}
-    for layer in SOURCE_LAYERS:
-        for path, value in _flat(layers.get(layer, {})):
-            effective[path] = (value, layer)
-    held = dict(_flat(effective_params(layers)))  # without what a later layer took out whole
-    findings = [_finding(path, value, target) for path, value in held.items()]
-    return tuple(
-        ParamAffected(
-            found.path,
-            found.reason if found.action == "unsupported" else redact_text(found.reason),
-            target.model,
-            redact(found.value, name=found.path[-1]),
-            effective[found.path][1],
-        )
-        for found in _without_conflicts(findings, target)
-        if found.action in ("unsupported", "invalid", "conflict")
-    )
-
-
-def _flat(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _flatten(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in params.items():
         if not isinstance(name, str):
-            raise InputError(f"a parameter's name is a string, not {brief(name)}")
+            raise InputError(f"the name of a parameter is a string, not {brief(name)}")
         if name in _NESTED and isinstance(value, Mapping):
-            for inner, held in value.items():
-                yield (name, str(inner)), held
+            for inner, inner_value in value.items():
+                yield (name, str(inner)), inner_value
         else:
             yield (name,), value
 
@@ -227,35 +235,41 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
     if name in _TOKEN_LIMITS:
         return _token_limit(path, value, target)
     dotted = ".".join(path)
-    wanted = _CAPABILITY_OF.get(dotted) or _CAPABILITY_OF.get(name)
-    if wanted is None and name not in _UNCHECKED and path[0] not in _UNCHECKED:
+    capability = _CAPABILITIES.get(dotted) or _CAPABILITIES.get(name)
+    if capability is None and name not in _UNCHECKED and path[0] not in _UNCHECKED:
         return ParamFinding(path, "unknown", value, "modelpact does not know this parameter")
-    if wanted is None or value in _NEUTRAL.get(name, ()):
+    if capability is None or value in _NEUTRAL.get(name, ()):
         return ParamFinding(path, "applies", value)
     if name == "response_format":
-        wanted = _format_capability(value)
-        if not wanted:
+        capability = _format_capability(value)
+        if not capability:
             return ParamFinding(path, "applies", value)
-    claim = target.claim(wanted)
+    claim = target.claim(capability)
     if claim.support == "unsupported":
-        return ParamFinding(path, "unsupported", value, _lacks(target, wanted), wanted)
+        return ParamFinding(
+            path, "unsupported", value, _lacking_reason(target, capability), capability
+        )
     if claim.support == "unknown":
         return ParamFinding(
-            path, "unknown", value, f"whether {target.target} has {wanted} is not known", wanted
+            path,
+            "unknown",
+            value,
+            f"whether {target.target} has {capability} is not known",
+            capability,
         )
     accepted = claim.value
-    if wanted == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
-        reason = f"{target.target} accepts {shown(accepted)}, not {brief(value)}"
-        return ParamFinding(path, "invalid", value, reason, wanted)
-    low, high = _RANGES.get(wanted, {}).get(target.api or "", (value, value))
+    if capability == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
+        reason = f"{target.target} accepts {format_value(accepted)}, not {brief(value)}"
+        return ParamFinding(path, "invalid", value, reason, capability)
+    low, high = _RANGES.get(capability, {}).get(target.api or "", (value, value))
     if isinstance(value, (int, float)) and not isinstance(value, bool) and not low <= value <= high:
-        reason = f"{target.target} takes {wanted} from {low} to {high}, not {brief(value)}"
-        return ParamFinding(path, "invalid", value, reason, wanted)
-    right = _SPELLINGS.get(wanted, {}).get(target.api or "", name)
-    if right != name:
-        reason = f"the API of {target.target} calls it {right}"
-        return ParamFinding(path, "rename", value, reason, wanted, rename_to=right)
-    return ParamFinding(path, "applies", value, capability=wanted)
+        reason = f"{target.target} takes {capability} from {low} to {high}, not {brief(value)}"
+        return ParamFinding(path, "invalid", value, reason, capability)
+    api_name = _API_NAMES.get(capability, {}).get(target.api or "", name)
+    if api_name != name:
+        reason = f"the API of {target.target} calls it {api_name}"
+        return ParamFinding(path, "rename", value, reason, capability, rename_to=api_name)
+    return ParamFinding(path, "applies", value, capability=capability)
 
 
 def _format_capability(value: Any) -> str:
@@ -265,34 +279,32 @@ def _format_capability(value: Any) -> str:
     return {"json_schema": "structured-output", "json_object": "json-object"}.get(kind, "")
 
 
-def _lacks(target: Resolution, name: str) -> str:
-    """Say what a model has not, and how that is known; said once, it is remembered."""
+def _lacking_reason(target: Resolution, name: str) -> str:
+    """Explain that a model lacks a capability, with the evidence; kept with the model."""
     key = ("lacks", name)
-    if key not in target.memo:
+    reason: str | None = target.memo.get(key)
+    if reason is None:
         claim = target.claim(name)
-        because = "" if claim.evidence is None else f" ({evidence_text(claim)})"
-        target.memo[key] = redact_text(f"{target.target} has no {name}{because}")
-    said: str = target.memo[key]
-    return said
+        evidence = "" if claim.evidence is None else f" ({evidence_text(claim)})"
+        reason = redact_text(f"{target.target} has no {name}{evidence}")
+        target.remember(key, reason)
+    return reason
 
 
 def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
-    wanted = "token-limit-param"
+    capability = "token-limit-param"
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        reason = f"expected a whole number of tokens above zero, not {brief(value)}"
-        return ParamFinding(path, "invalid", value, reason, wanted)
-    longest = target.claim("max-output")
-    if longest.known and isinstance(longest.value, int) and value > longest.value:
-        reason = (
-            f"{target.target} answers with at most {longest.value:,} tokens, not {brief(value)}"
-        )
+        reason = f"expected a positive integer of tokens, not {brief(value)}"
+        return ParamFinding(path, "invalid", value, reason, capability)
+    limit = target.claim("max-output")
+    if limit.known and isinstance(limit.value, int) and value > limit.value:
+        reason = f"{target.target} answers with at most {limit.value:,} tokens, not {brief(value)}"
         return ParamFinding(path, "invalid", value, reason, "max-output")
-    claim = target.claim(wanted)
-    spelled = _TOKEN_LIMITS[path[-1]]
-    if claim.known and claim.value != spelled:
-        right = str(claim.value).replace("-", "_")
+    claim = target.claim(capability)
+    if claim.known and claim.value != _TOKEN_LIMITS[path[-1]]:
+        api_name = str(claim.value).replace("-", "_")
         if target.api == "gemini":
-            right = "maxOutputTokens"
-        reason = f"{target.target} calls it {right}"
-        return ParamFinding(path, "rename", value, reason, wanted, rename_to=right)
-    return ParamFinding(path, "applies", value, capability=wanted)
+            api_name = "maxOutputTokens"
+        reason = f"{target.target} calls it {api_name}"
+        return ParamFinding(path, "rename", value, reason, capability, rename_to=api_name)
+    return ParamFinding(path, "applies", value, capability=capability)

@@ -1,4 +1,4 @@
-"""Search: which models meet a set of needs, and which one to suggest."""
+"""Search the catalog for models that meet a set of needs, and for one to suggest."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
@@ -29,33 +29,37 @@ def find_models(
 ) -> list[str]:
     """Return every `provider/model` that is known to meet all hard needs.
 
-    `provider` narrows the search to one provider or several. By price, what costs nothing by the
-    token or has no known price comes last.
+    `provider` narrows the search to one or several providers. Sorted by price, models that are
+    free or have no known price come last.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
     providers = (provider,) if isinstance(provider, str) else tuple(provider or ())
-    if not all(isinstance(one, str) for one in providers):
-        raise InputError(f"provider is a name or several, not {brief(provider)}")
+    if not all(isinstance(name, str) for name in providers):
+        raise InputError(f"provider: expected one or several names, not {brief(provider)}")
     if sort not in ("name", "price"):
-        raise InputError(f"sort is name or price, not {brief(sort)}")
+        raise InputError(f"sort: expected name or price, not {brief(sort)}")
     hits = _matching(catalog, needs, providers, retired)
     if sort == "name":
-        found = [target for _, target in _named(catalog, hits)]
-        return sorted([*found, *_operator_models(catalog, needs, providers, retired)])
-    priced = [(catalog.index.price(place), target) for place, target in _named(catalog, hits)]
+        targets = [target for _, target in _indexed_targets(catalog, hits)]
+        return sorted([*targets, *_unindexed_targets(catalog, needs, providers, retired)])
+    priced = [
+        (catalog.index.price(position), target)
+        for position, target in _indexed_targets(catalog, hits)
+    ]
     priced += [
         (sorting_price(catalog.resolve(*catalog.split(target)).price), target)
-        for target in _operator_models(catalog, needs, providers, retired)
+        for target in _unindexed_targets(catalog, needs, providers, retired)
     ]
-    return [target for _, target in sorted(priced, key=lambda one: (one[0] <= 0, *one))]
+    return [target for _, target in sorted(priced, key=lambda entry: (entry[0] <= 0, *entry))]
 
 
 def surely_meets(needs: Needs, claims: ClaimSource) -> bool:
-    """Tell whether every hard need is met by what is known, with nothing left to a probe."""
+    """Whether known claims meet every hard need, with nothing left to a probe."""
     verdict = decide(needs, claims, DEFAULT_POLICY)
     return verdict.ok and not any(
-        one.need.level == "hard" and one.outcome == "probe-pending" for one in verdict.findings
+        finding.need.level == "hard" and finding.outcome == "probe-pending"
+        for finding in verdict.findings
     )
 
 
@@ -68,79 +72,88 @@ def suggest(
     catalog: Catalog | None = None,
     among: Sequence[str] = (),
 ) -> Verdict | None:
-    """Return the verdict for a model that really satisfies the needs, or None.
+    """Return the verdict of a model that satisfies the needs, or None.
 
-    The provider of the model to `avoid` comes first, then those `among` which the caller can call,
-    then vendors of their own models; then the price. The model `in_force` is no suggestion: whoever
-    asks has it already. It is never applied by itself.
+    The provider of the model to `avoid` comes first, then the providers `among` which the caller
+    can call, then vendors of their own models; among those, the lowest price. The model `in_force`
+    is never suggested, since the caller already has it. A suggestion is never applied by itself.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
-    same = avoid.partition("/")[0]
-    had = frozenset(ascii_lower(one) for one in (avoid, in_force))
-    if same:
-        here = find_models(needs, provider=same, sort="price", catalog=catalog)
-        found = _first_good(catalog, here, needs, policy, had)
-        provider = catalog.find_provider(same)
-        if found is None and provider is not None and provider.models:
-            along = [*here, *(f"{same}/{model}" for model in provider.models)]
-            found = _first_good(catalog, along, needs, policy, had, at_hand=True)
-        if found is not None or (provider is not None and provider.kind == "local"):
-            return found  # what runs at home is not sent elsewhere by a suggestion
+    same_provider = avoid.partition("/")[0]
+    excluded = frozenset(ascii_lower(target) for target in (avoid, in_force))
+    if same_provider:
+        targets = find_models(needs, provider=same_provider, sort="price", catalog=catalog)
+        verdict = _first_fitting(catalog, targets, needs, policy, excluded)
+        provider = catalog.find_provider(same_provider)
+        if verdict is None and provider is not None and provider.models:
+            targets += [f"{same_provider}/{model}" for model in provider.models]
+            verdict = _first_fitting(catalog, targets, needs, policy, excluded, available=True)
+        if verdict is not None or (provider is not None and provider.kind == "local"):
+            return verdict  # a suggestion never sends local work elsewhere
     if among:
-        near = find_models(needs, provider=among, sort="price", catalog=catalog)
-        found = _first_good(catalog, near, needs, policy, had, at_hand=True)
-        if found is not None:
-            return found
-    return _first_good(catalog, _of_vendors(catalog, needs), needs, policy, had)
+        targets = find_models(needs, provider=among, sort="price", catalog=catalog)
+        verdict = _first_fitting(catalog, targets, needs, policy, excluded, available=True)
+        if verdict is not None:
+            return verdict
+    return _first_fitting(catalog, _vendor_targets(catalog, needs), needs, policy, excluded)
 
 
-def _first_good(
+def _first_fitting(
     catalog: Catalog,
     targets: Iterable[str],
     needs: Needs,
     policy: Policy,
-    had: frozenset[str],
+    excluded: frozenset[str],
     *,
-    at_hand: bool = False,
+    available: bool = False,
 ) -> Verdict | None:
+    """Return the verdict of the first model that fits.
+
+    A model that is not `available` to the caller must also be one to recommend.
+    """
     for target in targets:
-        if ascii_lower(target) in had:
+        if ascii_lower(target) in excluded:
             continue
-        one = catalog.resolve(*catalog.split(target))
-        if one.retired_by(catalog.today) or not (at_hand or _recommendable(one)):
+        model = catalog.resolve(*catalog.split(target))
+        if model.retired_by(catalog.today) or not (available or _is_recommendable(model)):
             continue
-        if surely_meets(needs, one):
-            verdict = negotiate(needs, one, policy)
+        if surely_meets(needs, model):
+            verdict = negotiate(needs, model, policy)
             if verdict.ok:
                 return verdict
     return None
 
 
-def _recommendable(one: Resolution) -> bool:
-    """Tell whether a model that writes text is priced and known to more than one source."""
-    sources = {row.lineage for record in one.records for row in record.votes}
-    writes = one.claim("text-output").support == "native"
-    return writes and len(sources) > 1 and sorting_price(one.price) > 0
+def _is_recommendable(model: Resolution) -> bool:
+    """Whether a model writes text, has a price, and is known to more than one lineage."""
+    lineages = {row.lineage for record in model.records for row in record.votes}
+    writes_text = model.claim("text-output").support == "native"
+    return writes_text and len(lineages) > 1 and sorting_price(model.price) > 0
 
 
-def _of_vendors(catalog: Catalog, needs: Needs) -> list[str]:
+def _vendor_targets(catalog: Catalog, needs: Needs) -> list[str]:
+    """Return the models that meet the needs and are served by their own vendor, by price."""
     hits = _matching(catalog, needs, (), retired=False)
-    own = 0
-    for provider in catalog.providers.listed:
+    vendors = 0
+    for provider in catalog.providers.all:
         if provider.serves == "own" and provider.kind == "cloud":
-            own |= catalog.index.of_provider(provider.id)
-    priced = [(catalog.index.price(place), name) for place, name in _named(catalog, hits & own)]
-    return [name for _, name in sorted(priced)]
+            vendors |= catalog.index.of_provider(provider.id)
+    priced = [
+        (catalog.index.price(position), target)
+        for position, target in _indexed_targets(catalog, hits & vendors)
+    ]
+    return [target for _, target in sorted(priced)]
 
 
 def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool) -> int:
+    """Return the models of the index that meet all hard needs, as a bit set."""
     index = catalog.index
     hits = index.everything if retired else index.everything & ~index.retired
     if providers:
-        listed = [name for name in providers if name not in catalog.configured]
-        known = [one for name in listed if (one := catalog.find_provider(name)) is not None]
-        hits &= reduce(or_, (index.of_provider(one.id) for one in known), 0)
+        names = [name for name in providers if name not in catalog.configured]
+        known = [found for name in names if (found := catalog.find_provider(name)) is not None]
+        hits &= reduce(or_, (index.of_provider(provider.id) for provider in known), 0)
     for need in needs:
         if need.level != "hard":
             continue
@@ -150,54 +163,59 @@ def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retire
         elif kind == "limit":
             hits &= index.at_least(need.capability, max(1, int(need.minimum or 1)))
         else:
-            hits &= _those_that_meet(catalog, Needs([need]), hits)
+            hits &= _filter(catalog, Needs([need]), hits)
     return _without_conflicts(catalog, needs, hits)
 
 
 def _without_conflicts(catalog: Catalog, needs: Needs, hits: int) -> int:
-    """Leave out the models on which the hard needs exclude each other."""
+    """Remove the models on which the hard needs exclude each other."""
     hard = Needs(need for need in needs if need.level == "hard")
-    plain = {need.capability for need in hard}
+    named = {need.capability for need in hard}
     for rule in catalog.rulebook.constraints:
         if hard.bases.issuperset(rule.excludes):
-            doubtful = hits & catalog.index.constrained_by(rule.name)
-            hits &= ~doubtful
-            if not plain.issuperset(rule.excludes):
-                hits |= _those_that_meet(catalog, hard, doubtful)
+            constrained = hits & catalog.index.constrained_by(rule.name)
+            hits &= ~constrained
+            if not named.issuperset(rule.excludes):
+                hits |= _filter(catalog, hard, constrained)
     return hits
 
 
-def _those_that_meet(catalog: Catalog, needs: Needs, models: int) -> int:
-    """Ask each of some models."""
-    kept = 0
-    for place, target in _named(catalog, models):
+def _filter(catalog: Catalog, needs: Needs, models: int) -> int:
+    """Resolve each model of a bit set, and return those that meet the needs."""
+    fitting = 0
+    for position, target in _indexed_targets(catalog, models):
         if surely_meets(needs, catalog.resolve(target)):
-            kept |= 1 << place
-    return kept
+            fitting |= 1 << position
+    return fitting
 
 
-def _named(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
-    """Yield places and names, but for models that an operator or evidence speaks of."""
-    spoken_of = {*catalog.overlay, *catalog.evidence}
+def _indexed_targets(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
+    """Yield positions and targets of a bit set, except models with an overlay or evidence.
+
+    The index does not know overlays and evidence; `_unindexed_targets` yields those models.
+    """
+    unindexed = {*catalog.overlay, *catalog.evidence}
     names: list[str] = []
     current = ""
-    for place, provider, within in catalog.index.locate(catalog.index.places(hits)):
+    for position, provider, within in catalog.index.locate(catalog.index.positions(hits)):
         if provider != current:
             current, names = provider, catalog.models.names(provider)
         name = names[within]
         if provider in catalog.configured:
             continue  # the operator gave this name to another provider
-        if not spoken_of or (provider, name.lower()) not in spoken_of:
-            yield place, f"{provider}/{name}"
+        if not unindexed or (provider, name.lower()) not in unindexed:
+            yield position, f"{provider}/{name}"
 
 
-def _operator_models(
+def _unindexed_targets(
     catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool
 ) -> Iterator[str]:
-    """Yield the models that the index cannot answer for: an operator or evidence speaks of them."""
-    wanted = {catalog.find_provider(name) for name in providers} - {None}
+    """Yield the models with an overlay or evidence that meet the needs."""
+    known = {catalog.find_provider(name) for name in providers} - {None}
     for name, model in sorted({*catalog.overlay, *catalog.evidence}):
-        if not providers or name in providers or catalog.find_provider(name) in wanted:
-            one = catalog.resolve(name, catalog.spelled(name, model))
-            if (retired or not one.retired_by(catalog.day)) and surely_meets(needs, one):
-                yield one.target
+        if not providers or name in providers or catalog.find_provider(name) in known:
+            resolution = catalog.resolve(name, catalog.spelled(name, model))
+            if not retired and resolution.retired_by(catalog.day):
+                continue
+            if surely_meets(needs, resolution):
+                yield resolution.target

@@ -1,4 +1,4 @@
-"""The `stud` dialect: requirements with levels against seven capabilities, JSON in and out."""
+"""The `stud` dialect: requirements with levels, claims of seven capabilities, and verdicts."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,9 +18,9 @@ from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
 
-_GIVEN: Final = Evidence("given")
-_WRITTEN: Final = {name: STUD.write(name) for name in STUD.ids.values()}
-"""The dialect's names by canonical ids: looked up for every need of every diagnostic."""
+_FROM_CALLER: Final = Evidence("given")
+_NAMES: Final = {name: STUD.write(name) for name in STUD.ids.values()}
+"""The names of the dialect by capability id."""
 _CLAIM_LEVELS: Final = (*LEVELS, "absent")
 _FIELDS: Final = ("requirements", "claims", "target", "previous", "params")
 
@@ -29,25 +29,25 @@ def read_claims(claims: Any, target: str = "") -> Claims:
     """Read a provider's claims: booleans, levels, and for contextWindow a number or "probed"."""
     if not isinstance(claims, Mapping):
         raise InputError(f"claims: expected an object, not {type(claims).__name__}")
-    found: list[Claim] = []
+    read: list[Claim] = []
     for name, value in claims.items():
         info = STUD.read(name)
         if info.kind == "limit":
-            found.append(_window(name, value))
+            read.append(_window(name, value))
         elif info.id == "multimodal" and isinstance(value, Mapping):
-            found.extend(_kinds(value))
+            read.extend(_kinds(value))
         else:
-            found.append(_flag(f"claims.{name}", info.id, value))
-    return Claims(found, target=target)
+            read.append(_flag(f"claims.{name}", info.id, value))
+    return Claims(read, target=target)
 
 
 def _flag(where: str, name: str, value: Any) -> Claim:
     if isinstance(value, bool):
-        return Claim(name, "native" if value else "unsupported", evidence=_GIVEN)
+        return Claim(name, "native" if value else "unsupported", evidence=_FROM_CALLER)
     if isinstance(value, str) and value in _CLAIM_LEVELS:
         if value == "probed":
             return Claim(name)
-        return Claim(name, "unsupported" if value == "absent" else "native", evidence=_GIVEN)
+        return Claim(name, "unsupported" if value == "absent" else "native", evidence=_FROM_CALLER)
     raise InputError(
         f"{where}: expected true, false, {', '.join(_CLAIM_LEVELS)}, not {brief(value)}"
     )
@@ -60,11 +60,11 @@ def _window(name: str, value: Any) -> Claim:
         raise InputError(
             f'claims.{name}: expected a number of tokens or "probed", not {brief(value)}'
         )
-    return Claim("context-window", "native", value, evidence=_GIVEN)
+    return Claim("context-window", "native", value, evidence=_FROM_CALLER)
 
 
 def _kinds(value: Mapping[str, Any]) -> list[Claim]:
-    """Read MultimodalKinds; a kind that is left out is not claimed, so it is not there."""
+    """Read MultimodalKinds; a kind that is not claimed is unsupported."""
     for kind in value:
         STUD_KINDS.read(kind)
     return [
@@ -79,7 +79,7 @@ def negotiate_json(
     policy: Policy = DEFAULT_POLICY,
     catalog: Catalog | None = None,
 ) -> dict[str, Any]:
-    """Answer one request of the dialect: `{"requirements", "claims" | "target", …}`."""
+    """Negotiate one request of the dialect: `{"requirements", "claims" | "target", …}`."""
     if not isinstance(request, Mapping):
         raise InputError(f"expected an object, not {type(request).__name__}")
     for field in request:
@@ -116,62 +116,63 @@ def negotiate_json(
 
 
 def is_known_pair(resolution: Resolution) -> bool:
-    """Tell whether anything is registered for the pair; if not, all seven are probed."""
+    """Whether anything is known of the pair; if not, all seven capabilities are probed."""
     return resolution.listed or bool(resolution.records)
 
 
 def verdict_json(verdict: Verdict, diagnostic: Diagnostic | None) -> dict[str, Any]:
-    """Write a verdict in the dialect's form."""
+    """Write a verdict in the form of the dialect."""
     missing = [
         {
-            "capability": wire(one.capability),
-            "requiredBy": list(one.need.required_by),
-            "reason": one.reason,
+            "capability": wire_name(finding.capability),
+            "requiredBy": list(finding.need.required_by),
+            "reason": finding.reason,
         }
-        for one in verdict.missing
+        for finding in verdict.missing
     ]
-    answer: dict[str, Any] = {
+    data: dict[str, Any] = {
         "ok": verdict.ok,
         "missing": missing,
         "warnings": [
-            {"name": wire(one.capability), "reason": one.outcome} for one in verdict.warnings
+            {"name": wire_name(finding.capability), "reason": finding.outcome}
+            for finding in verdict.warnings
         ],
     }
     if diagnostic is not None:
-        answer["diagnostic"] = diagnostic_json(diagnostic)
+        data["diagnostic"] = diagnostic_json(diagnostic)
     if not verdict.ok:
-        answer["error"] = {
+        data["error"] = {
             "class": "ProviderCapability",
             "code": "MissingCapability",
             "context": {"target": _pair(verdict.target), "missing": missing},
         }
-    return answer
+    return data
 
 
 def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """Write a diagnostic with the seed's five fields, the optional ones where there are any."""
-    answer: dict[str, Any] = {
+    """Write a diagnostic with the five fields of the dialect; optional ones only if set."""
+    data: dict[str, Any] = {
         "target": _pair(diagnostic.target),
         "missing": [
             {
-                "capability": wire(one.capability),
-                "requiredBy": list(one.required_by),
-                "reason": one.reason,
+                "capability": wire_name(missing.capability),
+                "requiredBy": list(missing.required_by),
+                "reason": missing.reason,
             }
-            for one in diagnostic.missing
+            for missing in diagnostic.missing
         ],
         "previous": _pair(diagnostic.previous),
     }
     if diagnostic.suggestion:
-        answer["suggestion"] = _pair(diagnostic.suggestion)
+        data["suggestion"] = _pair(diagnostic.suggestion)
     if diagnostic.params_affected:
-        answer["paramsAffected"] = msgspec.to_builtins(diagnostic.params_affected)
-    return answer
+        data["paramsAffected"] = msgspec.to_builtins(diagnostic.params_affected)
+    return data
 
 
-def wire(name: str) -> str:
-    """Return the dialect's name where it has one, else the canonical id."""
-    return _WRITTEN.get(name, name)
+def wire_name(name: str) -> str:
+    """Return the dialect's name of a capability, or the id if it has none."""
+    return _NAMES.get(name, name)
 
 
 def _pair(target: str | None) -> dict[str, str] | None:

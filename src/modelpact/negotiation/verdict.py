@@ -1,4 +1,4 @@
-"""Verdicts: the answer for one set of needs against one model, a finding per need."""
+"""Verdicts: the result of a negotiation, with one finding for each need."""
 
 from typing import Any, Literal
 
@@ -75,10 +75,10 @@ class Policy(PolicySettings, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What became of one need.
+    """The result for one need.
 
-    `label` says how a met need is met where that is not natively, and on a miss how emulation
-    would have met it. `conflicts` names what the need cannot be had together with.
+    If the need is met, but not natively, `label` says how. If it is missing, `label` says how
+    emulation would meet it. `conflicts` are the capabilities that exclude it on this model.
     """
 
     need: Need
@@ -94,12 +94,12 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.need.capability
 
     def sentence(self) -> str:
-        """Say why, for people."""
+        """Explain the finding in words that follow the name of the capability."""
         claim, need = self.claim, self.need
         if self.reason == "conflict":
             return f"cannot be had together with {' and '.join(self.conflicts)} on this model"
         if self.reason == "below-minimum":
-            return f"has {shown(claim.value)}, needs {shown(need.minimum)}"
+            return f"has {format_value(claim.value)}, needs {format_value(need.minimum)}"
         if self.reason == "below-support":
             detail = f": {claim.reason}" if claim.reason else ""
             return f"is only {claim.support}{detail}; the need asks for {need.min_support}"
@@ -108,15 +108,15 @@ class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.reason == "unknown":
             if claim.assumed is None:
                 return "is not known of this model"
-            what = shown(claim.value) if claim.value is not None else claim.assumed
-            return f"is not known of this model; {what} is only assumed"
+            assumed = format_value(claim.value) if claim.value is not None else claim.assumed
+            return f"is not known of this model; {assumed} is only assumed"
         if self.reason == "probed":
             return "is checked when it is used"
         return self.label or "is met"
 
 
 class ParamAffected(msgspec.Struct, frozen=True, rename="camel"):
-    """A parameter that will not apply on the destination model. The value is redacted."""
+    """A parameter that does not apply on the destination model. The value is redacted."""
 
     param_path: tuple[str, ...]
     reason: str
@@ -126,7 +126,7 @@ class ParamAffected(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Missing(msgspec.Struct, frozen=True, rename="camel"):
-    """A capability that the session needs and the target lacks, and who needs it."""
+    """A capability that the target lacks, and what requires it."""
 
     capability: str
     required_by: tuple[str, ...]
@@ -135,7 +135,7 @@ class Missing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Diagnostic(msgspec.Struct, frozen=True, rename="camel"):
-    """What a person needs to know of a request or a switch that was refused or warned of."""
+    """Why a request or a switch was refused or carries warnings, and what would help."""
 
     target: str
     missing: tuple[Missing, ...]
@@ -149,58 +149,47 @@ class Diagnostic(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """The findings for every merged need, and their sum."""
+    """The finding for every merged need, and whether all hard needs are met."""
 
     target: str
     findings: tuple[Finding, ...]
     ok: bool
     notes: tuple[str, ...] = ()
-    """What else there is to know of the model: that nobody lists it, that it is retired."""
+    """Facts about the model itself, such as that no catalog lists it or that it is retired."""
 
     def __bool__(self) -> bool:
         return self.ok
 
     @property
     def answer(self) -> Answer:
-        """`yes`, `labelled` (yes, and here is what differs) or `no`."""
+        """`yes`, `labelled` (yes, with differences that the labels name) or `no`."""
         if not self.ok:
             return "no"
-        plain = all(one.outcome == "met" and not one.label for one in self.findings)
+        plain = all(finding.outcome == "met" and not finding.label for finding in self.findings)
         return "yes" if plain and not self.notes else "labelled"
 
     @property
     def missing(self) -> tuple[Finding, ...]:
         """The hard needs that are not met."""
-        return tuple(one for one in self.findings if one.outcome == "missing")
+        return tuple(finding for finding in self.findings if finding.outcome == "missing")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Preferred needs that are not met, and what only use will show."""
+        """Preferred needs that are not met, and needs that only use will decide."""
         return tuple(
-            one for one in self.findings if one.outcome in ("preferred-unmet", "probe-pending")
+            finding
+            for finding in self.findings
+            if finding.outcome in ("preferred-unmet", "probe-pending")
         )
 
     @property
     def emulated(self) -> tuple[Finding, ...]:
-        """The needs that modelpact itself will make up for."""
-        return tuple(one for one in self.findings if one.outcome == "emulated")
-
-    @property
-    def diagnostic(self) -> Diagnostic | None:
-        """What a rejected or warned verdict carries; `diagnose` adds what the session knows."""
-        if self.ok and not self.warnings:
-            return None
-        return Diagnostic(
-            self.target,
-            tuple(
-                Missing(one.capability, one.need.required_by, one.reason, one.sentence())
-                for one in self.missing
-            ),
-        )
+        """The needs that modelpact will meet by emulation."""
+        return tuple(finding for finding in self.findings if finding.outcome == "emulated")
 
 
-def shown(value: object) -> str:
-    """Write a value for people: numbers with their thousands."""
+def format_value(value: object) -> str:
+    """Format a value for people, with separators of thousands in numbers."""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, tuple):

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Final
 
-from modelpact.negotiation.stud import wire
+from modelpact.negotiation.stud import wire_name
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Verdict
 from modelpact.providers.models.credentials import MissingKey
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
@@ -53,7 +53,7 @@ class SwitchRejected(SessionError):
             "trigger": trigger,
             "missing": [
                 {
-                    "capability": wire(missing.capability),
+                    "capability": wire_name(missing.capability),
                     "requiredBy": list(missing.required_by),
                     "reason": missing.reason,
                 }
@@ -158,7 +158,7 @@ class CapabilityMissing(SessionError):
         self.capability = capability
         self.param = param
         """The parameter that uses the capability, if one does."""
-        context = {"target": target, "capability": wire(capability), "detail": detail}
+        context = {"target": target, "capability": wire_name(capability), "detail": detail}
         code = _POINT_OF_USE_CODES.get(capability, MISSING_CAPABILITY)
         without = f"take {param} out of the parameters" if param else "ask without it"
         message = (

@@ -15,7 +15,7 @@ from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.needs.need import Needs
-from modelpact.negotiation.stud import diagnostic_json, wire
+from modelpact.negotiation.stud import diagnostic_json, wire_name
 from modelpact.sessions.errors import (
     NoLongerFits,
     SessionClosed,
@@ -269,7 +269,7 @@ class StateTransitions:
                 "previous": decision.previous,
                 "lost": [
                     {
-                        "capability": wire(finding.capability),
+                        "capability": wire_name(finding.capability),
                         "requiredBy": list(finding.need.required_by),
                     }
                     for finding in lost
@@ -325,7 +325,7 @@ def _diagnostic_payload(decision: SessionDecision) -> dict[str, Any]:
     assert decision.diagnostic is not None
     payload = diagnostic_json(decision.diagnostic)
     payload["warnings"] = [
-        {"name": wire(finding.capability), "reason": finding.outcome}
+        {"name": wire_name(finding.capability), "reason": finding.outcome}
         for finding in decision.verdict.warnings
     ]
     if "paramsAffected" in payload:  # these are redacted already

@@ -12,9 +12,9 @@ from modelpact.catalog.lineages.rows import (
     Row,
     encode,
     iso_date,
-    pico_a_million,
-    pico_a_token,
-    price_of,
+    join_prices,
+    pico_per_million,
+    pico_per_token,
     provider_names,
     token_count,
 )
@@ -39,23 +39,23 @@ def row(model: str, **caps: object) -> Row:
     ],
 )
 def test_a_token_price_is_exact_and_rounds_half_to_even(usd: object, pico: int) -> None:
-    assert pico_a_token(usd, "price") == pico
+    assert pico_per_token(usd, "price") == pico
 
 
 def test_one_dollar_a_million_is_a_million_pico() -> None:
-    assert pico_a_million(1, "price") == 1_000_000
-    assert pico_a_million(Decimal("0.0375"), "price") == 37_500
+    assert pico_per_million(1, "price") == 1_000_000
+    assert pico_per_million(Decimal("0.0375"), "price") == 37_500
 
 
 @pytest.mark.parametrize("bad", ["1", 1.0, True, None, Decimal(-1), -1, Decimal("NaN")])
 def test_what_is_no_price_refuses_the_row(bad: object) -> None:
     with pytest.raises(BadRowError, match="price is"):
-        pico_a_token(bad, "price")
+        pico_per_token(bad, "price")
 
 
 def test_each_tier_is_complete_and_ascending() -> None:
     base = {"input": 1, "output": 4, "cache_read": 0}
-    price = price_of(base, {500: {"output": 9}, 200: {"input": 2}})
+    price = join_prices(base, {500: {"output": 9}, 200: {"input": 2}})
     assert price == {
         **base,
         "tiers": [
@@ -66,8 +66,8 @@ def test_each_tier_is_complete_and_ascending() -> None:
 
 
 def test_a_tier_that_changes_nothing_is_left_out_and_no_base_is_no_price() -> None:
-    assert price_of({"input": 1}, {200: {"input": 1}}) == {"input": 1}
-    assert price_of({}, {200: {"input": 1}}) is None
+    assert join_prices({"input": 1}, {200: {"input": 1}}) == {"input": 1}
+    assert join_prices({}, {200: {"input": 1}}) is None
 
 
 def test_zero_tokens_are_silence_and_other_types_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Readers of the public catalogs the facts come from.
+"""Readers of the public catalogs (lineages) that the facts come from.
 
-Each module turns one source, read as it was published, into sorted facts rows.
+Each module reads one source as it was published and returns sorted rows of facts.
 """

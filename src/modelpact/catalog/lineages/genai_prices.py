@@ -1,4 +1,4 @@
-"""Reads genai-prices, from its wheel or package folder, without running its code."""
+"""Read genai-prices from its wheel or package folder, without running its code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from modelpact.catalog.lineages.rows import (
     Extraction,
     Prices,
     Row,
-    pico_a_million,
-    price_of,
+    join_prices,
+    pico_per_million,
     token_count,
     typed_bool,
 )
@@ -39,10 +39,11 @@ _CLAUSES = {
     "ClauseEquals": "equals",
 }
 _JOINS = {"ClauseOr": "or", "ClauseAnd": "and"}
-_LOOKED = re.compile(
+_CHECKED_ON = re.compile(
     r"\b(?:as of|accessed|checked|observed|verified)\b[^.]{0,60}?\b(20\d\d-\d\d-\d\d)"
 )
-_KIND = "$"
+_CLASS = "$"
+"""The key of the class name in a table that stands for a constructor call."""
 
 
 def extract(path: Path, providers: Mapping[str, str], *, day: str = "") -> Extraction:
@@ -51,12 +52,12 @@ def extract(path: Path, providers: Mapping[str, str], *, day: str = "") -> Extra
     Prices are those in force on `day`, by default the newest day the data says it was checked.
     """
     text, version = _read(path)
-    day = day or max(_LOOKED.findall(text), default="")
-    order = {name: place for place, name in enumerate(providers)}
+    day = day or max(_CHECKED_ON.findall(text), default="")
+    order = {name: index for index, name in enumerate(providers)}
     out = Collector(providers)
-    for each in _providers(text):
-        source = str(each["id"])
-        for model in each.get("models") or ():
+    for entry in _providers(text):
+        source = str(entry["id"])
+        for model in entry.get("models") or ():
             name = f"{source}/{model['id']}"
             provider = out.provider(source)
             if provider is None:
@@ -102,10 +103,10 @@ def _row(provider: str, model: Row, day: str) -> Row:
 
 def _clause(clause: Row) -> Row:
     """Return a match clause in genai-prices' own JSON form."""
-    kind = clause.get(_KIND, "")
+    kind = clause.get(_CLASS, "")
     if kind in _JOINS:
         name = _JOINS[kind]
-        return {name: [_clause(each) for each in clause[f"{name}_"]]}
+        return {name: [_clause(inner) for inner in clause[f"{name}_"]]}
     if kind not in _CLAUSES:
         raise BadRowError(f"match is {kind}")
     name = _CLAUSES[kind]
@@ -113,23 +114,23 @@ def _clause(clause: Row) -> Row:
 
 
 def _in_force(prices: object, day: str) -> Row:
-    """Pick the prices in force on a day: the last that has begun. Hours of the day are left out."""
+    """Return the prices in force on a day: the last that have begun, whatever the time of day."""
     if isinstance(prices, dict):
         return prices
     if not isinstance(prices, list):
         raise BadRowError(f"prices is {type(prices).__name__}")
-    found: Row = {}
-    for each in prices:
-        constraint = each.get("constraint")
+    current: Row = {}
+    for entry in prices:
+        constraint = entry.get("constraint")
         if constraint is None:
             begun = True
-        elif constraint[_KIND] == "StartDateConstraint":
+        elif constraint[_CLASS] == "StartDateConstraint":
             begun = constraint["start_date"].isoformat() <= day
         else:
             begun = False
         if begun:
-            found = each["prices"]
-    return found
+            current = entry["prices"]
+    return current
 
 
 def _price(prices: Row) -> Row | None:
@@ -140,12 +141,12 @@ def _price(prices: Row) -> Row | None:
         if value is None:
             continue
         if not isinstance(value, dict):
-            base[field] = pico_a_million(value, name)
+            base[field] = pico_per_million(value, name)
             continue
-        base[field] = pico_a_million(value["base"], name)
+        base[field] = pico_per_million(value["base"], name)
         for tier in value["tiers"]:
-            tiers.setdefault(tier["start"], {})[field] = pico_a_million(tier["price"], name)
-    return price_of(base, tiers)
+            tiers.setdefault(tier["start"], {})[field] = pico_per_million(tier["price"], name)
+    return join_prices(base, tiers)
 
 
 def _providers(text: str) -> list[Row]:
@@ -161,16 +162,16 @@ def _providers(text: str) -> list[Row]:
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         value = getattr(statement, "value", None)
         if names == ["providers"] and isinstance(value, ast.expr):
-            found = _plain(value)
-            if isinstance(found, list):
-                return found
+            entries = _plain(value)
+            if isinstance(entries, list):
+                return entries
     raise ValueError("no list of providers in the data module")
 
 
 def _plain(node: ast.expr) -> Any:
-    """Turn constructor calls into tables, their kind under one key; run nothing."""
+    """Turn constructor calls into tables, with the class name as a field; run nothing."""
     if isinstance(node, ast.List | ast.Tuple):
-        return [_plain(each) for each in node.elts]
+        return [_plain(element) for element in node.elts]
     if isinstance(node, ast.Dict) and None not in node.keys:
         pairs = zip(node.keys, node.values, strict=True)
         return {_plain(key): _plain(value) for key, value in pairs if key is not None}
@@ -179,10 +180,10 @@ def _plain(node: ast.expr) -> Any:
         if called == "Decimal":
             return Decimal(ast.literal_eval(node.args[0]))
         if called == "datetime.date":
-            year, month, day = (int(ast.literal_eval(each)) for each in node.args)
+            year, month, day = (int(ast.literal_eval(argument)) for argument in node.args)
             return date(year, month, day)
-        table = {str(each.arg): _plain(each.value) for each in node.keywords}
-        return {_KIND: called, **table}
+        table = {str(keyword.arg): _plain(keyword.value) for keyword in node.keywords}
+        return {_CLASS: called, **table}
     if isinstance(node, ast.Name | ast.Attribute):
         return ast.unparse(node)
     return ast.literal_eval(node)

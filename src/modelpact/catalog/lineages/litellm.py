@@ -1,4 +1,4 @@
-"""Reads LiteLLM's model map, from its JSON file or the wheel that ships it."""
+"""Read LiteLLM's model map from its JSON file or from its wheel."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from modelpact.catalog.lineages.rows import (
     Prices,
     Row,
     iso_date,
-    pico_a_token,
-    price_of,
+    join_prices,
+    pico_per_token,
     text_list,
     token_count,
     typed_bool,
@@ -87,7 +87,7 @@ def extract(path: Path, providers: Mapping[str, str], *, version: str = "") -> E
     out = Collector(providers)
     for key, entry in table.items():
         try:
-            _one(key, entry, out)
+            _read_entry(key, entry, out)
         except BadRowError as reason:
             out.skip(key, f"bad row: {reason}")
     header = {
@@ -100,7 +100,7 @@ def extract(path: Path, providers: Mapping[str, str], *, version: str = "") -> E
     return out.finish(header)
 
 
-def _one(key: str, entry: object, out: Collector) -> None:
+def _read_entry(key: str, entry: object, out: Collector) -> None:
     for pattern, reason in _NOT_A_MODEL:
         if pattern.search(key):
             return out.skip(key, reason)
@@ -128,7 +128,7 @@ def _one(key: str, entry: object, out: Collector) -> None:
 
 
 def _model(key: str, source: str) -> str:
-    """Take LiteLLM's routing prefix off a key, once."""
+    """Remove LiteLLM's routing prefix from a key, once."""
     first, _, rest = key.partition("/")
     prefixes = {source, source.replace("_", "-"), source.split("-")[0], _ROUTES.get(source, source)}
     if not rest or first not in prefixes:
@@ -159,7 +159,7 @@ def _caps(mode: str, entry: Mapping[str, Any]) -> Row:
 
 
 def _modalities(mode: str, entry: Mapping[str, Any], caps: Row) -> None:
-    """State modalities; an explicit supports_* flag is written later and wins."""
+    """Read modalities; an explicit supports_* flag is read later and wins."""
     if "supported_modalities" in entry:
         accepted = text_list(entry["supported_modalities"], "supported_modalities")
         if "text" not in accepted:
@@ -170,36 +170,36 @@ def _modalities(mode: str, entry: Mapping[str, Any], caps: Row) -> None:
     if "supported_output_modalities" in entry:
         made = text_list(entry["supported_output_modalities"], "supported_output_modalities")
         names = {**_OUTPUTS, "audio": "speech"} if mode == "audio_speech" else _OUTPUTS
-        outputs = [names[each] for each in made if each in names]
+        outputs = [names[modality] for modality in made if modality in names]
         if outputs and mode != "embedding":
-            caps["output_modalities"] = sorted(outputs, key=lambda each: (each != "text", each))
+            caps["output_modalities"] = sorted(outputs, key=lambda name: (name != "text", name))
             return
     if fixed:
         caps["output_modalities"] = [fixed]
 
 
 def _effort(entry: Mapping[str, Any]) -> list[str] | bool | None:
-    """State effort levels where the map determines them.
+    """Read effort levels if the map determines them.
 
-    A declared list is the whole answer. Flags alone leave medium and high unconditional and
-    low in unless refused; they determine the list only when all the other levels are judged.
+    A declared list is complete. Flags determine the list only if all levels other than low, medium
+    and high have one: medium and high are then always included, low unless it is refused.
     """
     if "reasoning_effort_levels" in entry:
         declared = text_list(entry["reasoning_effort_levels"], "reasoning_effort_levels")
-        return [each for each in EFFORTS if each in declared] or False
+        return [level for level in EFFORTS if level in declared] or False
     flags = {
         level: typed_bool(entry[name], name)
         for level in EFFORTS
         if (name := f"supports_{level}_reasoning_effort") in entry
     }
     if {"none", "minimal", "xhigh", "max"} <= flags.keys():
-        return [each for each in EFFORTS if flags.get(each, True)]
+        return [level for level in EFFORTS if flags.get(level, True)]
     return True if any(flags.values()) else None
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:
     return {
-        field: pico_a_token(entry[name], name) for name, field in _PRICES.items() if name in entry
+        field: pico_per_token(entry[name], name) for name, field in _PRICES.items() if name in entry
     }
 
 
@@ -208,36 +208,36 @@ def _price(entry: Mapping[str, Any]) -> Row | None:
     for name, value in entry.items():
         if match := _TIER.fullmatch(name):
             above = int(match[2]) * 1000
-            tiers.setdefault(above, {})[_PRICES[match[1]]] = pico_a_token(value, name)
+            tiers.setdefault(above, {})[_PRICES[match[1]]] = pico_per_token(value, name)
     if not base and not tiers and "tiered_pricing" in entry:
         base, tiers = _ranges(entry["tiered_pricing"])
-    return price_of(base, tiers)
+    return join_prices(base, tiers)
 
 
 def _ranges(value: object) -> tuple[Prices, dict[int, Prices]]:
     """Read prices given by ranges of input tokens: the range from zero is the base."""
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise BadRowError("tiered_pricing is not a list of tables")
     base: Prices = {}
     tiers: dict[int, Prices] = {}
-    for each in value:
-        if "range" not in each:
+    for entry in value:
+        if "range" not in entry:
             return {}, {}
-        limits = each["range"]
+        limits = entry["range"]
         if not isinstance(limits, list) or not limits:
             raise BadRowError("tiered_pricing range is not a list")
         start = limits[0]
         if isinstance(start, bool) or not isinstance(start, int | Decimal) or start != int(start):
-            raise BadRowError("tiered_pricing range is not a whole number")
+            raise BadRowError("tiered_pricing range is not an integer")
         if start == 0:
-            base = _prices(each)
+            base = _prices(entry)
         else:
-            tiers[int(start)] = _prices(each)
+            tiers[int(start)] = _prices(entry)
     return base, tiers
 
 
 def _read(path: Path) -> tuple[str, str, str]:
-    """Return the map's text and, out of a wheel, its version and build date."""
+    """Return the text of the map and, from a wheel, its version and build date."""
     if path.suffix != ".whl":
         return path.read_text(encoding="utf-8"), "", ""
     with zipfile.ZipFile(path) as wheel:
@@ -255,6 +255,6 @@ def _newest_date(table: Mapping[str, Any]) -> str:
     dates: list[str] = []
     for key, entry in table.items():
         fields = entry.items() if isinstance(entry, dict) else ()
-        told = [str(value) for name, value in fields if name != "deprecation_date"]
-        dates.extend(_DATE.findall(" ".join([key, *told])))
+        values = [str(value) for name, value in fields if name != "deprecation_date"]
+        dates.extend(_DATE.findall(" ".join([key, *values])))
     return max(dates, default="")

@@ -1,4 +1,4 @@
-"""Reads models.dev, from its folder or a tar archive of it (held in memory)."""
+"""Read models.dev from its folder, or from a tar archive of it (in memory)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from modelpact.catalog.lineages.rows import (
     Prices,
     Row,
     iso_date,
-    pico_a_million,
-    price_of,
+    join_prices,
+    pico_per_million,
     text_list,
     token_count,
     typed_bool,
@@ -55,11 +55,11 @@ class Tree:
     date: str = ""
 
     def link(self, path: str, target: str) -> None:
-        """Record a symbolic link, its target taken relative to the link's folder."""
+        """Record a symbolic link; its target is relative to the folder of the link."""
         self.links[path] = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
     def load(self, path: str) -> Row | None:
-        """Parse a file, through its links; None when they lead nowhere."""
+        """Parse a file, following links; return None if they lead nowhere."""
         for _ in range(_MAX_HOPS):
             if path in self.files:
                 try:
@@ -76,7 +76,7 @@ def extract(path: Path, providers: Mapping[str, str], *, date: str = "") -> Extr
     """Read every provider's models; `providers` maps models.dev's names to canonical ids."""
     tree = _read_folder(path) if path.is_dir() else _read_archive(path)
     named = re.search(r"20\d\d-\d\d-\d\d", path.name)
-    order = {name: place for place, name in enumerate(providers)}
+    order = {name: index for index, name in enumerate(providers)}
     out, updated = Collector(providers), [""]
     for file in sorted({*tree.files, *tree.links}):
         match = re.fullmatch(r"providers/([^/]+)/models/(.+)\.toml", file)
@@ -107,7 +107,7 @@ def extract(path: Path, providers: Mapping[str, str], *, date: str = "") -> Extr
 
 
 def _resolved(tree: Tree, file: str) -> Row:
-    """Load a model file and lay it over the model it inherits from."""
+    """Load a model file and merge it over the model that it inherits from."""
     entry = tree.load(file)
     if entry is None:
         raise BadRowError("dangling link")
@@ -157,19 +157,20 @@ def _row(provider: str, model: str, entry: Row) -> Row:
 
 def _caps(model: str, entry: Row) -> Row:
     caps: Row = {}
-    # Its vocabulary has no embeddings: there, "text" output and the output limit are the vector.
+    # models.dev has no embedding modality: for these models, "text" output and the output limit
+    # describe the vector.
     embedding = "embed" in model.lower() or "embed" in str(entry.get("family", ""))
     modalities = _table(entry, "modalities")
     if "input" in modalities:
-        given = text_list(modalities["input"], "modalities.input")
-        if "text" not in given:
+        inputs = text_list(modalities["input"], "modalities.input")
+        if "text" not in inputs:
             raise BadRowError("no text input")
-        caps["input_modalities"] = [each for each in _INPUTS if each in given]
+        caps["input_modalities"] = [modality for modality in _INPUTS if modality in inputs]
     if embedding:
         caps["output_modalities"] = ["embedding"]
     elif "output" in modalities:
         made = text_list(modalities["output"], "modalities.output")
-        outputs = [known for each, known in _OUTPUTS.items() if each in made]
+        outputs = [known for name, known in _OUTPUTS.items() if name in made]
         if outputs:
             caps["output_modalities"] = outputs
     for name, flag in _FLAGS.items():
@@ -186,7 +187,7 @@ def _caps(model: str, entry: Row) -> Row:
 
 
 def _reasoning_options(options: object, caps: Row) -> None:
-    if not isinstance(options, list) or not all(isinstance(each, dict) for each in options):
+    if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
         raise BadRowError("reasoning_options is not a list of tables")
     levels: set[str] = set()
     for option in options:
@@ -194,13 +195,13 @@ def _reasoning_options(options: object, caps: Row) -> None:
             levels.update(text_list(option.get("values", []), "reasoning_options.values"))
         elif option.get("type") == "budget_tokens":
             caps["thinking_budget"] = True
-    known = [each for each in EFFORTS if each in levels]
+    known = [level for level in EFFORTS if level in levels]
     if known:
         caps["reasoning_effort"] = known
 
 
 def _prices(cost: Mapping[str, Any]) -> Prices:
-    return {name: pico_a_million(cost[name], f"cost.{name}") for name in _PRICES if name in cost}
+    return {name: pico_per_million(cost[name], f"cost.{name}") for name in _PRICES if name in cost}
 
 
 def _price(cost: Row) -> Row | None:
@@ -213,7 +214,7 @@ def _price(cost: Row) -> Row | None:
         if what.get("type", "context") != "context" or not size:
             raise BadRowError("cost.tiers is not by context size")
         tiers[size] = _prices(tier)
-    return price_of(_prices(cost), tiers)
+    return join_prices(_prices(cost), tiers)
 
 
 def _table(entry: Row, name: str) -> Row:

@@ -1,11 +1,11 @@
-"""Clauses: how a lineage of prices names the models that a price is for."""
+"""Clauses: how a lineage of prices names the models of a price."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 Clause = dict[str, Any]
-"""One key: `or` and `and` hold clauses, the others a text."""
+"""An object with one key: `or` and `and` have clauses, the others a string."""
 
 _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "equals": lambda name, text: name == text.lower(),
@@ -17,7 +17,7 @@ _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
 
 
 def is_clause(clause: object) -> bool:
-    """Tell whether a value has the form of a clause."""
+    """Whether a value has the form of a clause."""
     if not isinstance(clause, dict) or len(clause) != 1:
         return False
     ((kind, content),) = clause.items()
@@ -34,14 +34,14 @@ def is_clause(clause: object) -> bool:
 
 
 def matches(clause: Clause, model: str) -> bool:
-    """Tell whether a clause takes a model in; the case of letters does not count."""
+    """Whether a clause matches a model; letter case does not matter."""
     return _matches(clause, model.lower())
 
 
 def _matches(clause: Clause, name: str) -> bool:
     ((kind, content),) = clause.items()
     if kind == "or":
-        return any(_matches(one, name) for one in content)
+        return any(_matches(inner, name) for inner in content)
     if kind == "and":
-        return all(_matches(one, name) for one in content)
+        return all(_matches(inner, name) for inner in content)
     return _TESTS[kind](name, content)

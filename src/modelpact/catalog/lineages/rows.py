@@ -1,4 +1,4 @@
-"""What the lineage readers share: price arithmetic, row collecting and row writing."""
+"""Shared by the lineage readers: prices, checks of values, and collecting rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Prices = dict[str, int]
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _PICO = 12
-_PICO_A_MILLION = 6
+_PICO_PER_MILLION = 6
 
 
 class BadRowError(Exception):
@@ -37,7 +37,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Extraction:
-    """Everything one source said: rows to keep, and what was left out."""
+    """Everything that was read from one source, and what was left out."""
 
     header: dict[str, str]
     rows: list[Row]
@@ -47,7 +47,7 @@ class Extraction:
 
 @dataclass
 class Collector:
-    """Gathers rows by (provider, model) and remembers everything left out."""
+    """Collects rows by (provider, model), and everything that is left out."""
 
     providers: Mapping[str, str]
     skipped: list[Skipped] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Collector:
 
 
 def _differences(left: Row, right: Row) -> list[str]:
-    """Name the fields in which two rows of one model differ."""
+    """Return the fields in which two rows of one model differ."""
     flat_left, flat_right = ({**row, **row["caps"]} for row in (left, right))
     names = (flat_left.keys() | flat_right.keys()) - {"caps"}
     return sorted(name for name in names if flat_left.get(name) != flat_right.get(name))
@@ -105,18 +105,18 @@ def _scaled(value: object, name: str, exponent: int) -> int:
         return int(exact.to_integral_value(rounding=ROUND_HALF_EVEN))
 
 
-def pico_a_token(value: object, name: str) -> int:
-    """Turn USD a token into whole pico-USD a token."""
+def pico_per_token(value: object, name: str) -> int:
+    """Convert USD per token to whole pico-USD per token."""
     return _scaled(value, name, _PICO)
 
 
-def pico_a_million(value: object, name: str) -> int:
-    """Turn USD a million tokens into whole pico-USD a token."""
-    return _scaled(value, name, _PICO_A_MILLION)
+def pico_per_million(value: object, name: str) -> int:
+    """Convert USD per million tokens to whole pico-USD per token."""
+    return _scaled(value, name, _PICO_PER_MILLION)
 
 
-def price_of(base: Prices, tiers: Mapping[int, Prices]) -> Row | None:
-    """Join base prices and tiers; each tier is complete, what it leaves open is carried up."""
+def join_prices(base: Prices, tiers: Mapping[int, Prices]) -> Row | None:
+    """Join base prices and tiers; a tier inherits what it leaves open from the one below."""
     if not base:
         return None
     price: Row = dict(base)
@@ -132,7 +132,7 @@ def price_of(base: Prices, tiers: Mapping[int, Prices]) -> Row | None:
 
 
 def typed_bool(value: object, name: str) -> bool:
-    """Return a boolean or refuse the row."""
+    """Return a boolean, or refuse the row."""
     if not isinstance(value, bool):
         raise BadRowError(f"{name} is {type(value).__name__}")
     return value
@@ -174,7 +174,7 @@ def encode(header: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> byte
 
 
 def provider_names(providers_toml: Path, lineage: str) -> dict[str, str]:
-    """Map one lineage's provider names to canonical ids, in the order they are listed."""
+    """Map the provider names of a lineage to canonical ids, in the order of the file."""
     table = tomllib.loads(providers_toml.read_text(encoding="utf-8"))
     names: dict[str, str] = {}
     for provider in table["providers"]:

@@ -66,5 +66,5 @@ def _providers() -> list[dict[str, Any]]:
             "key from": list(one.key_env),
             "also": list(one.aliases),
         }
-        for one in catalog.providers.listed
+        for one in catalog.providers.all
     ]

@@ -238,7 +238,7 @@ class Planner:
         return PROFILES.get(listed.id, "")
 
     def _encoding(self, resolved: ResolvedName) -> str:
-        family = self.models.catalog.spelling.family(resolved.model)
+        family = self.models.catalog.names.family(resolved.model)
         return encoding_of(family, resolved.provider)
 
     def _provider_api(self, provider: str, features: RequestFeatures) -> Api:

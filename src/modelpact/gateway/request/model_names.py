@@ -86,7 +86,7 @@ class ModelNames:
             return self._callable(ResolvedName(provider, model))
         if settings.provider:
             return self._callable(ResolvedName(settings.provider, name))
-        vendor = self._models.catalog.spelling.family(name).vendor or self._only_vendor(name)
+        vendor = self._models.catalog.names.family(name).vendor or self._only_vendor(name)
         if vendor is None:
             raise UnknownModel(
                 f"{brief(name)}: no provider here is known to have it; write PROVIDER/MODEL, or "
@@ -99,7 +99,7 @@ class ModelNames:
         catalog = self._models.catalog
         vendors = [
             provider.id
-            for provider in catalog.providers.listed
+            for provider in catalog.providers.all
             if provider.serves == "own" and catalog.resolve(provider.id, name).known
         ]
         return vendors[0] if len(vendors) == 1 else None

@@ -18,7 +18,7 @@ from modelpact.gateway.request.model_names import (
     UnknownModel,
 )
 from modelpact.gateway.state import GatewayState
-from modelpact.needs.requests import RequestApi, read_asked
+from modelpact.needs.requests import RequestApi, read_features
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import brief
 from modelpact.vocabulary.strict_json import parse_json
@@ -33,7 +33,7 @@ async def read_request(
     """Read a request, and check that its key may ask for the model that it names."""
     raw = await request.body()
     body = parse_json(raw, "the body")
-    features = read_asked(api, body)
+    features = read_features(api, body)
     name: str = body["model"]
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
         # Not every store can hold such a text, and a request that is sent must be recorded.
