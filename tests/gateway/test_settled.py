@@ -135,4 +135,4 @@ def test_what_is_remembered_of_a_request_is_short(serve: Serve, name: str) -> No
     assert answer.status == 400
     assert len(answer.content) < 1_000
     remembered = gateway.gateway.state.planner._plans
-    assert all(len(repr(one)) < 5_000 for one in remembered._entries)
+    assert all(len(repr(one)) < 5_000 for one in remembered)
