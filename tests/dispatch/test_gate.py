@@ -1,4 +1,4 @@
-"""The dispatch gate: seed 001 §B (flow), §C (registry), §D (events), §E and §F."""
+"""The capability gate of the OpenWOP specification (docs/spec/openwop.md)."""
 
 import asyncio
 from typing import Any
@@ -41,10 +41,10 @@ SUBSTITUTABLE: Claims = {"openai/big": {"structured-output", "reasoning"}}
 
 
 class TestFlow:
-    """§B, "Dispatch flow (normative)"."""
+    """The dispatch flow, section B."""
 
     def test_step_2_all_met(self) -> None:
-        """ "If all required capabilities are met: dispatch normally." """
+        """S001-B8: all are met, so the node is dispatched normally."""
         made = gate({"acme/small": {"reasoning"}})
         decision = decide(made, module("reasoning", fallback=FALLBACK))
         assert decision == GateDecision("dispatch", "acme", "small", ("acme", "small"))
@@ -53,7 +53,7 @@ class TestFlow:
         assert decide(gate({}), module()).route == "dispatch"
 
     def test_step_3_substitution(self) -> None:
-        """ "substitute and emit model.capability.substituted; dispatch with the fallback" """
+        """S001-B9: the fallback is substituted, with an event."""
         decision = decide(
             gate(SUBSTITUTABLE), module("structured-output", "reasoning", fallback=FALLBACK)
         )
@@ -75,7 +75,7 @@ class TestFlow:
         )
 
     def test_step_4_no_fallback_declared(self) -> None:
-        """ "no fallbackModel declared": insufficient, `fallbackAttempted` false."""
+        """S001-B6, S001-B10, S001-D7: no fallback is declared, so none was attempted."""
         decision = decide(gate(SUBSTITUTABLE), module("reasoning"))
         assert decision.route == "refuse"
         assert decision.event == GateEvent(
@@ -99,12 +99,12 @@ class TestFlow:
         ids=["provider not supported", "substitution off", "no credential"],
     )
     def test_step_4_a_fallback_that_cannot_be_used(self, how: Any, attempted: bool) -> None:
-        """ "OR the host cannot authenticate to the fallback"; §E: off means refuse."""
+        """S001-B10, S001-D7, S001-E8: a fallback that cannot be used is a refusal."""
         decision = decide(gate(SUBSTITUTABLE, **how), module("reasoning", fallback=FALLBACK))
         assert (decision.route, decision.fallback_attempted) == ("refuse", attempted)
 
     def test_the_fallbacks_full_set_is_checked(self) -> None:
-        """Question 3: "MUST evaluate the fallback model's full capability set … and refuse"."""
+        """S001-Q3: the fallback must have everything that is required."""
         decision = decide(
             gate({"acme/small": {"long-context"}, "openai/big": {"reasoning"}}),
             module("reasoning", "long-context", fallback=FALLBACK),
@@ -116,8 +116,8 @@ class TestFlow:
         decision = decide(gate({}), module("reasoning", "long-context", "reasoning"))
         assert decision.missing == ("reasoning", "long-context")
 
-    def test_the_order_is_check_tell_call(self) -> None:
-        """ "capability check → optional substitution → emit telemetry → dispatch or refuse" """
+    def test_the_order_is_check_event_call(self) -> None:
+        """S001-B12: check, substitution, telemetry, then dispatch."""
         steps: list[str] = []
 
         def call(provider: str, model: str) -> str:
@@ -134,8 +134,8 @@ class TestFlow:
         assert answer == "answer"
         assert steps == ["model.capability.substituted", "called openai/big"]
 
-    def test_a_refusal_is_told_and_nothing_is_called(self) -> None:
-        """ "MUST NOT dispatch with an unsuitable model and hope for the best" """
+    def test_a_refusal_emits_its_event_and_calls_nothing(self) -> None:
+        """S001-B14: an unsuitable model is not called."""
         told: list[str] = []
 
         def call(provider: str, model: str) -> None:
@@ -155,8 +155,8 @@ class TestFlow:
         assert caught.value.code == "capability_not_provided"
         assert told == ["model.capability.insufficient"]
 
-    def test_what_cannot_be_told_is_not_done(self) -> None:
-        """ "Hosts MUST NOT substitute silently (no event emission)" """
+    def test_nothing_is_called_if_the_event_cannot_be_emitted(self) -> None:
+        """S001-B13: no substitution without its event."""
 
         def tell(event: GateEvent) -> None:
             raise OSError("the log is full")
@@ -172,7 +172,7 @@ class TestFlow:
             )
         assert called == []
 
-    def test_asynchronously(self) -> None:
+    def test_dispatch_async(self) -> None:
         steps: list[str] = []
 
         async def call(provider: str, model: str) -> str:
@@ -192,15 +192,15 @@ class TestFlow:
         asyncio.run(run())
         assert steps == ["model.capability.substituted", "big", "model.capability.insufficient"]
 
-    def test_a_gate_that_is_off_lets_everything_through(self) -> None:
-        """§E: when false, "dispatch proceeds without capability checks"."""
+    def test_a_gate_that_is_off_dispatches_everything(self) -> None:
+        """S001-E3: without support, dispatch proceeds without a check."""
         made = gate({}, on=False)
         assert decide(made, module("reasoning")).route == "dispatch"
         assert made.advertised([module("reasoning")]) == ()
 
 
 class TestRegistry:
-    """§C."""
+    """The capability identifiers, section C."""
 
     def test_the_catalog_answers_for_the_five_identifiers(self) -> None:
         five = tuple(OPENWOP.ids)
@@ -215,7 +215,7 @@ class TestRegistry:
         assert "reasoning" in catalog_check()("openai", "gpt-4o-mini", five)
         assert catalog_check()("openai", "gpt-4o-mini", ("long-context",)) == ("long-context",)
 
-    def test_what_is_not_known_is_lacking(self) -> None:
+    def test_an_unknown_capability_is_missing(self) -> None:
         assert catalog_check()("openai", "gpt-99-nobody-knows", ("reasoning",)) == ("reasoning",)
         assert catalog_check()("nobody", "anything", tuple(OPENWOP.ids)) == tuple(OPENWOP.ids)
 
@@ -224,14 +224,14 @@ class TestRegistry:
         assert catalog_check()("anthropic", "claude-opus-4-5", odd) == odd
 
     def test_advertised_is_what_the_modules_reference(self) -> None:
-        """ "MUST reflect only the capability identifiers the host actually gates on" """
+        """S001-C8: only what modules reference is advertised."""
         modules = [module("x-host-acme-a", "reasoning"), module("structured-output"), module()]
         assert gate({}).advertised(modules) == ("structured-output", "reasoning", "x-host-acme-a")
         assert gate({}).advertised([]) == ()
 
 
 class TestRedaction:
-    """§F: all-or-nothing for the pair, and nothing else ever."""
+    """Redaction, section F: the fallback pair or nothing (S001-F2, S001-F3)."""
 
     def test_the_pair_is_redacted_and_still_called(self) -> None:
         made = gate(SUBSTITUTABLE, redact=True)
@@ -247,7 +247,7 @@ class TestRedaction:
         }
         assert (decision.provider, decision.model) == ("openai", "big")
 
-    def test_the_outcome_does_not_tell_what_the_event_hides(self) -> None:
+    def test_the_outcome_is_redacted_like_the_event(self) -> None:
         shown = decide(gate(SUBSTITUTABLE, redact=True), module("reasoning", fallback=FALLBACK))
         assert "openai" not in str(shown.to_json())
         assert "big" not in str(shown.to_json())
@@ -281,7 +281,7 @@ def test_the_flow_holds_for_every_case(
     substitution: bool,
     redact: bool,
 ) -> None:
-    """§B's four steps as one table, with §F's rule over it."""
+    """The four steps of section B as one function, with the redaction of section F."""
     made = gate(
         {"acme/small": active, "openai/big": other},
         supported=("openai",) if supported else (),

@@ -1,4 +1,4 @@
-"""Models: calls by provider name, each an invocation that is recorded and paid for."""
+"""The model caller: every call is an invocation with its cost."""
 
 import asyncio
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_a_call_is_recorded_in_the_envelope_that_asked_for_it(ledger: Ledger) ->
     ]
 
 
-def test_a_stream_ends_with_the_whole_answer(ledger: Ledger) -> None:
+def test_a_stream_ends_with_the_result(ledger: Ledger) -> None:
     async def follow() -> list[object]:
         return [one async for one in models(ledger, "Hello you").stream("mock", HELLO)]
 
@@ -56,8 +56,8 @@ def test_a_failed_call_is_recorded_and_says_why(ledger: Ledger) -> None:
     assert caught.value.invocation.state == "failed"
 
 
-def test_who_can_be_authenticated_to(ledger: Ledger) -> None:
-    """Seed 001 §B: the provider is supported and a credential is resolvable."""
+def test_can_authenticate(ledger: Ledger) -> None:
+    """S001-B9: the provider is supported and a credential can be resolved."""
     variable = "_".join(["OPENAI", "API", "KEY"])
     without = ModelCaller(Runtime(ledger), environment={})
     assert without.can_authenticate("mock")
@@ -75,8 +75,7 @@ def test_a_provider_is_registered_once(ledger: Ledger) -> None:
     assert len(registered) == 1
 
 
-def test_what_a_provider_refuses_becomes_evidence(ledger: Ledger) -> None:
-    """Issue 6: "what was learned becomes evidence for the next negotiation"."""
+def test_a_rejection_becomes_evidence(ledger: Ledger) -> None:
     ports = {"mock": MockProvider(supports=["streaming"])}
     calling = ModelCaller(Runtime(ledger), ports=ports, environment={})
     asking = Request("demo", HELLO.messages, stop=("x",))
@@ -103,7 +102,7 @@ def test_outages_teach_nothing(ledger: Ledger) -> None:
     assert read_evidence(ledger) == {}
 
 
-def test_answers_teach_only_what_is_not_known(ledger: Ledger) -> None:
+def test_a_response_teaches_only_what_is_not_known(ledger: Ledger) -> None:
     call = Response((ToolUseBlock("1", "look", {}),), "tool_use")
     asking = Request("demo", HELLO.messages, tools=(Tool("look"),))
     for provider, learned in (("mock", {}), ("vllm", {"tool_calling": True})):

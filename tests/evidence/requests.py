@@ -1,4 +1,4 @@
-"""Requests that use much, so that much could be refused."""
+"""Requests for the tests of rejections."""
 
 from modelpact.conversation.message import ImageBlock, Message, TextBlock
 from modelpact.conversation.request import (
@@ -14,7 +14,7 @@ PLAIN = Request("m", (Message("user", (TextBlock("Hello"),)),))
 
 
 def using_everything(*, schema: bool = True) -> Request:
-    """Return a request that uses every capability of which a refusal can speak."""
+    """Return a request that uses every capability that a server can reject."""
     return Request(
         "m",
         (

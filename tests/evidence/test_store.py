@@ -39,7 +39,7 @@ def test_an_observation_is_an_event_and_a_current_row(ledger: Ledger) -> None:
 
 
 def test_evidence_overrules_the_catalog_and_says_so(ledger: Ledger) -> None:
-    """DESIGN: evidence is layer 5, above facts and corrections."""
+    """MP-C1: evidence is layer 5, above facts and corrections."""
     record(ledger, NO_TOOLS, Observation("openai", "GPT-9", "context-window", "native", 8_192))
     seen = CATALOG.extended(evidence=read_evidence(ledger)).resolve("openai", "gpt-9")
     claim = seen.claim("tool-calling")
@@ -57,7 +57,7 @@ def test_evidence_overrules_the_catalog_and_says_so(ledger: Ledger) -> None:
 
 
 def test_the_operator_overrules_evidence(ledger: Ledger) -> None:
-    """DESIGN: layer 6 is the operator's overlay."""
+    """MP-C1: the operator's overlay is above evidence."""
     from modelpact.catalog.catalog import Overlay
 
     record(ledger, NO_TOOLS)

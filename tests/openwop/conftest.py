@@ -1,4 +1,4 @@
-"""A host over two mock providers: one that lacks things, one that has all."""
+"""A host with two mock providers: the model of one lacks capabilities, the other has all."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -84,7 +84,7 @@ def host(
 
 
 def with_host(configuration: Configuration, **changes: Any) -> Configuration:
-    """Return a configuration whose host is set otherwise."""
+    """Return a configuration with other settings of the host."""
     import msgspec
 
     host: HostSettings = msgspec.structs.replace(configuration.host, **changes)

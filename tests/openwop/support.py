@@ -1,4 +1,4 @@
-"""A host on a port of its own, in a thread, and a plain client of it."""
+"""A host on its own port, in a thread, and a client for it."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ JSON = {"content-type": "application/json"}
 
 
 def one_token(request: HttpRequest) -> str | None:
-    """Let in whoever shows the token."""
+    """Accept requests with the token."""
     return "" if request.headers.get("authorization") == f"Bearer {TOKEN}" else None
 
 

@@ -1,4 +1,4 @@
-"""A client key's limits hold for its runs: models, rate and budget; its runs' costs are its own."""
+"""The limits of a key apply to its runs: models, rate and budget."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @contextmanager
 def gateway(ledger: Ledger, fake: FakeOpenAI, folder: Any) -> Iterator[HostClient]:
-    """Serve a gateway from a thread; the client shows the operator's token."""
+    """Serve a gateway from a thread; the client uses the operator's token."""
     (folder / "pack.json").write_text(json.dumps(PACK))
     text = CONFIGURATION.format(
         base_url=json.dumps(fake.base_url), pack=json.dumps(str(folder / "pack.json"))
@@ -77,7 +77,9 @@ def keyed(client: HostClient, secret: str) -> HostClient:
     return HostClient(client.url, secret)
 
 
-def test_only_models_that_the_key_is_for(ledger: Ledger, fake: FakeOpenAI, tmp_path: Any) -> None:
+def test_a_run_may_use_only_the_keys_models(
+    ledger: Ledger, fake: FakeOpenAI, tmp_path: Any
+) -> None:
     _, secret = create_key(ledger, "narrow", KeySettings(models=("paid/gpt-4o",)))
     with gateway(ledger, fake, tmp_path) as operator:
         client = keyed(operator, secret)
@@ -102,8 +104,8 @@ def test_only_models_that_the_key_is_for(ledger: Ledger, fake: FakeOpenAI, tmp_p
         assert client.ask("GET", f"/v1/runs/{run}")[0] == 404
 
 
-def test_runs_count_in_the_keys_rate(ledger: Ledger, fake: FakeOpenAI, tmp_path: Any) -> None:
-    """The start is a request, and so is every call after the first, which is slowed down."""
+def test_runs_count_against_the_keys_rate(ledger: Ledger, fake: FakeOpenAI, tmp_path: Any) -> None:
+    """The start counts, and so does every call after the first; such a call waits."""
     _, secret = create_key(ledger, "slow", KeySettings(rate=2))
     with gateway(ledger, fake, tmp_path) as operator:
         client = keyed(operator, secret)
@@ -115,7 +117,7 @@ def test_runs_count_in_the_keys_rate(ledger: Ledger, fake: FakeOpenAI, tmp_path:
 
 
 def test_runs_spend_the_keys_budget(ledger: Ledger, fake: FakeOpenAI, tmp_path: Any) -> None:
-    """Before each call; what a run costs is the key's, and its node's."""
+    """The budget is checked before each call; the cost of a run is the key's."""
     key, secret = create_key(ledger, "poor", KeySettings(budget=1))
     with gateway(ledger, fake, tmp_path) as operator:
         client = keyed(operator, secret)

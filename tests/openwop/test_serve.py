@@ -1,4 +1,4 @@
-"""`modelpact serve` as a process: started, asked, killed, started again, told to stop."""
+"""`modelpact serve` as a process: killed, restarted and stopped."""
 
 import contextlib
 import json
@@ -44,7 +44,7 @@ Start = Callable[[], tuple["subprocess.Popen[str]", HostClient]]
 
 @pytest.fixture
 def start(url: str, tmp_path: Path) -> Iterator[tuple[Start, FakeOpenAI]]:
-    """Start the command as often as wanted on one store; whatever still runs is killed."""
+    """Start the command on one store, any number of times; kill what still runs at the end."""
     fake = FakeOpenAI()
     (tmp_path / "pack.toml").write_text(PACK)
     running: list[subprocess.Popen[str]] = []
@@ -87,7 +87,7 @@ def start(url: str, tmp_path: Path) -> Iterator[tuple[Start, FakeOpenAI]]:
 
 
 def test_runs_survive_a_killed_host(start: tuple[Start, FakeOpenAI]) -> None:
-    """Started on one process, killed, readable from the next; nothing is called twice."""
+    """A run of a killed process can be read from the next; no model is called twice."""
     begin, fake = start
     process, host = begin()
     done = host.start(workflowId="acme.plain")
@@ -116,7 +116,7 @@ def test_runs_survive_a_killed_host(start: tuple[Start, FakeOpenAI]) -> None:
     assert len(fake.requests) == before
 
 
-def test_sigterm_lets_what_is_under_way_finish(start: tuple[Start, FakeOpenAI]) -> None:
+def test_sigterm_lets_runs_finish(start: tuple[Start, FakeOpenAI]) -> None:
     begin, fake = start
     process, host = begin()
     held, release = threading.Event(), threading.Event()
@@ -134,7 +134,7 @@ def test_sigterm_lets_what_is_under_way_finish(start: tuple[Start, FakeOpenAI]) 
 def test_a_second_process_leaves_the_first_alone(
     start: tuple[Start, FakeOpenAI], tmp_path: Path, same_port: bool
 ) -> None:
-    """Another of its name does not begin, and ends nothing of what the first has under way."""
+    """A second host with the same name does not start, and leaves the first one's runs alone."""
     begin, fake = start
     _, host = begin()
     held, release = threading.Event(), threading.Event()
@@ -160,7 +160,7 @@ def test_a_second_process_leaves_the_first_alone(
     assert types(host.events(run))[-1] == "run.completed"
 
 
-def test_what_is_worth_a_warning_is_told_and_the_banner_names_the_credential(
+def test_warnings_are_printed_and_the_banner_names_the_credential(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "pack.toml").write_text(

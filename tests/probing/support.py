@@ -1,4 +1,4 @@
-"""Probes of the fakes, over real sockets."""
+"""Helpers for probes of fake servers, over real sockets."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from tests.fakes.server import FakeServer
 
 
 def configuration(fake: FakeServer, kind: str) -> Configuration:
-    """Return a configuration in which `local` leads to a fake."""
+    """Return a configuration in which the provider `local` is a fake."""
     return Configuration(providers={"local": ProviderSettings(kind, fake.base_url)})
 
 

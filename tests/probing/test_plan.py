@@ -1,4 +1,4 @@
-"""Plans: what a probe will ask, and what that may cost."""
+"""Probe plans: the calls of a probe, and what they may cost."""
 
 import zlib
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Probes of strict fakes that can be told to lie (issue 7), over real sockets."""
+"""Probes of fake servers that accept capabilities and ignore them, over real sockets."""
 
 import json
 from pathlib import Path
@@ -32,12 +32,12 @@ EVERYTHING = [
 
 
 def lying(**lies: Any) -> FakeOpenAI:
-    """Return a fake whose gpt-4o lies."""
+    """Return a fake server with a gpt-4o that ignores capabilities it accepts."""
     return FakeOpenAI(models=[Model("gpt-4o", **lies)], behaviour=obedient)
 
 
 @on_loop
-async def test_a_model_that_keeps_its_word(tmp_path: Path) -> None:
+async def test_a_model_that_does_what_the_catalog_says(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path)
     found = verdicts(report)
@@ -64,7 +64,7 @@ async def test_a_reasoning_model(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_the_other_api(tmp_path: Path) -> None:
+async def test_a_model_over_the_anthropic_api(tmp_path: Path) -> None:
     async with FakeAnthropic(behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
     found = verdicts(report)
@@ -109,7 +109,7 @@ def test_what_is_silently_ignored_is_unsupported(
 
 
 @on_loop
-async def test_a_parameter_that_takes_nonsense_is_not_believed(tmp_path: Path) -> None:
+async def test_a_parameter_that_accepts_nonsense_is_inconclusive(tmp_path: Path) -> None:
     async with lying(ignores=("temperature", "seed")) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["temperature", "seed", "top-p"])
     assert verdicts(report) == {
@@ -121,7 +121,7 @@ async def test_a_parameter_that_takes_nonsense_is_not_believed(tmp_path: Path) -
 
 
 @on_loop
-async def test_the_other_api_can_lie_too(tmp_path: Path) -> None:
+async def test_ignored_capabilities_over_the_anthropic_api(tmp_path: Path) -> None:
     model = AnthropicModel(
         "claude-opus-4-5",
         effort=True,
@@ -135,7 +135,7 @@ async def test_the_other_api_can_lie_too(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_a_schema_that_is_claimed_and_not_kept(tmp_path: Path) -> None:
+async def test_a_schema_that_the_answer_does_not_match(tmp_path: Path) -> None:
     def behaviour(body: dict[str, Any]) -> Step:
         schema = body.get("response_format", {}).get("type") == "json_schema"
         return Reply(text='{"zq_kind": "vorn", "zq_total": "many"}') if schema else obedient(body)
@@ -146,7 +146,7 @@ async def test_a_schema_that_is_claimed_and_not_kept(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_tool_calls_with_wrong_arguments_are_none(tmp_path: Path) -> None:
+async def test_tool_calls_with_wrong_arguments_do_not_count(tmp_path: Path) -> None:
     def behaviour(body: dict[str, Any]) -> Step:
         call = Call("record_reading", arguments='{"station": 5}')
         return Reply(calls=(call,)) if body.get("tools") else obedient(body)
@@ -159,8 +159,8 @@ async def test_tool_calls_with_wrong_arguments_are_none(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_a_mood_is_not_a_verdict(tmp_path: Path) -> None:
-    """One answer without effect is tried again before it is believed."""
+async def test_an_ignored_trial_is_repeated(tmp_path: Path) -> None:
+    """A trial without effect is repeated before it counts."""
     moods = iter(["prose, this once"])
 
     def behaviour(body: dict[str, Any]) -> Step:
@@ -174,7 +174,7 @@ async def test_a_mood_is_not_a_verdict(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_refusals_are_told_in_the_servers_words(tmp_path: Path) -> None:
+async def test_a_rejection_has_the_servers_message(tmp_path: Path) -> None:
     words = "registry.example/library/gpt-4o:latest does not support tools"
     async with lying(refuses={"tools": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools", "seed"])
@@ -186,7 +186,7 @@ async def test_refusals_are_told_in_the_servers_words(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_the_name_of_the_token_limit_is_found(tmp_path: Path) -> None:
+async def test_the_token_limit_parameter_is_found(tmp_path: Path) -> None:
     words = "Unrecognized request argument supplied: max_tokens"
     async with lying(refuses={"max_tokens": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["token-limit-param", "stop"])
@@ -262,7 +262,7 @@ async def test_calls_are_bounded(tmp_path: Path) -> None:
 
 @on_loop
 async def test_money_is_bounded(tmp_path: Path) -> None:
-    """A probe "stops before exceeding" its budget."""
+    """A probe stops before a call that might exceed its budget."""
     budget = Budget(money=4_000_000)
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, budget=budget)
@@ -272,7 +272,7 @@ async def test_money_is_bounded(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_no_money_no_call(tmp_path: Path) -> None:
+async def test_an_empty_budget_makes_no_call(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, budget=Budget(money=0))
     assert (report.calls, len(fake.requests), report.answered) == (0, 0, False)
@@ -291,7 +291,7 @@ async def test_every_call_is_an_invocation_with_its_cost(tmp_path: Path) -> None
 
 
 @on_loop
-async def test_the_transcript_can_be_checked(tmp_path: Path) -> None:
+async def test_the_hash_matches_the_transcript(tmp_path: Path) -> None:
     """Transcript hash: SHA-256 over canonical JSON of requests and answers."""
     import hashlib
 
@@ -306,7 +306,7 @@ async def test_the_transcript_can_be_checked(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_what_was_found_is_the_evidence_of_the_next_negotiation(tmp_path: Path) -> None:
+async def test_results_are_evidence_for_the_next_negotiation(tmp_path: Path) -> None:
     from modelpact.catalog.catalog import default_catalog
     from modelpact.negotiation import negotiate
 

@@ -12,7 +12,7 @@ from tests.probing.support import probe
 
 
 @on_loop
-async def test_a_window_is_as_the_catalog_says(tmp_path: Path) -> None:
+async def test_the_window_matches_the_catalog(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-3.5-turbo", tmp_path, ["context-window"])
     (result,) = report.results
@@ -29,7 +29,7 @@ async def test_a_smaller_window_than_claimed_contradicts(tmp_path: Path) -> None
 
 
 @on_loop
-async def test_a_window_that_drops_the_start_in_silence(tmp_path: Path) -> None:
+async def test_a_server_that_silently_drops_the_start_is_detected(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=forgetful(9_000)) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results
@@ -39,7 +39,7 @@ async def test_a_window_that_drops_the_start_in_silence(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_a_server_that_does_not_say_its_limit_is_searched(tmp_path: Path) -> None:
+async def test_the_window_is_searched_if_the_server_states_no_limit(tmp_path: Path) -> None:
     def behaviour(body: dict[str, list[dict[str, str]]]) -> Step:
         if len(body["messages"][-1]["content"]) > 40_000:
             return Fail(400, "Input is too long for requested model.")
@@ -67,7 +67,7 @@ async def test_a_budget_ends_the_search_without_a_verdict(tmp_path: Path) -> Non
 
 
 @on_loop
-async def test_a_model_that_never_remembers_tells_nothing(tmp_path: Path) -> None:
+async def test_a_model_that_never_answers_right_is_inconclusive(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=lambda _: Reply(text="hm")) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["context-window"])
     (result,) = report.results

@@ -1,4 +1,4 @@
-"""What the tests of sessions share: models of which everything is known, and how to open one."""
+"""Helpers for the tests of sessions: models with known capabilities, and sessions on them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +38,7 @@ LACKING: dict[str, dict[str, Any]] = {
     "contextWindow": {"context_window": 7_999},
     "promptCaching": {"prompt_caching": False},
 }
-"""The seven capabilities of seed 000, and a model that lacks each."""
+"""The seven capabilities of the `stud` specification, with the fields of a model that lacks it."""
 NEED = {
     "streaming": "streaming",
     "toolCalling": "tool-calling",
@@ -52,7 +52,7 @@ PROVIDERS = ("openai", "anthropic", "vllm")
 
 
 def small_catalog(**models: Mapping[str, Any]) -> Catalog:
-    """`openai/gpt-full` has everything; others are named with what differs: `no_tools={…}`."""
+    """Return a catalog in which `openai/gpt-full` has everything; other models name what differs."""
     price = Price(input=1, output=1)
     facts = [fact("openai/gpt-suggested", price, seed=True)]
     listed = {"gpt-full": {}, **{f"gpt-{name}": said for name, said in models.items()}}
@@ -77,7 +77,7 @@ caps.output_modalities = ["text"]
 
 
 def models_of(ledger: Ledger, known: Catalog | None = None, **ports: ModelPort) -> ModelCaller:
-    """Models that are called through mocks, unless a port is given."""
+    """Return a model caller with mocks, except for the given ports."""
     all_ports: dict[str, ModelPort] = {name: MockProvider() for name in PROVIDERS}
     return ModelCaller(
         Runtime(ledger),
@@ -102,7 +102,7 @@ def opened(
 
 
 def seen(session: Session) -> tuple[Any, ...]:
-    """Everything of a session that a trigger may change."""
+    """Return everything about a session that a trigger may change."""
     return (
         session.target,
         session.needs,
@@ -119,14 +119,14 @@ def seen(session: Session) -> tuple[Any, ...]:
 
 
 def stored(ledger: Ledger, session: Session) -> list[tuple[Any, ...]]:
-    """The session's rows in the store, but for the times."""
+    """Return the session's rows in the store, without the times."""
     sql = "SELECT state, event, revision FROM sessions WHERE id = ?"
     said = "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
     return [*ledger.read(sql, (session.id,)), *ledger.read(said, (session.id,))]
 
 
 def trail(ledger: Ledger, session: Session) -> list[Event]:
-    """The session's events; they must hold together, and every cause must be there."""
+    """Return the session's events, after checking their hashes and causes."""
     assert verify_export(export_lines(ledger, session.envelope)).ok
     events = ledger.events(session.envelope)
     for event in events[1:]:

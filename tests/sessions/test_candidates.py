@@ -1,4 +1,4 @@
-"""Models that a session could switch to, each with how it would fit."""
+"""Models that a session could switch to, each with its verdict."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def models_with(ledger: Ledger, configuration: Configuration, **environment: str
     return ModelCaller(Runtime(ledger), configuration=configuration, environment=environment)
 
 
-def test_what_can_be_called_is_reachable(ledger: Ledger) -> None:
+def test_reachable_providers(ledger: Ledger) -> None:
     configured = read_configuration(CONFIGURED)
     assert reachable_providers(models_with(ledger, Configuration())) == ("mock",)
     found = reachable_providers(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
@@ -52,7 +52,7 @@ def test_the_first_model_is_one_that_can_be_called(ledger: Ledger) -> None:
     assert first_model(with_key) == "openai/gpt-5"
 
 
-def test_those_that_fit_come_first(ledger: Ledger) -> None:
+def test_models_that_fit_come_first(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED))
     with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
         near = configured_candidates(session, models)
@@ -67,7 +67,7 @@ def test_those_that_fit_come_first(ledger: Ledger) -> None:
         assert "yes" in answers
 
 
-def test_names_are_found_by_their_beginning_and_inside(ledger: Ledger) -> None:
+def test_names_match_by_prefix_and_substring(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED), OPENAI_API_KEY="-".join("abc"))
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         assert [one.target for one in find_candidates(session, models, "tun")] == ["local/tuned"]
@@ -80,7 +80,7 @@ def test_names_are_found_by_their_beginning_and_inside(ledger: Ledger) -> None:
         assert find_candidates(session, models, "nothing-has-this-name") == []
 
 
-def test_offers_ask_change_and_record_nothing(ledger: Ledger) -> None:
+def test_finding_candidates_records_nothing(ledger: Ledger) -> None:
     models = models_with(ledger, Configuration())
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         before = ledger.events(session.envelope)
@@ -88,8 +88,8 @@ def test_offers_ask_change_and_record_nothing(ledger: Ledger) -> None:
         assert ledger.events(session.envelope) == before
 
 
-def test_neither_the_rejected_model_nor_the_one_in_force_is_suggested(ledger: Ledger) -> None:
-    """Suggestion: "a target that would satisfy the session", and that it has not got already."""
+def test_neither_the_rejected_model_nor_the_one_in_use_is_suggested(ledger: Ledger) -> None:
+    """S000-9-4: the suggestion is a model that fits; it is not the one in use."""
     models = models_with(ledger, Configuration())
     with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
         with pytest.raises(SwitchRejected) as rejected:

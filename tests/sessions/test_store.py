@@ -1,4 +1,4 @@
-"""Sessions in either store: resumed as they were last committed, also after kill -9."""
+"""Sessions in either store: resumed from the last commit, also after kill -9."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from tests.sessions.support import last, models_of, opened, seen, small_catalog,
 MACHINE = StateMachine("review", (Stage("draft", ("streaming:preferred",)),))
 
 
-def test_everything_comes_back(either: Ledger) -> None:
+def test_a_resumed_session_has_its_whole_state(either: Ledger) -> None:
     call = Response((ToolUseBlock("1", "look", {"at": 1.5}),), stop_reason="tool_use")
     session = opened(
         either,
@@ -67,7 +67,7 @@ def test_the_newest_session_is_listed_first(either: Ledger) -> None:
     assert list_sessions(either, 1)[0].target == "openai/gpt-full"
 
 
-def test_closed_here_open_to_be_resumed(either: Ledger) -> None:
+def test_a_closed_session_can_be_resumed(either: Ledger) -> None:
     with opened(either, id="a") as session:
         pass
     with pytest.raises(SessionClosed):
@@ -83,7 +83,7 @@ def test_closed_here_open_to_be_resumed(either: Ledger) -> None:
         Session.resume("nobody", ledger=either, models=models_of(either))
 
 
-def test_two_that_hold_the_same_session_do_not_overwrite_each_other(either: Ledger) -> None:
+def test_two_processes_do_not_overwrite_each_other(either: Ledger) -> None:
     first = opened(either, id="a")
     second = Session.resume("a", ledger=either, models=models_of(either))
     first.switch_model("anthropic/gpt-full")
@@ -97,8 +97,8 @@ def test_two_that_hold_the_same_session_do_not_overwrite_each_other(either: Ledg
     assert stored(either, first)[0] == before[0]
 
 
-def test_who_does_not_know_the_model_in_use_does_not_talk_to_another(either: Ledger) -> None:
-    """ "The active model is replaced atomically": nobody goes on with the one before."""
+def test_a_stale_session_does_not_send_to_its_old_model(either: Ledger) -> None:
+    """A process that has not seen a switch must not send to the model before it."""
     port = MockProvider()
     stale = opened(either, id="a", ports={"openai": port})
     other = Session.resume("a", ledger=either, models=models_of(either))
@@ -111,7 +111,7 @@ def test_who_does_not_know_the_model_in_use_does_not_talk_to_another(either: Led
 
 
 class Meanwhile(MockProvider):
-    """A model during whose answer something else happens."""
+    """A model that runs a function while it answers."""
 
     happens: Callable[[], Any]
 
@@ -120,7 +120,7 @@ class Meanwhile(MockProvider):
         return await super().complete(request)
 
 
-def test_an_answer_to_a_session_that_was_moved_is_not_kept(either: Ledger) -> None:
+def test_an_answer_is_not_stored_if_the_session_moved(either: Ledger) -> None:
     port = Meanwhile()
     asked = opened(either, id="a", ports={"openai": port})
     other = Session.resume("a", ledger=either, models=models_of(either))
@@ -131,7 +131,7 @@ def test_an_answer_to_a_session_that_was_moved_is_not_kept(either: Ledger) -> No
     assert [one.answered for one in other.transcript] == [False]
 
 
-def test_ones_own_switch_during_an_answer_moves_nothing(ledger: Ledger) -> None:
+def test_a_switch_during_an_answer_in_the_same_process_is_allowed(ledger: Ledger) -> None:
     port = Meanwhile()
     session = opened(ledger, ports={"openai": port})
     port.happens = lambda: session.switch_model("anthropic/gpt-full")
@@ -140,7 +140,7 @@ def test_ones_own_switch_during_an_answer_moves_nothing(ledger: Ledger) -> None:
 
 
 def test_an_extension_of_another_contract_is_not_resumed(ledger: Ledger) -> None:
-    """Versioning: "the SM's contract version may be incompatible with core — a load-time fail"."""
+    """S000-8-3: an incompatible contract version fails at load time."""
     opened(ledger, id="a", machine=MACHINE)
     newer = '"name":"review","contract":"^2.0"'
     sql = 'UPDATE sessions SET state = REPLACE(state, \'"name":"review"\', ?)'
@@ -165,7 +165,7 @@ def test_a_switch_is_one_commit(ledger: Ledger) -> None:
     assert len(set(times)) == 1
 
 
-def test_a_commit_that_may_have_been_kept_is_looked_up(ledger: Ledger) -> None:
+def test_an_uncertain_commit_is_loaded_before_the_next_use(ledger: Ledger) -> None:
     session = opened(ledger)
     write = ledger.write
 
@@ -181,7 +181,7 @@ def test_a_commit_that_may_have_been_kept_is_looked_up(ledger: Ledger) -> None:
     assert session.target == "anthropic/gpt-full"
 
 
-def test_a_store_that_fails_loses_nothing(ledger: Ledger) -> None:
+def test_a_failing_store_loses_nothing(ledger: Ledger) -> None:
     session = opened(ledger)
     before = seen(session), stored(ledger, session)
     write = ledger.write
@@ -203,7 +203,7 @@ def test_a_store_that_fails_loses_nothing(ledger: Ledger) -> None:
 
 
 def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger) -> None:
-    """The diagnostic emits on the event bus; a listener that throws changes nothing."""
+    """S000-9-9: the diagnostic is on the event bus; a listener that raises changes nothing."""
     heard: list[Event] = []
 
     def broken(_: Event) -> None:
@@ -229,8 +229,8 @@ def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger
     )
 
 
-def test_a_listener_that_would_wait_for_itself_is_told_so(ledger: Ledger) -> None:
-    """A trigger in a listener, which the committing thread calls, could only wait for ever."""
+def test_a_listener_that_would_deadlock_gets_an_error(ledger: Ledger) -> None:
+    """The committing thread calls listeners; a trigger in one would wait for its own thread."""
     session = opened(ledger)
     before = session.target
     told: list[str] = []
@@ -303,7 +303,7 @@ def test_after_kill_9_the_session_is_as_last_committed(url: str, where: str) -> 
         trail(ledger, session)
 
 
-def test_a_row_that_cannot_be_read_is_named_and_skipped(ledger: Ledger) -> None:
+def test_an_unreadable_row_is_listed_and_skipped(ledger: Ledger) -> None:
     for name in ("good", "bad"):
         opened(ledger, id=name)
     ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = '{}' WHERE id = 'bad'"))
@@ -312,7 +312,7 @@ def test_a_row_that_cannot_be_read_is_named_and_skipped(ledger: Ledger) -> None:
         Session.resume("bad", ledger=ledger, models=models_of(ledger))
 
 
-def test_a_refusal_by_evidence_says_how_to_drop_it(ledger: Ledger) -> None:
+def test_a_rejection_by_evidence_says_how_to_drop_it(ledger: Ledger) -> None:
     session = opened(ledger, machine={"name": "sm", "needs": ["tools"]})
     seen_missing = Observation("vllm", "x", "tool-calling", "unsupported", origin="use")
     record(ledger, seen_missing)

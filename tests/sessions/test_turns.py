@@ -1,4 +1,4 @@
-"""Turns: sync and async, streamed, paid for, kept; what fails at the point of use and teaches."""
+"""Turns: sync, async and streamed, their cost and storage, and failures at the point of use."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ SCHEMA = {
 UNLISTED = "openai/nobody-lists-this"
 
 
-def test_a_turn_is_kept_and_causally_linked(ledger: Ledger) -> None:
+def test_a_turn_is_stored_and_its_events_are_linked(ledger: Ledger) -> None:
     session = opened(ledger)
     turn = session.send("Hello")
     assert turn.text == "You said: Hello"
@@ -52,7 +52,7 @@ def test_a_turn_is_kept_and_causally_linked(ledger: Ledger) -> None:
     assert turn.invocations[0].envelope == session.envelope
 
 
-def test_the_next_question_goes_with_what_was_said(ledger: Ledger) -> None:
+def test_a_request_includes_the_earlier_messages(ledger: Ledger) -> None:
     port = MockProvider(["one", "two"])
     session = opened(ledger, ports={"openai": port})
     session.send([Message("system", (TextBlock("Be brief"),)), "first"])
@@ -110,7 +110,7 @@ def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> 
     assert kept == again.messages[-1].text == long
 
 
-def test_what_came_of_an_answer_that_was_stopped_is_counted(ledger: Ledger) -> None:
+def test_the_pieces_of_a_stopped_answer_are_counted(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
 
     async def leave() -> None:
@@ -126,7 +126,7 @@ def test_what_came_of_an_answer_that_was_stopped_is_counted(ledger: Ledger) -> N
     assert "capability.partial" not in types(ledger, session)
 
 
-def test_a_stream_that_is_left_is_cancelled_and_unanswered(ledger: Ledger) -> None:
+def test_an_abandoned_stream_is_cancelled_and_unanswered(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
 
     async def leave() -> None:
@@ -166,7 +166,7 @@ def test_one_turn_at_a_time(ledger: Ledger) -> None:
     assert session.target == "anthropic/gpt-full"
 
 
-def test_a_failed_call_is_kept_but_not_sent_again(ledger: Ledger) -> None:
+def test_a_failed_message_is_stored_but_not_sent_again(ledger: Ledger) -> None:
     port = MockProvider([ProviderError("out of order", status=503), "fine"])
     session = opened(ledger, ports={"openai": port})
     with pytest.raises(CallFailed, match="out of order"):
@@ -181,10 +181,10 @@ def test_a_failed_call_is_kept_but_not_sent_again(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("raised", [RuntimeError("boom"), SystemExit(3)])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_port_that_crashes_has_failed_a_call(
+def test_a_port_that_raises_fails_only_its_call(
     ledger: Ledger, raised: BaseException, streamed: bool
 ) -> None:
-    """Ports are anybody's: a crash is told like any failure, and leaves no call open."""
+    """Whatever a port raises is a failed call, and no invocation stays open."""
 
     class Crashing(MockProvider):
         async def complete(self, request: Request) -> Response:
@@ -208,7 +208,7 @@ def test_a_port_that_crashes_has_failed_a_call(
     assert session.send("second").text == "You said: second"
 
 
-def test_an_interrupt_out_of_a_port_does_not_end_the_loop_of_others(ledger: Ledger) -> None:
+def test_an_interrupt_in_a_port_does_not_stop_the_shared_loop(ledger: Ledger) -> None:
     class Interrupting(MockProvider):
         async def complete(self, request: Request) -> Response:
             raise KeyboardInterrupt
@@ -242,7 +242,7 @@ def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger
     assert session.send("Hello").warnings == ()
 
 
-def test_or_dropped_and_told_where_policy_says_so(ledger: Ledger) -> None:
+def test_parameters_that_do_not_apply_are_dropped_with_a_warning(ledger: Ledger) -> None:
     port = MockProvider()
     session = opened(
         ledger,
@@ -309,8 +309,8 @@ USES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, str]] = {
 
 
 @pytest.mark.parametrize("name", USES)
-def test_what_is_known_to_be_missing_fails_at_the_point_of_use(ledger: Ledger, name: str) -> None:
-    """Levels: probed is "Only relevant if a specific feature is invoked"."""
+def test_a_known_absence_fails_before_sending(ledger: Ledger, name: str) -> None:
+    """S000-5-3: a miss of a probed capability shows at the point of use."""
     lacking, params, said, code = USES[name]
     port = MockProvider()
     session = opened(
@@ -331,7 +331,7 @@ def test_what_is_known_to_be_missing_fails_at_the_point_of_use(ledger: Ledger, n
     assert port.requests == []
 
 
-def test_streaming_that_is_missing(ledger: Ledger) -> None:
+def test_missing_streaming_fails_before_sending(ledger: Ledger) -> None:
     session = opened(ledger, "openai/gpt-weak", known=small_catalog(weak={"streaming": False}))
 
     async def follow() -> None:
@@ -345,8 +345,8 @@ def test_streaming_that_is_missing(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("name", USES)
-def test_a_refusal_is_evidence_for_the_next_negotiation(ledger: Ledger, name: str) -> None:
-    """ "Failure surfaces at the point of invocation", and what was learned is not forgotten."""
+def test_a_rejection_is_evidence_for_the_next_negotiation(ledger: Ledger, name: str) -> None:
+    """S000-5-3: the failure shows at the point of use, and is remembered."""
     _, params, said, code = USES[name]
     supports = {"streaming", "tool-calling", "structured-output", "reasoning", "image-input"}
     port = MockProvider(supports=supports - {name})
@@ -370,7 +370,7 @@ def test_a_refusal_is_evidence_for_the_next_negotiation(ledger: Ledger, name: st
     assert cause.type == "capability.failed"
 
 
-def test_a_window_that_turned_out_too_small(ledger: Ledger) -> None:
+def test_a_rejected_prompt_teaches_the_window(ledger: Ledger) -> None:
     words = "This model's maximum context length is 8192 tokens. Reduce the length of the messages."
     port = MockProvider([UpstreamError(words, status=400, code="context_length_exceeded")])
     session = opened(ledger, UNLISTED, ports={"openai": port})
@@ -382,7 +382,7 @@ def test_a_window_that_turned_out_too_small(ledger: Ledger) -> None:
     session.reload(context_providers=[ContextProvider("x", tokens=8_000)])
 
 
-def test_what_an_answer_proves_is_learned_too(ledger: Ledger) -> None:
+def test_a_response_teaches_what_it_proves(ledger: Ledger) -> None:
     said = (TextBlock("I will look."), ToolUseBlock("1", "look", {}))
     port = MockProvider([Response(said, stop_reason="tool_use")])
     session = opened(ledger, UNLISTED, ports={"openai": port}, launch={"tools": [TOOL]})
@@ -407,7 +407,7 @@ def test_an_outage_teaches_nothing(ledger: Ledger) -> None:
 # Emulation.
 
 
-def test_emulation_where_policy_says_so_and_the_need_accepts_it(ledger: Ledger) -> None:
+def test_emulation_if_policy_and_need_allow_it(ledger: Ledger) -> None:
     said = '{"name": "Ada"}'
     port = MockProvider([said], supports={"system-messages"})
     known = small_catalog(bare={name: False for name in FULL if FULL[name] is True})

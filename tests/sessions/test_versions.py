@@ -1,4 +1,4 @@
-"""Contract versions: semver ranges, checked at load; capabilities are the other axis."""
+"""Contract versions: semver ranges, checked when an extension is loaded."""
 
 from collections.abc import Callable
 
@@ -28,8 +28,8 @@ def holds(text: str, version: str) -> bool:
     return ContractVersion.parse(version) in VersionRange.parse(text)
 
 
-def test_the_contract_is_that_of_the_seed() -> None:
-    """Seed 000: "contractVersion: 1.0.1"."""
+def test_the_contract_version_is_that_of_the_specification() -> None:
+    """S000-1-4: the version of the contract is 1.0.1."""
     assert str(CONTRACT_VERSION) == "1.0.1"
 
 
@@ -71,25 +71,27 @@ def test_ranges(text: str, inside: list[str], outside: list[str]) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "^", "1.2.3.4", "v1", "1,,2", ">=", "01.0", "1.x.3", "latest", "1" * 300, 7]
 )
-def test_what_is_no_range(text: str) -> None:
+def test_invalid_ranges(text: str) -> None:
     with pytest.raises(InputError, match=r"range of versions|only x may follow an x"):
         VersionRange.parse(text)
 
 
 @pytest.mark.parametrize("text", ["1", "1.0", "1.0.0.0", "01.0.0", "1.0.0-", "x", "", None])
-def test_what_is_no_version(text: str) -> None:
+def test_invalid_versions(text: str) -> None:
     with pytest.raises(InputError, match="is not a version"):
         ContractVersion.parse(text)
 
 
 @given(VERSIONS)
-def test_a_version_reads_back(version: ContractVersion) -> None:
+def test_a_version_round_trips(version: ContractVersion) -> None:
     assert ContractVersion.parse(str(version)) == version
     assert version in VersionRange.parse(str(version))
 
 
 @given(VERSIONS, VERSIONS)
-def test_a_caret_keeps_what_comes_first(base: ContractVersion, other: ContractVersion) -> None:
+def test_a_caret_fixes_the_first_nonzero_number(
+    base: ContractVersion, other: ContractVersion
+) -> None:
     """semver.org: a caret allows changes that do not modify the left-most non-zero number."""
     first = next((place for place, one in enumerate(base.numbers) if one), 2)
     expected = (

@@ -1,4 +1,4 @@
-"""Random sequences of triggers: a rejected one changes nothing, an accepted one only that."""
+"""Random sequences of triggers: a rejected trigger changes nothing."""
 
 import contextlib
 import tempfile
@@ -77,7 +77,7 @@ PARAMS = st.sampled_from(
 
 
 class Triggers(RuleBasedStateMachine):
-    """Every trigger is tried on the session; its snapshot, its row and its verdict are compared."""
+    """Fires triggers at a session, and compares its properties, its row and its verdicts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Triggers(RuleBasedStateMachine):
         self.stack.close()
 
     def attempt(self, act: Any, *, accepted: bool, changes: dict[str, Any]) -> None:
-        """Do it; where it is rejected all is as before, else only what was asked for differs."""
+        """Fire a trigger. If it is rejected, nothing differs; otherwise only what it changes."""
         before, rows = self.snapshot(), stored(self.ledger, self.session)
         try:
             act()
@@ -121,7 +121,7 @@ class Triggers(RuleBasedStateMachine):
         return dict(zip(names, seen(self.session), strict=False))
 
     def fits(self, target: str, **parts: Any) -> tuple[bool, Any]:
-        """Say by other means whether the parts would fit a model."""
+        """Compute by other means whether the parts fit a model."""
         now = self.session
         held: dict[str, Any] = {
             "machine": now.machine,

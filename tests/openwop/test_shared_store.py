@@ -1,4 +1,4 @@
-"""Two hosts of one name: the second does not begin, and neither writes into the other's runs."""
+"""Hosts that share a store: a second host with the same name does not start."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ def _named(name: str) -> str:
     return f"[gateway]\nname = {json.dumps(name)}\n"
 
 
-def test_two_of_different_names_share_a_store(url: str) -> None:
+def test_hosts_with_different_names_share_a_store(url: str) -> None:
     async def both() -> None:
         one, two = read_configuration(_named("a")), read_configuration(_named("b"))
         with Ledger.open(url) as first, Ledger.open(url) as second:
@@ -43,7 +43,7 @@ def test_two_of_different_names_share_a_store(url: str) -> None:
     asyncio.run(both())
 
 
-def test_a_port_that_is_taken_ends_nobodys_work(url: str) -> None:
+def test_a_host_that_cannot_bind_its_port_leaves_others_alone(url: str) -> None:
     """What an earlier process left is looked at only by one that can serve."""
 
     async def serve() -> None:
@@ -94,7 +94,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
     asyncio.run(race())
 
 
-def test_whoever_loses_its_name_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_loses_its_lease_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modelpact.gateway.record.leases._LOOK_SECONDS", 0.01)
 
     class Lost:

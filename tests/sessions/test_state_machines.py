@@ -23,7 +23,7 @@ name = "answer"
 )
 
 
-def test_the_configurations_and_those_that_come_along_have_names() -> None:
+def test_configured_and_bundled_machines_are_listed() -> None:
     assert [one.name for one in list_machines(CONFIGURED)] == ["triage", "review"]
     assert [one.name for one in list_machines(Configuration())] == ["review"]
 
@@ -38,13 +38,13 @@ def test_stages_contribute_what_they_need() -> None:
     }
 
 
-def test_a_configured_one_stands_before_one_that_comes_along() -> None:
+def test_a_configured_machine_replaces_a_bundled_one() -> None:
     own = read_configuration('[machines.review]\nneeds = ["audio"]\n')
     assert find_machine("review", own).needs == ("audio",)
     assert len(list_machines(own)) == 1
 
 
-def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
+def test_a_machine_is_loaded_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text('needs = ["tools"]\n[[stages]]\nname = "think"\n')
     found = find_machine(str(path), Configuration())
@@ -61,21 +61,21 @@ def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
         (b"x" * 300_000, "larger than"),
     ],
 )
-def test_a_file_that_is_none_is_told(tmp_path: Path, content: bytes, told: str) -> None:
+def test_an_invalid_file_is_rejected(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=told):
         find_machine(str(path), Configuration())
 
 
-def test_another_contract_is_a_matter_of_loading() -> None:
+def test_the_contract_is_checked_when_a_machine_is_loaded() -> None:
     other = read_configuration('[machines.old]\ncontract = "^9.0"\n')
     assert [one.name for one in list_machines(other)] == ["old", "review"]
     with pytest.raises(LoadError):
         find_machine("old", other)
 
 
-def test_unknown_names_have_neighbours() -> None:
+def test_an_unknown_name_gets_a_suggestion() -> None:
     with pytest.raises(InputError, match="did you mean review"):
         find_machine("reviev", Configuration())
 
@@ -91,6 +91,6 @@ def test_unknown_names_have_neighbours() -> None:
         ("[machines]\nm = 3", "expected a section"),
     ],
 )
-def test_a_configuration_with_a_wrong_machine_is_told(text: str, told: str) -> None:
+def test_a_wrong_machine_in_the_configuration_is_rejected(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         read_configuration(text)

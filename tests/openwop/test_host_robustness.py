@@ -1,4 +1,4 @@
-"""What hostile or careless clients and packs try, over real HTTP: refused early, told in full."""
+"""Careless and hostile clients, failing providers and stores: limits and errors over real HTTP."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ def node(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         ({"prompt": "Hi", "sistem": "x"}, "nodes[0].config: unknown field"),
     ],
 )
-def test_a_wrong_configuration_is_refused_before_anything_is_paid(
+def test_a_wrong_configuration_is_rejected_before_any_call(
     host: HostClient, ports: Ports, config: dict[str, Any], said: str
 ) -> None:
     status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node(config)]})
@@ -67,7 +67,7 @@ def test_a_packs_workflow_is_checked_when_it_is_loaded() -> None:
     assert custom.workflows, "its executor knows what it means"
 
 
-def test_retries_are_few(host: HostClient) -> None:
+def test_the_number_of_retry_models_is_limited(host: HostClient) -> None:
     other = {"provider": "small", "model": "lean"}
     body = {"nodes": [node()], "retryPolicy": {"onCapabilityNotProvided": [other] * 9}}
     status, answer, _ = host.ask("POST", "/v1/runs", body)
@@ -75,8 +75,8 @@ def test_retries_are_few(host: HostClient) -> None:
     assert "expected at most 8 models" in answer["message"]
 
 
-def test_a_small_body_makes_no_large_prompt(host: HostClient, ports: Ports) -> None:
-    """40 kB of places for 40 kB of text would be gigabytes."""
+def test_a_small_body_cannot_make_a_huge_prompt(host: HostClient, ports: Ports) -> None:
+    """40 kB of placeholders for 40 kB of text would be gigabytes."""
     config = {"prompt": "{{a}}" * 8_000}
     run = host.start(nodes=[node(config)], inputs={"a": "x" * 40_000})
     error = host.finished(run)["error"]
@@ -85,7 +85,7 @@ def test_a_small_body_makes_no_large_prompt(host: HostClient, ports: Ports) -> N
     assert ports["small"].requests == []
 
 
-def test_nodes_that_double_their_texts_come_to_an_end(host: HostClient, ports: Ports) -> None:
+def test_doubling_outputs_are_limited(host: HostClient, ports: Ports) -> None:
     def doubling(number: int) -> dict[str, Any]:
         before = "{{seed}}" if not number else f"{{{{n{number - 1}}}}}"
         return {**node({"prompt": before * 2}), "nodeId": f"n{number}"}
@@ -96,7 +96,7 @@ def test_nodes_that_double_their_texts_come_to_an_end(host: HostClient, ports: P
     assert len(ports["small"].requests) < 10
 
 
-def test_the_texts_of_a_run_are_limited_in_all(host: HostClient, ports: Ports) -> None:
+def test_the_total_text_of_a_run_is_limited(host: HostClient, ports: Ports) -> None:
     many = [{**node({"prompt": "{{a}}"}), "nodeId": f"n{one}"} for one in range(60)]
     run = host.start(nodes=many, inputs={"a": "x" * 400_000})
     assert host.finished(run)["error"]["code"] in ("prompt_not_resolved", "output_too_large")
@@ -110,14 +110,14 @@ def test_the_texts_of_a_run_are_limited_in_all(host: HostClient, ports: Ports) -
         (ProviderError("no route to big/full"), "was not reached"),
     ],
 )
-def test_f_a_redacted_fallback_that_fails_is_not_named(
+def test_a_redacted_fallback_that_fails_is_not_named(
     ledger: Ledger,
     ports: Ports,
     configuration: Configuration,
     failure: ProviderError,
     said: str,
 ) -> None:
-    """§F: both fields "[REDACTED]": no other field may tell them either."""
+    """S001-F2: no other field reveals a redacted fallback."""
     ports["big"] = MockProvider([failure])
     settings = with_host(configuration, redact_fallback=True)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
@@ -137,10 +137,10 @@ def test_f_a_redacted_fallback_that_fails_is_not_named(
     assert str(failure) in msgspec.json.encode(told.payload).decode(), "the record has it"
 
 
-def test_e_not_gating_is_opaque_for_nodes_too(
+def test_without_gating_requirements_are_opaque(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """§E: "the fields are treated as opaque metadata and dispatch proceeds"."""
+    """S001-E3: the fields are opaque metadata, and dispatch proceeds."""
     odd = {"requiredModelCapabilities": {"not": "a list"}, "fallbackModel": None}
     workflow = {"workflowId": "acme.odd", "nodes": [node(**odd)]}
     pack = read_pack({**PACK, "workflows": [workflow]}, gating=False)
@@ -150,10 +150,10 @@ def test_e_not_gating_is_opaque_for_nodes_too(
             assert host.finished(run)["status"] == "completed"
 
 
-def test_the_catalog_lists_only_fallbacks_that_can_stand_in(
+def test_the_catalog_lists_only_usable_fallbacks(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
-    """A fallback's provider is one of `aiProviders.supported`; warnings of packs are kept."""
+    """S001-B5: a fallback's provider is supported; otherwise the operator gets a warning."""
     elsewhere = {"provider": "elsewhere", "model": "x"}
     pack = read_pack(
         {
@@ -192,7 +192,7 @@ def test_the_catalog_lists_only_fallbacks_that_can_stand_in(
         ({"provider": "small", "model": "lean"}, True, "does not have all that is required"),
     ],
 )
-def test_a_refusal_says_why_nothing_stood_in(
+def test_a_refusal_says_why_no_fallback_was_used(
     ledger: Ledger,
     ports: Ports,
     configuration: Configuration,
@@ -210,7 +210,7 @@ def test_a_refusal_says_why_nothing_stood_in(
     assert said in error["message"]
 
 
-def test_usage_that_nobody_counted_is_told_as_an_estimate(
+def test_uncounted_usage_is_marked_as_an_estimate(
     ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
     ports["small"] = MockProvider([Response((TextBlock("Hello there"),)), "Counted"])
@@ -227,9 +227,7 @@ def test_usage_that_nobody_counted_is_told_as_an_estimate(
     assert "estimated" not in counted
 
 
-def test_what_breaks_the_host_is_told_as_json(
-    host: HostClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_is_json(host: HostClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise RuntimeError("a mistake of ours")
 
@@ -240,10 +238,10 @@ def test_what_breaks_the_host_is_told_as_json(
 
 
 @pytest.mark.parametrize("kind", [LedgerUnavailable, LedgerUncertain])
-def test_a_store_that_is_away_for_a_moment_is_waited_for(
+def test_a_short_outage_of_the_store_is_retried(
     ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
-    """Of a commit of which it is not known whether it was kept, nothing is written twice."""
+    """If it is not known whether a commit succeeded, nothing is written twice."""
     monkeypatch.setattr(runs_module, "_RETRY_PAUSES", (0.01,) * 5)
     real = ledger.write_async
     failed: list[int] = []
@@ -272,7 +270,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(
         ]
 
 
-def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
+def test_a_run_that_lost_its_store_ends_when_the_store_is_back(
     ledger: Ledger,
     ports: Ports,
     monkeypatch: pytest.MonkeyPatch,
@@ -306,7 +304,7 @@ def test_a_run_that_lost_its_store_is_logged_and_ended_when_that_is_back(
         assert host.finished(run)["error"]["code"] == "run_interrupted"
 
 
-def test_one_tenant_leaves_places_for_others(
+def test_one_tenant_cannot_take_all_places(
     ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_module, "MAX_RUNNING", 4)

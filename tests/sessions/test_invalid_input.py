@@ -1,4 +1,4 @@
-"""Bad input gets a clear error, and nothing is lost."""
+"""Invalid input gets a clear error and changes nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,7 @@ ATTEMPTS: list[tuple[Act, str]] = [
 
 
 @pytest.mark.parametrize(("act", "said"), ATTEMPTS, ids=range(len(ATTEMPTS)))
-def test_a_clear_error_and_nothing_lost(ledger: Ledger, act: Act, said: str) -> None:
+def test_invalid_input_changes_nothing(ledger: Ledger, act: Act, said: str) -> None:
     session = opened(ledger, id="a")
     before = seen(session), stored(ledger, session), len(ledger.events("session/a"))
     with pytest.raises(InputError, match=said):
@@ -90,7 +90,7 @@ def test_a_clear_error_and_nothing_lost(ledger: Ledger, act: Act, said: str) -> 
     assert session.send("still here").text == "You said: still here"
 
 
-def test_what_is_not_a_provider_is_a_model_of_the_one_in_use(ledger: Ledger) -> None:
+def test_a_name_with_a_slash_may_be_a_model_of_the_provider_in_use(ledger: Ledger) -> None:
     session = opened(ledger, "vllm/meta-llama/llama-3")
     session.switch_model("qwen/qwen-3")
     assert session.target == "vllm/qwen/qwen-3"
@@ -122,7 +122,7 @@ def test_a_session_that_cannot_be_opened(
     assert ledger.read("SELECT COUNT(*) FROM sessions") == [(0,)]
 
 
-def test_a_provider_without_its_key_is_told_at_the_switch(ledger: Ledger) -> None:
+def test_a_missing_key_is_reported_when_the_session_opens(ledger: Ledger) -> None:
     models = ModelCaller(Runtime(ledger), environment={})
     with pytest.raises(ModelpactError, match="OPENAI_API_KEY"):
         Session.open("openai/gpt-5", ledger=ledger, models=models)

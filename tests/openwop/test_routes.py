@@ -1,4 +1,4 @@
-"""The host's surface: auth, errors, streams, seams, whatever is sent."""
+"""The routes of the host: authentication, errors, streams, conformance endpoints."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ SYNTHESIZE = "/v1/host/sample/test/synthesize-model-capability-event"
     "path",
     ["/v1/runs/x", "/v1/runs/x/events", "/v1/host/sample/node-catalog", "/openapi.json", GATE],
 )
-def test_no_token_no_entry(host: HostClient, shown: str, path: str) -> None:
+def test_a_token_is_required(host: HostClient, shown: str, path: str) -> None:
     host.token = ""
     status, body, headers = host.ask("GET", path, headers={"authorization": shown} if shown else {})
     assert status == 401
@@ -70,7 +70,7 @@ def test_errors_are_flat_and_closed(
     assert answer["message"]
 
 
-def test_a_wrong_inline_module_is_told_in_full(host: HostClient) -> None:
+def test_all_problems_of_an_inline_node_are_reported(host: HostClient) -> None:
     node = {
         "nodeId": "n",
         "typeId": "vendor.acme.plain",
@@ -87,8 +87,8 @@ def test_a_wrong_inline_module_is_told_in_full(host: HostClient) -> None:
 
 
 @pytest.mark.parametrize("path", [GATE, SYNTHESIZE])
-def test_the_seams_answer_as_the_gate_does(host: HostClient, path: str) -> None:
-    """Without claims, from a provider-level table; redaction only when asked for."""
+def test_the_conformance_endpoints_answer_like_the_gate(host: HostClient, path: str) -> None:
+    """Without claims, they use a table by provider; they redact only on request."""
     module = {
         "requiredModelCapabilities": ["structured-output", "reasoning"],
         "fallbackModel": {"provider": "anthropic", "model": "claude-opus-4-7"},
@@ -115,7 +115,7 @@ def test_the_seams_answer_as_the_gate_does(host: HostClient, path: str) -> None:
     }
 
 
-def test_the_seams_are_there_only_for_conformance(
+def test_the_conformance_endpoints_need_the_conformance_flag(
     ledger: Ledger, ports: dict[str, MockProvider]
 ) -> None:
     with serving(ledger, ports) as plain:
@@ -124,7 +124,7 @@ def test_the_seams_are_there_only_for_conformance(
         assert GATE not in document["paths"]
 
 
-def test_a_stream_is_the_same_events_and_can_be_resumed(host: HostClient) -> None:
+def test_a_stream_has_the_same_events_and_can_be_resumed(host: HostClient) -> None:
     run = host.start(workflowId="acme.think", inputs={"what": "x"})
     whole = host.stream(run)
     assert whole == host.events(run)
@@ -163,7 +163,7 @@ def test_content_is_negotiated(host: HostClient, accept: str, kind: str) -> None
         assert answer.headers["content-type"] == kind
 
 
-def test_what_is_not_offered_is_406(host: HostClient) -> None:
+def test_an_unavailable_media_type_is_406(host: HostClient) -> None:
     run = host.start(workflowId="conformance-model-capability-insufficient")
     status, answer, _ = host.ask(
         "GET", f"/v1/runs/{run}/events", headers={"accept": "application/xml"}

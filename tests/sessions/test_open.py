@@ -1,4 +1,4 @@
-"""What a session is opened with, and what can be seen of it from outside."""
+"""Opening a session, and what you can read from it."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from modelpact.sessions import KeyMissing, Session, StateMachine, SwitchRejected
 from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
 
 
-def test_what_whoever_opens_it_needs_is_required_whatever_is_attached(ledger: Ledger) -> None:
+def test_needs_of_open_are_required_whatever_is_attached(ledger: Ledger) -> None:
     known = small_catalog(no_tools={"tool_calling": False})
     needs = Needs([need("tools", required_by="you")])
     with opened(ledger, known=known, needs=needs) as session:
@@ -27,7 +27,7 @@ def test_what_whoever_opens_it_needs_is_required_whatever_is_attached(ledger: Le
         assert resumed.needs == session.needs
 
 
-def test_a_model_that_does_not_fit_is_refused_before_its_key_is_missed(ledger: Ledger) -> None:
+def test_a_model_that_does_not_fit_is_rejected_before_its_key_is_checked(ledger: Ledger) -> None:
     models = ModelCaller(Runtime(ledger), environment={})
     with Session.open("mock/demo", ledger=ledger, models=models, needs="reasoning") as session:
         with pytest.raises(SwitchRejected):
@@ -40,8 +40,8 @@ def test_a_model_that_does_not_fit_is_refused_before_its_key_is_missed(ledger: L
         assert stored(ledger, session) == before
 
 
-def test_a_trigger_that_a_missing_key_stops_is_recorded_and_has_a_code(ledger: Ledger) -> None:
-    """A rejected trigger is recorded always; its code says what to do about it."""
+def test_a_missing_key_is_recorded_and_has_a_code(ledger: Ledger) -> None:
+    """A rejected trigger is always recorded; its code says what to do."""
     models = ModelCaller(Runtime(ledger), environment={})
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
         for trigger, act in (
@@ -62,7 +62,7 @@ def test_a_trigger_that_a_missing_key_stops_is_recorded_and_has_a_code(ledger: L
     assert [one.type for one in ledger.events("session/never")][-1] == "session.rejected"
 
 
-def test_a_provider_that_nothing_leads_to_is_told_with_a_code(ledger: Ledger) -> None:
+def test_an_unreachable_provider_has_a_code(ledger: Ledger) -> None:
     keys = dict.fromkeys(("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), "-".join("abc"))
     models = ModelCaller(Runtime(ledger), environment=keys)
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
@@ -80,7 +80,7 @@ def test_a_provider_that_nothing_leads_to_is_told_with_a_code(ledger: Ledger) ->
             assert (told["code"], why in told["error"]) == ("Session/Unreachable", True)
 
 
-def test_the_transcript_has_unanswered_messages_in_their_places(ledger: Ledger) -> None:
+def test_the_transcript_includes_unanswered_messages_in_order(ledger: Ledger) -> None:
     gone = UpstreamError("openai answered 429", status=429, retry_after=7.0)
     port = MockProvider(["First.", gone, "Third."])
     session = opened(ledger, ports={"openai": port})
@@ -101,7 +101,7 @@ def test_the_transcript_has_unanswered_messages_in_their_places(ledger: Ledger) 
     assert cause.retry_after == 7.0
 
 
-def test_parameters_that_do_not_apply_are_told_as_long_as_they_stand(ledger: Ledger) -> None:
+def test_params_affected_lists_parameters_until_they_are_removed(ledger: Ledger) -> None:
     known = small_catalog(cold={"temperature": False})
     session = opened(ledger, "openai/gpt-full", known=known, launch={"temperature": 0.5})
     before = session.params_affected

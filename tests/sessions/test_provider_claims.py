@@ -1,4 +1,4 @@
-"""What providers declare of themselves is untrusted: verified, capped, audited, or ignored."""
+"""What providers declare about their models is checked, capped, recorded, or ignored."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ UNLISTED = "openai/nobody-lists-this"
 
 
 class Describing(MockProvider):
-    """A provider that says something of its models: a value, or what a function gives."""
+    """A provider that declares a value, or the result of a function."""
 
     def __init__(self, said: Any) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ def at(ledger: Ledger, said: Any, **how: Any) -> tuple[Session, Describing]:
     return opened(ledger, "anthropic/gpt-full", ports={"openai": port}, **how), port
 
 
-def test_it_is_asked_on_every_switch(ledger: Ledger) -> None:
-    """Flow: "describeCapabilities(small-gpt)"."""
+def test_the_provider_is_asked_on_every_switch(ledger: Ledger) -> None:
+    """S000-4-1: the session asks the provider to describe the model."""
     session, port = at(ledger, {})
     for _ in range(2):
         session.switch_model("openai/gpt-full")
@@ -50,8 +50,8 @@ def test_it_is_asked_on_every_switch(ledger: Ledger) -> None:
     assert port.asked == ["gpt-full", "gpt-full"]
 
 
-def test_a_declaration_fills_what_nobody_knows_and_is_labelled(ledger: Ledger) -> None:
-    """ "Core treats declarations as hints"."""
+def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> None:
+    """S000-10-1, S000-10-2: declarations are hints."""
     session, _ = at(ledger, {"toolCalling": True, "contextWindow": 64_000})
     session.reload(context_providers=needing("tools", "context>=60k"))
     verdict = session.switch_model(UNLISTED).verdict
@@ -69,10 +69,10 @@ def test_a_declaration_fills_what_nobody_knows_and_is_labelled(ledger: Ledger) -
         ({"multimodal": {"video": True}}, "video-input", "video-input"),
     ],
 )
-def test_overstatement_is_capped_and_audited(
+def test_an_overstated_claim_is_capped_and_recorded(
     ledger: Ledger, said: Any, name: str, beyond: str
 ) -> None:
-    """Security: "verifies them against known values where possible (contextWindow, multimodal)"."""
+    """S000-10-2: contextWindow and multimodal are checked against known values."""
     known = small_catalog(still={"video_input": False})
     port = Describing(said)
     session = opened(ledger, "anthropic/gpt-full", known=known, ports={"openai": port})
@@ -86,7 +86,7 @@ def test_overstatement_is_capped_and_audited(
 
 
 @pytest.mark.parametrize("name", ["streaming", "toolCalling", "structuredOutput", "reasoning"])
-def test_what_is_known_to_be_missing_is_not_talked_into_being(ledger: Ledger, name: str) -> None:
+def test_a_declaration_does_not_override_a_known_absence(ledger: Ledger, name: str) -> None:
     known = small_catalog(
         weak=dict.fromkeys(("streaming", "tool_calling", "structured_output", "reasoning"), False)
     )
@@ -102,7 +102,7 @@ def test_what_is_known_to_be_missing_is_not_talked_into_being(ledger: Ledger, na
     assert last(ledger, session, "capability.capped").payload["known"] == "unsupported"
 
 
-def test_a_lower_window_holds_unless_the_operator_says_otherwise(ledger: Ledger) -> None:
+def test_a_lower_declared_window_applies_unless_the_operator_overrules_it(ledger: Ledger) -> None:
     facts = [fact("openai/gpt-public", context_window=200_000, tool_calling=True)]
     known = catalog("", lineage("one", *facts), lineage("two", *facts))
     port = Describing({"contextWindow": 16_000})
@@ -134,7 +134,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("said", NONSENSE, ids=[str(number) for number in range(len(NONSENSE))])
-def test_a_provider_that_lies_or_crashes_while_describing_itself_is_silent(
+def test_an_invalid_or_failing_declaration_is_ignored(
     ledger: Ledger, said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)
@@ -152,7 +152,7 @@ async def describes(_: str) -> Any:
 
 
 @pytest.mark.parametrize("said", [None, {}, {"streaming": "probed"}, describes])
-def test_saying_nothing_is_no_problem(ledger: Ledger, said: Any) -> None:
+def test_an_empty_declaration_is_no_problem(ledger: Ledger, said: Any) -> None:
     session, _ = at(ledger, said)
     session.switch_model("openai/gpt-full")
     assert "capability.undescribed" not in types(ledger, session)
@@ -202,14 +202,14 @@ def unspeakable(_: str) -> Any:
         (unspeakable, "Unspeakable"),
     ],
 )
-def test_it_cannot_end_the_program(ledger: Ledger, said: Any, problem: str) -> None:
+def test_a_declaration_cannot_end_the_process(ledger: Ledger, said: Any, problem: str) -> None:
     session, _ = at(ledger, said)
     session.switch_model("openai/gpt-full")
     assert last(ledger, session, "capability.undescribed").payload["problem"] == problem
     assert session.send("Hello").text == "You said: Hello"
 
 
-def test_a_property_that_crashes_is_silent_too(ledger: Ledger) -> None:
+def test_a_property_that_raises_is_ignored(ledger: Ledger) -> None:
     class Broken(MockProvider):
         @property
         def describe_capabilities(self) -> Any:
@@ -226,7 +226,7 @@ async def blocks_its_loop(_: str) -> Any:
 
 
 class Slow(dict[str, Any]):
-    """Claims that take for ever to read."""
+    """Claims that take very long to read."""
 
     def items(self) -> Any:
         BLOCKED.wait(20)
@@ -241,7 +241,7 @@ BLOCKED = threading.Event()
 
 
 @pytest.mark.parametrize("said", [blocks_its_loop, Slow(streaming=True)])
-def test_it_holds_up_no_other_session(
+def test_a_slow_declaration_does_not_block_other_sessions(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, said: Any
 ) -> None:
     monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)

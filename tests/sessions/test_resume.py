@@ -1,4 +1,4 @@
-"""A session that is resumed is held against its model as it is known now."""
+"""A resumed session is negotiated with its model as it is known now."""
 
 import asyncio
 from typing import Any
@@ -23,14 +23,14 @@ from tests.sessions.support import last, models_of, opened, seen, small_catalog,
 SUGGESTED = "openai/gpt-suggested"
 NO_TOOLS = Observation("openai", "gpt-suggested", "tool-calling", "unsupported", origin="use")
 BY_NOW = small_catalog(full={"tool_calling": False}, other={})
-"""What is known after a change of the configuration: `gpt-full` has no tools."""
+"""The catalog after a change of the configuration: `gpt-full` has no tools."""
 
 
 def resumed(ledger: Ledger, name: str, **how: Any) -> Session:
     return Session.resume(name, ledger=ledger, models=models_of(ledger, **how))
 
 
-def test_a_model_that_still_fits_goes_on(ledger: Ledger) -> None:
+def test_a_session_resumes_if_its_model_still_fits(ledger: Ledger) -> None:
     with opened(ledger, machine=StateMachine("plan")) as session:
         session.send("One")
     again = resumed(ledger, session.id)
@@ -41,7 +41,7 @@ def test_a_model_that_still_fits_goes_on(ledger: Ledger) -> None:
     assert again.send("Two").text == "You said: Two"
 
 
-def test_one_that_no_longer_fits_is_told_and_sent_nothing(either: Ledger) -> None:
+def test_a_model_that_no_longer_fits_is_sent_nothing(either: Ledger) -> None:
     with opened(either, machine=StateMachine("plan"), id="a") as session:
         session.send("One")
         session.set_params({"temperature": 0.5})
@@ -73,7 +73,7 @@ def test_one_that_no_longer_fits_is_told_and_sent_nothing(either: Ledger) -> Non
     assert [one.text for one in again.messages][:3] == ["One", "You said: One", "Two"]
 
 
-def test_evidence_that_came_meanwhile_counts_and_may_be_dropped_again(ledger: Ledger) -> None:
+def test_new_evidence_counts_until_it_is_dropped(ledger: Ledger) -> None:
     with opened(ledger, SUGGESTED, machine=StateMachine("plan"), id="a"):
         pass
     record(ledger, NO_TOOLS)
@@ -87,7 +87,7 @@ def test_evidence_that_came_meanwhile_counts_and_may_be_dropped_again(ledger: Le
     assert again.refusal is None
 
 
-def test_what_is_required_no_longer_is_missed_no_longer(ledger: Ledger) -> None:
+def test_a_session_fits_again_when_less_is_required(ledger: Ledger) -> None:
     with opened(ledger, machine=StateMachine("plan"), id="a"):
         pass
     again = resumed(ledger, "a", known=BY_NOW)
@@ -97,7 +97,7 @@ def test_what_is_required_no_longer_is_missed_no_longer(ledger: Ledger) -> None:
     assert again.refusal is None
 
 
-def test_what_a_resumed_session_lost_of_the_preferred_is_in_the_trail(ledger: Ledger) -> None:
+def test_a_lost_preferred_capability_is_recorded_on_resume(ledger: Ledger) -> None:
     wish = ContextProvider("x", needs=("tools:preferred",))
     with opened(ledger, context_providers=[wish], id="a"):
         pass
@@ -107,7 +107,7 @@ def test_what_a_resumed_session_lost_of_the_preferred_is_in_the_trail(ledger: Le
     assert told["warnings"] == [{"name": "toolCalling", "reason": "preferred-unmet"}]
 
 
-def test_what_a_provider_declares_is_heard_again(ledger: Ledger) -> None:
+def test_the_provider_is_asked_again_on_resume(ledger: Ledger) -> None:
     class Declaring(MockProvider):
         def describe_capabilities(self, model: str) -> dict[str, Any]:
             return {"toolCalling": True}
@@ -119,7 +119,7 @@ def test_what_a_provider_declares_is_heard_again(ledger: Ledger) -> None:
     assert resumed(ledger, "a", vllm=port).refusal is None
 
 
-def test_without_its_key_a_session_is_there_and_sends_nothing(ledger: Ledger) -> None:
+def test_a_session_without_its_key_resumes_but_sends_nothing(ledger: Ledger) -> None:
     models = ModelCaller(Runtime(ledger), environment={"OPENAI_API_KEY": "-".join("abc")})
     with Session.open("openai/gpt-5", ledger=ledger, models=models, id="a"):
         pass
@@ -134,7 +134,7 @@ def test_without_its_key_a_session_is_there_and_sends_nothing(ledger: Ledger) ->
     assert again.send("Hello").text == "You said: Hello"
 
 
-def test_a_provider_that_is_not_configured_any_more(ledger: Ledger) -> None:
+def test_a_provider_that_is_no_longer_configured(ledger: Ledger) -> None:
     with opened(ledger, "vllm/mine", id="a"):
         pass
     ledger.write(
