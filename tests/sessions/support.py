@@ -52,7 +52,7 @@ PROVIDERS = ("openai", "anthropic", "vllm")
 
 
 def small_catalog(**models: Mapping[str, Any]) -> Catalog:
-    """Return a catalog in which `openai/gpt-full` has everything; other models name what differs."""
+    """Return a catalog: `openai/gpt-full` has everything, other models name what differs."""
     price = Price(input=1, output=1)
     facts = [fact("openai/gpt-suggested", price, seed=True)]
     listed = {"gpt-full": {}, **{f"gpt-{name}": said for name, said in models.items()}}
