@@ -15,7 +15,7 @@ from modelpact.evidence import (
     record,
 )
 from modelpact.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerUnavailable
+from modelpact.ledger.errors import LedgerUnavailable
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.runtime.runtime import Runtime

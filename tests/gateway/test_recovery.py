@@ -14,10 +14,10 @@ from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.record.recorder import GatewayRecorder
 from modelpact.ledger.costs import Attribution, CostLine
+from modelpact.ledger.errors import LedgerUncertain
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.prepared import EventRef, PreparedEvent
-from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.ledger.verify.export import export_lines
 from modelpact.ledger.verify.importer import import_export
 from modelpact.providers.contract import ContractError

@@ -20,14 +20,13 @@ from modelpact.identity import Keyring
 from modelpact.ledger import Ledger
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
+from modelpact.ledger.errors import EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.write import worker, worker_client
-from modelpact.ledger.write.batch import EnvelopeClosed
 from modelpact.ledger.write.worker import CommitReply, CommitRequest, encode_frame, take_frames
 from tests.fakes.loops import on_loop
 from tests.ledger.support import verified

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Ledger, LedgerError, LedgerReader, LedgerUnavailable, NewerSchema
-from modelpact.ledger.stores.base import NameTaken, open_store
+from modelpact.ledger.errors import NameTaken
+from modelpact.ledger.stores.base import open_store
 from modelpact.ledger.stores.postgres import PostgresConnection, PostgresStore
 from tests.ledger.support import draft, fill
 from tests.stores import Counted

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from modelpact.ledger.stores.base import Lease, NameTaken, Store, open_store
+from modelpact.ledger.errors import NameTaken
+from modelpact.ledger.stores.base import Lease, Store, open_store
 from modelpact.ledger.stores.postgres import PostgresLease
 
 HOLD = """

@@ -12,8 +12,8 @@ import pytest
 from modelpact.configuration import Configuration
 from modelpact.conversation.message import TextBlock
 from modelpact.conversation.response import Response
+from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
 from modelpact.needs.node_modules import read_pack
 from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module

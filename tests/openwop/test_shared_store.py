@@ -10,8 +10,8 @@ from modelpact.configuration import read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.gateway.record.leases import LeaseLost, leased
 from modelpact.gateway.server import serve_gateway
+from modelpact.ledger.errors import NameTaken
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import NameTaken
 from modelpact.openwop.host import Host
 from modelpact.openwop.runs import RunOwnedElsewhere
 from modelpact.providers.mock import MockProvider

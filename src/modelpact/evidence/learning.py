@@ -16,8 +16,8 @@ from modelpact.evidence.observation import Observation
 from modelpact.evidence.rejection import Rejection, learn_from_rejection
 from modelpact.evidence.response import find_refuted, learn_from_response
 from modelpact.evidence.store import current_observations, record_async, withdraw_async
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.vocabulary.memo import BoundedMemo
 
 

@@ -9,7 +9,7 @@ import msgspec
 from modelpact.conversation.error_bodies import ErrorBody, write_anthropic_error, write_openai_error
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.gateway.request.model_names import UnknownModel
-from modelpact.ledger.stores.base import LedgerError, SettlementNotRecorded
+from modelpact.ledger.errors import LedgerError, SettlementNotRecorded
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.errors import HttpError

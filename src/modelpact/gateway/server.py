@@ -14,8 +14,8 @@ from modelpact.gateway.record.leases import leased
 from modelpact.gateway.routes import GatewayRoutes
 from modelpact.gateway.service import Gateway
 from modelpact.gateway.state import GatewayState
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.openwop.host import Host, configured_host, running_host
 from modelpact.openwop.routes import HostRoutes
 from modelpact.vocabulary.errors import InputError

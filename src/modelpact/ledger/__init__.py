@@ -8,21 +8,21 @@ from modelpact.ledger.bus import Bus
 from modelpact.ledger.canonical import NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost
-from modelpact.ledger.event import Draft, Event, check_type, event_hash
-from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
+    EnvelopeClosed,
     LedgerError,
     LedgerUnavailable,
     LedgerUncertain,
     NewerSchema,
 )
+from modelpact.ledger.event import Draft, Event, check_type, event_hash
+from modelpact.ledger.ledger import Ledger, Transaction
+from modelpact.ledger.reader import Envelope, LedgerReader
 from modelpact.ledger.verify.archive import archive
 from modelpact.ledger.verify.export import export_lines
 from modelpact.ledger.verify.importer import NotVerified, import_export
 from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, VerifyReport
 from modelpact.ledger.verify.verifier import verify_export
-from modelpact.ledger.write.batch import EnvelopeClosed
 
 __all__ = [
     "Attribution",

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.prepared import EventRef, PreparedEvent
 from modelpact.ledger.reader import LedgerReader, read_event
-from modelpact.ledger.stores.base import LedgerError, Store, migrate, open_store
+from modelpact.ledger.stores.base import Store, migrate, open_store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Clock, Committer, CommitThread
 from modelpact.ledger.write.pending import (

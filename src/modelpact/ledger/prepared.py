@@ -3,7 +3,7 @@
 import msgspec
 
 from modelpact.ledger.costs import CostRecord
-from modelpact.ledger.stores.base import LedgerError
+from modelpact.ledger.errors import LedgerError
 
 Position = tuple[int, int]
 """The sequence number of an event in its envelope, and its time in nanoseconds."""

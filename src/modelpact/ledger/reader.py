@@ -6,13 +6,11 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, StatementRejected
 from modelpact.ledger.event import Event
 from modelpact.ledger.stores.base import (
-    LedgerError,
-    LedgerUnavailable,
     Params,
     Row,
-    StatementRejected,
     Store,
     StoreConnection,
     check_schema,

@@ -13,8 +13,8 @@ from modelpact.configuration.config import Configuration, HostSettings
 from modelpact.configuration.packs import load_pack
 from modelpact.dispatch.gate import Gate, catalog_check
 from modelpact.dispatch.model_caller import ModelCaller
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import FallbackModel, Pack
 from modelpact.openwop.builtin import ENVELOPES, FIXTURE, core_pack
 from modelpact.openwop.clients import FindClient, UnlimitedClient, check_start

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.dispatch.gate_json import decide_json, provider_check
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import ManifestError
 from modelpact.openwop.clients import ClientRefused
 from modelpact.openwop.host import Host, HostBusy

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from modelpact.dispatch.gate import CapabilityNotProvided, Gate, GateEvent
 from modelpact.dispatch.model_caller import ModelCaller
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.needs.node_modules import NodeModule
 from modelpact.openwop.clients import ClientRefused, FindClient, RunAllowance
 from modelpact.openwop.executor import (

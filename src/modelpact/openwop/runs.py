@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from modelpact.ledger.canonical import canonical
+from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import EVENT_COLUMNS, read_event
-from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain
 from modelpact.openwop.workflows import RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from modelpact.ledger.canonical import canonical_safe
+from modelpact.ledger.errors import LedgerUncertain
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.needs.need import Needs
 from modelpact.negotiation.stud import diagnostic_json, wire_name
 from modelpact.sessions.errors import (

@@ -19,7 +19,7 @@ from modelpact.cli.paths import (
 )
 from modelpact.cli.render.audit import one_line, report_json, report_line
 from modelpact.cli.render.progress import Progress
-from modelpact.ledger.stores.base import LedgerError
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.verify.export import export_lines, read_export, write_export
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,7 +6,8 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
-from modelpact.ledger.stores.base import Lease, LedgerError, NameTaken, Store
+from modelpact.ledger.errors import LedgerError, NameTaken
+from modelpact.ledger.stores.base import Lease, Store
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _WAIT_SECONDS: Final = 3.0

@@ -1,12 +1,13 @@
-"""The interface of stores, their errors, and the migration of their tables."""
+"""The interface of stores, and the migration of their tables."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Protocol
 
+from modelpact.ledger.errors import LedgerError, NewerSchema
 from modelpact.ledger.stores.schema import MIGRATIONS
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import InputError
 
 Row = tuple[Any, ...]
 Params = Sequence[Any]
@@ -15,45 +16,6 @@ CACHED_STATEMENTS: Final = 512
 """How many statements a connection keeps prepared."""
 _MAX_EXACT_ROWS: Final = 40
 _MAX_ROWS: Final = 128
-
-
-class LedgerError(ModelpactError):
-    """The ledger refused an operation, or could not perform it."""
-
-
-class LedgerUnavailable(LedgerError):
-    """The store did not accept a write. Nothing of it was kept. Try again."""
-
-
-class LedgerUncertain(LedgerUnavailable):
-    """The commit was interrupted. Check whether the write was kept before you try again."""
-
-
-class SettlementNotRecorded(LedgerError):
-    """The end of an invocation could not be written yet. It is written as soon as possible.
-
-    The caller must not rely on the answer before it is recorded.
-    """
-
-
-class NewerSchema(LedgerError):
-    """The store was written by a newer version of modelpact."""
-
-
-class WriteConflict(LedgerError):
-    """Another writer was first: a key exists, or a row has changed."""
-
-
-class SerializationConflict(WriteConflict):
-    """Two transactions got in each other's way, and the database aborted this one."""
-
-
-class NameTaken(LedgerError):
-    """Another live process holds the lease of this name."""
-
-
-class StatementRejected(LedgerError):
-    """The statement or its values are wrong. The store itself works."""
 
 
 class StoreConnection(Protocol):

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
     LedgerError,
     LedgerUnavailable,
     NameTaken,
-    Params,
-    Row,
     SerializationConflict,
     StatementRejected,
     WriteConflict,
-    split_values,
 )
+from modelpact.ledger.stores.base import Params, Row, split_values
 from modelpact.vocabulary.errors import InputError
 
 if TYPE_CHECKING:

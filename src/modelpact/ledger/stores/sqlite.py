@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from modelpact.ledger.stores.base import (
-    CACHED_STATEMENTS,
+from modelpact.ledger.errors import (
     LedgerError,
     LedgerUnavailable,
     NameTaken,
-    Params,
-    Row,
     StatementRejected,
     WriteConflict,
-    expand_values,
 )
+from modelpact.ledger.stores.base import CACHED_STATEMENTS, Params, Row, expand_values
 
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700

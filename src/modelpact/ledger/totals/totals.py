@@ -5,8 +5,8 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from modelpact.ledger.costs import Unit
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.ledger.totals.cost_rows import COLUMNS, HOUR, SUMS, join_halves
 
 Grouping = Literal["provider", "model", "intent", "worker", "function"]

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError
 from modelpact.ledger.verify.export import export_lines, read_export, write_export
 from modelpact.ledger.verify.importer import NotVerified
 from modelpact.ledger.verify.report import ExpectedHead, VerifyReport

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.event import GENESIS
 from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, Row
+from modelpact.ledger.stores.base import Row
 from modelpact.ledger.verify.export import (
     UNREADABLE,
     decode_event,

@@ -20,9 +20,10 @@ import msgspec
 
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER, NotCanonical, canonical
 from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import GENESIS, event_body
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import LedgerError, Row
+from modelpact.ledger.stores.base import Row
 from modelpact.vocabulary.errors import InputError
 
 FORMAT: Final = "modelpact-audit/1"

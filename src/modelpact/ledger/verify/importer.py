@@ -9,9 +9,10 @@ import msgspec
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.checkpoint import Checkpoint, read_checkpoint
 from modelpact.ledger.costs import check_record, embedded_cost
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event, EventJson, check_name, event_hash
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerError, Row
+from modelpact.ledger.stores.base import Row
 from modelpact.ledger.verify.export import CHECKPOINT_START, EVENT_START, UNREADABLE, ExportHeader
 from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, VerifyReport
 from modelpact.ledger.verify.verifier import verify_export

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, Row
+from modelpact.ledger.stores.base import Row
 from modelpact.ledger.totals.cost_rows import parse_event_id
 from modelpact.ledger.verify.costs import verify_cost_envelopes, verify_costs, verify_hourly_sums
 from modelpact.ledger.verify.importer import last_imported

@@ -6,17 +6,16 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.costs import Attribution
-from modelpact.ledger.event import GENESIS, Event, event_hash
-from modelpact.ledger.prepared import Position, Precondition, PreconditionFailed, PreparedEvent
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
+    EnvelopeClosed,
     LedgerError,
     LedgerUnavailable,
-    Params,
-    Row,
     StatementRejected,
-    StoreConnection,
     WriteConflict,
 )
+from modelpact.ledger.event import GENESIS, Event, event_hash
+from modelpact.ledger.prepared import Position, Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.stores.base import Params, Row, StoreConnection
 from modelpact.ledger.totals.cost_rows import (
     CostRow,
     attribution_id,
@@ -44,10 +43,6 @@ _INSERT_SIGNER: Final = (
 
 AppendResult = Position | BaseException
 """The outcome of appending a prepared event: its position, or why it was not appended."""
-
-
-class EnvelopeClosed(LedgerError):
-    """The envelope is archived and takes no more events."""
 
 
 class StaleBatch(LedgerError):

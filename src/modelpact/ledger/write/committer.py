@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelpact.ledger.bus import Bus
 from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.prepared import EventRef
-from modelpact.ledger.stores.base import (
-    LedgerError,
-    LedgerUnavailable,
-    LedgerUncertain,
-    Store,
-    StoreConnection,
-)
+from modelpact.ledger.stores.base import Store, StoreConnection
 from modelpact.ledger.write.batch import Batch, StaleBatch, WriterCache
 from modelpact.ledger.write.pending import (
     EventBatch,

@@ -6,16 +6,16 @@ from typing import Any, Final, NoReturn
 from modelpact.ledger.canonical import canonical, canonical_unchecked
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.costs import CostRecord
-from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
+    EnvelopeClosed,
     LedgerError,
-    Params,
-    Row,
     SerializationConflict,
     WriteConflict,
 )
+from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
+from modelpact.ledger.stores.base import Params, Row
 from modelpact.ledger.totals.cost_rows import checked_rows
-from modelpact.ledger.write.batch import Batch, EnvelopeClosed, Head, WriteBuffer
+from modelpact.ledger.write.batch import Batch, Head, WriteBuffer
 from modelpact.vocabulary.errors import InputError, brief
 
 ARCHIVED: Final = "envelope.archived"

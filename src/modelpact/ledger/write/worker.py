@@ -16,16 +16,17 @@ from uuid import uuid4
 import msgspec
 
 from modelpact.ledger.bus import Bus
-from modelpact.ledger.event import Event
-from modelpact.ledger.prepared import Position, PreconditionFailed, PreparedEvent
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
+    EnvelopeClosed,
     LedgerError,
     LedgerUnavailable,
     LedgerUncertain,
     SerializationConflict,
-    open_store,
 )
-from modelpact.ledger.write.batch import EnvelopeClosed, WriterCache
+from modelpact.ledger.event import Event
+from modelpact.ledger.prepared import Position, PreconditionFailed, PreparedEvent
+from modelpact.ledger.stores.base import open_store
+from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Committer
 from modelpact.ledger.write.pending import EventBatch
 

@@ -20,9 +20,10 @@ from uuid import uuid4
 import msgspec
 
 from modelpact.ledger.bus import Bus
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.event import Event
 from modelpact.ledger.prepared import EventRef, PreparedEvent
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain, Store
+from modelpact.ledger.stores.base import Store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Clock, Committer
 from modelpact.ledger.write.pending import EventBatch, EventItem

@@ -21,8 +21,7 @@ from modelpact.identity import (
     server_context,
 )
 from modelpact.ledger.costs import CostRecord, check_lines
-from modelpact.ledger.stores.base import LedgerError
-from modelpact.ledger.write.batch import EnvelopeClosed
+from modelpact.ledger.errors import EnvelopeClosed, LedgerError
 from modelpact.providers.contract import ContractError, Invocation, Registration, cost_violation
 from modelpact.providers.http.client import MAX_RESPONSE_BYTES
 from modelpact.providers.http.messages import (

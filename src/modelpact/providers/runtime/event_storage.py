@@ -14,11 +14,11 @@ import msgspec
 
 from modelpact.ledger.canonical import canonical_unchecked
 from modelpact.ledger.costs import Attribution, CostRecord
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.prepared import EventRef, Precondition, PreparedEvent
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.verify.importer import last_imported
 from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.recorder import (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.stores.base import LedgerError, LedgerUnavailable
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.notify import ProviderNotifier
 from modelpact.providers.runtime.recorder import InvocationRecorder

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from modelpact.ledger.costs import CostLine, CostRecord
-from modelpact.ledger.event import Event
-from modelpact.ledger.stores.base import (
+from modelpact.ledger.errors import (
     LedgerError,
     LedgerUnavailable,
     SettlementNotRecorded,
     WriteConflict,
 )
+from modelpact.ledger.event import Event
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.records import InvocationOutcome, cancelled
 from modelpact.providers.runtime.registry import Registered

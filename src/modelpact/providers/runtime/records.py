@@ -14,7 +14,7 @@ import msgspec
 
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER, NotCanonical
 from modelpact.ledger.costs import CostLine, CostRecord
-from modelpact.ledger.stores.base import LedgerError
+from modelpact.ledger.errors import LedgerError
 from modelpact.providers.contract import Invocation, Semantics
 
 SettledState = Literal["completed", "failed", "cancelled"]

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.errors import LedgerUncertain
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.stores.base import LedgerUncertain
 from modelpact.providers.contract import ComplianceProfile, Invocation
 from modelpact.providers.runtime.recorder import (
     OpenedInvocation,

@@ -8,9 +8,9 @@ import contextlib
 import msgspec
 
 from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.errors import EnvelopeClosed
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
-from modelpact.ledger.write.batch import EnvelopeClosed
 from modelpact.providers.contract import (
     ComplianceProfile,
     ContractError,

@@ -10,10 +10,10 @@ import msgspec
 
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
+from modelpact.ledger.errors import WriteConflict
 from modelpact.ledger.event import Draft, Event, check_type
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.stores.base import WriteConflict
 from modelpact.providers.contract import (
     ComplianceProfile,
     ContractError,

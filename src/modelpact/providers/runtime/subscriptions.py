@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from modelpact.ledger.errors import LedgerUnavailable
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.stores.base import LedgerUnavailable
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.rows import find_row
 from modelpact.providers.transport import Partial
