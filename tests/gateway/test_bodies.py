@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelpact.conversation.openai_chat import wants_usage
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.rewrite import changed_body
+from modelpact.gateway.upstream.rewrite import rewrite_body
 from tests.gateway.support import Running
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -41,7 +41,7 @@ def test_nothing_changes_where_the_plan_changes_nothing(body: Any, how: Any) -> 
     body = {"model": "gpt-4o", **body}
     raw = written(body, *how)
     plan = Plan("forward", "yes", "gpt-4o", "openai", "gpt-4o", "openai-chat")
-    assert changed_body(raw, body, plan, ask_usage=False) is raw
+    assert rewrite_body(raw, body, plan, ask_usage=False) is raw
 
 
 @given(bodies, spelling)
@@ -59,7 +59,7 @@ def test_only_what_the_plan_tells_changes(body: Any, how: Any) -> None:
         renames=(("old", "new"),),
         drops=("gone",),
     )
-    sent = FIELDS.decode(changed_body(raw, body, plan, ask_usage=True))
+    sent = FIELDS.decode(rewrite_body(raw, body, plan, ask_usage=True))
     before = FIELDS.decode(raw)
     assert bytes(sent.pop("model")) == b'"gpt-4o"'
     assert json.loads(bytes(sent.pop("stream_options"))) == {"include_usage": True}

@@ -113,7 +113,7 @@ def test_a_mistake_of_the_gateway_itself(
         raise RuntimeError("a mistake")
 
     broken = {
-        ("chat", False): "upstream.passthrough.usage_of",
+        ("chat", False): "upstream.passthrough.read_usage",
         ("chat", True): "upstream.passthrough.UsageTap",
         ("message", False): "upstream.translate.write_answer",
         ("message", True): "upstream.sender.ResponseReport",

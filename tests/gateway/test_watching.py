@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.conversation.response import Usage
-from modelpact.gateway.upstream.stream import UsageTap, end_at, error_in, usage_of
+from modelpact.gateway.upstream.stream import UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 
 USED = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
@@ -54,7 +54,7 @@ def watched(
     passed, ended = b"", False
     for start, stop in itertools.pairwise(places):
         events = watch.feed(data[start:stop])
-        ended = ended or end_at(api, events) >= 0
+        ended = ended or find_end(api, events) >= 0
         passed += events
     return passed + watch.end(), watch, ended
 
@@ -68,7 +68,7 @@ def test_streams_pass_as_they_are(where: list[int], end: str) -> None:
     whole = openai_bytes(end)
     passed, watch, ended = watched("openai-chat", whole, where)
     assert (passed, watch.usage, ended) == (whole, Usage(11, 3), True)
-    assert watch.characters == len(whole)
+    assert watch.size == len(whole)
     whole = anthropic_bytes(end)
     passed, watch, ended = watched("anthropic", whole, where)
     assert (passed, watch.usage, ended) == (whole, Usage(10, 7), True)
@@ -93,14 +93,14 @@ def test_a_stream_whose_last_event_is_left_open(where: list[int]) -> None:
 
 def test_what_a_model_says_does_not_end_its_stream() -> None:
     said = f"data: {json.dumps(OPENAI[1])}\n\n".encode()
-    assert end_at("openai-chat", said) == -1
-    assert end_at("openai-chat", said + b"data: [DONE]\n\n") == len(said)
+    assert find_end("openai-chat", said) == -1
+    assert find_end("openai-chat", said + b"data: [DONE]\n\n") == len(said)
     said = f"event: x\ndata: {json.dumps(ANTHROPIC[1])}\n\n".encode()
-    assert end_at("anthropic", said) == -1
+    assert find_end("anthropic", said) == -1
     stop = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
-    assert end_at("anthropic", said + stop) == len(said)
+    assert find_end("anthropic", said + stop) == len(said)
     done = b'event: response.completed\r\ndata: {"type":"response.completed"}\r\n\r\n'
-    assert end_at("openai-responses", b"data: {}\r\n\r\n" + done) == 12
+    assert find_end("openai-responses", b"data: {}\r\n\r\n" + done) == 12
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_what_a_model_says_does_not_end_its_stream() -> None:
 )
 def test_an_upstreams_own_error_is_seen(api: RequestApi, event: bytes) -> None:
     before = b'data: {"x": "\\"error\\": {"}\n\n'
-    assert error_in(api, before) == b""
-    assert error_in(api, before + event + b"\n\n" + before) == event
+    assert find_error(api, before) == b""
+    assert find_error(api, before + event + b"\n\n" + before) == event
 
 
 @given(cuts, st.permutations(["\n", "\r\n"]))
@@ -156,4 +156,4 @@ def test_an_event_without_an_end_is_given_up() -> None:
     ],
 )
 def test_the_usage_of_a_whole_answer(api: RequestApi, body: Any, usage: Usage | None) -> None:
-    assert usage_of(api, json.dumps(body).encode()) == usage
+    assert read_usage(api, json.dumps(body).encode()) == usage

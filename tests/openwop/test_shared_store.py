@@ -95,7 +95,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
 
 
 def test_a_host_that_loses_its_lease_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.record.leases._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("modelpact.gateway.record.leases._CHECK_INTERVAL_S", 0.01)
 
     class Lost:
         def is_held(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.rewrite import USAGE
-from modelpact.gateway.upstream.stream import UNREADABLE, end_at
+from modelpact.gateway.upstream.rewrite import USAGE_OPTION
+from modelpact.gateway.upstream.stream import UNREADABLE, find_end
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
@@ -40,7 +40,7 @@ class ResponseReport(msgspec.Struct):
             }
         plan = self.plan.data()
         if self.asks_usage:
-            plan["added"] = {**plan["added"], USAGE: True}
+            plan["added"] = {**plan["added"], USAGE_OPTION: True}
         return {**plan, "invocation": self.invocation, "cost": cost}
 
     def in_answer(self, content: bytes) -> bytes:
@@ -76,7 +76,7 @@ class ResponseReport(msgspec.Struct):
                 if last_event:
                     last_event += piece
                     continue
-                end = end_at(api, piece)
+                end = find_end(api, piece)
                 if end >= 0:
                     piece, last_event = piece[:end], piece[end:]
                 if piece:

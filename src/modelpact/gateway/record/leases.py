@@ -1,4 +1,4 @@
-"""Leases: one live process for a name, so that what it has under way is taken for nobody's."""
+"""Leases of names: one live process for each, so that none settles the work of another."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,10 @@ from modelpact.ledger.errors import LedgerError, NameTaken
 from modelpact.ledger.stores.base import Lease, Store
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
-_WAIT_SECONDS: Final = 3.0
-"""How long a name may take to become free: a database needs a moment to miss a killed process."""
-_PAUSE_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 2.0
+_TIMEOUT_S: Final = 3.0
+"""How long to wait for a name: a database needs a moment to notice that a process was killed."""
+_RETRY_S: Final = 0.2
+_CHECK_INTERVAL_S: Final = 2.0
 
 
 class LeaseLost(LedgerError):
@@ -22,68 +22,68 @@ class LeaseLost(LedgerError):
 
 @contextlib.asynccontextmanager
 async def leased(store: Store, names: dict[str, str]) -> AsyncIterator[None]:
-    """Hold names for as long as the body runs; each goes with the setting that it comes from.
+    """Hold names while the body runs; `names` gives for each the setting that it comes from.
 
-    Where one is lost to another process, the body is cancelled and `LeaseLost` is raised: two of
-    one name would end each other's work.
+    If another process takes one of them, the body is cancelled and `LeaseLost` is raised: two
+    processes of one name would settle each other's work.
     """
-    held: dict[str, Lease] = {}
+    leases: dict[str, Lease] = {}
     lost = ""
-    here = asyncio.current_task()
-    assert here is not None
+    task = asyncio.current_task()
+    assert task is not None
 
     async def watch() -> None:
         nonlocal lost
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            for name, lease in held.items():
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+            for name, lease in leases.items():
                 if not await asyncio.to_thread(lease.is_held):
                     lost = name
-                    _LOG.error("%s is another process by now: this one stops", name)
-                    here.cancel()
+                    _LOG.error("%s was taken over by another process: this one stops", name)
+                    task.cancel()
                     return
 
-    watching: asyncio.Task[None] | None = None
+    watcher: asyncio.Task[None] | None = None
     try:
         for name, setting in names.items():
-            held[name] = await _take(store, name, setting)
-        watching = asyncio.create_task(watch())
+            leases[name] = await _acquire(store, name, setting)
+        watcher = asyncio.create_task(watch())
         yield
     except asyncio.CancelledError:
         if lost:
-            here.uncancel()
+            task.uncancel()
             raise LeaseLost(f"{lost} was taken over while the store was out of reach") from None
         raise
     finally:
         try:
-            if watching is not None:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-        finally:  # without another await, at which a second cancellation would leave some held
-            for lease in held.values():
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.gather(watcher, return_exceptions=True)
+        finally:  # no await here: a second cancellation would leave some of them held
+            for lease in leases.values():
                 lease.release()
 
 
-async def _take(store: Store, name: str, setting: str) -> Lease:
-    until = asyncio.get_running_loop().time() + _WAIT_SECONDS
+async def _acquire(store: Store, name: str, setting: str) -> Lease:
+    deadline = asyncio.get_running_loop().time() + _TIMEOUT_S
     while True:
         try:
-            return await _taken(store, name)
-        except NameTaken as taken:
-            if asyncio.get_running_loop().time() > until:
+            return await _try_acquire(store, name)
+        except NameTaken as error:
+            if asyncio.get_running_loop().time() > deadline:
                 raise NameTaken(
-                    f"{taken}: stop that process, or give this one another {setting}"
+                    f"{error}: stop that process, or give this one another {setting}"
                 ) from None
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_RETRY_S)
 
 
-async def _taken(store: Store, name: str) -> Lease:
-    """Take a name in a thread, which nothing stops: what it takes for nobody is let go again."""
-    taking = asyncio.create_task(asyncio.to_thread(store.lease, name))
+async def _try_acquire(store: Store, name: str) -> Lease:
+    """Acquire a lease in a thread. A thread cannot be cancelled: a late lease is released."""
+    acquiring = asyncio.create_task(asyncio.to_thread(store.lease, name))
     try:
-        return await asyncio.shield(taking)
+        return await asyncio.shield(acquiring)
     except asyncio.CancelledError:
-        await asyncio.wait([taking])
-        if not taking.cancelled() and taking.exception() is None:
-            taking.result().release()
+        await asyncio.wait([acquiring])
+        if not acquiring.cancelled() and acquiring.exception() is None:
+            acquiring.result().release()
         raise

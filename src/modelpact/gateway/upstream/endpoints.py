@@ -1,4 +1,4 @@
-"""Upstreams: where requests are forwarded to, with the provider's own key and nobody else's."""
+"""Endpoints: the servers that requests are forwarded to, each with the provider's own key."""
 
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -23,81 +23,92 @@ from modelpact.vocabulary.redaction import REDACTED
 from modelpact.wire import Client, ClientResponse, PoolLimits, RawHeaders, Timeouts
 from modelpact.wire.headers import Headers
 
-_PASSED: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
-"""Headers of clients that upstreams are told."""
+_FORWARDED_HEADERS: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
+"""Headers of clients that upstreams get."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A provider's server: its addresses, what it is shown, and how long it may take."""
+    """The server of a provider: its addresses, its key, and how long it may take."""
 
     urls: dict[RequestApi, str]
     headers: tuple[tuple[str, str], ...]
     client: Client
     timeouts: Timeouts
     stream_usage: bool
-    seconds: float
+    """Whether the server states the usage of a stream when it is asked to."""
     key: ApiKey
     connections: int
 
     def request_headers(self, client_headers: Headers) -> tuple[tuple[str, str], ...]:
         """Return the headers to send: the gateway's own, and the few of the client's that apply."""
-        more = [(name, value) for name in _PASSED if (value := client_headers.get(name))]
-        if not more:
+        forwarded = [
+            (name, value) for name in _FORWARDED_HEADERS if (value := client_headers.get(name))
+        ]
+        if not forwarded:
             return self.headers
-        named = {name for name, _ in more}
-        return (*(pair for pair in self.headers if pair[0] not in named), *more)
+        names = {name for name, _ in forwarded}
+        return (*(pair for pair in self.headers if pair[0] not in names), *forwarded)
 
     def send(
-        self, api: RequestApi, shown: RawHeaders, body: bytes
+        self, api: RequestApi, headers: RawHeaders, body: bytes
     ) -> Coroutine[Any, Any, ClientResponse]:
-        """Send a request, and return the answer as soon as its head is there."""
+        """Send a request; return the response as soon as its head has come."""
         url = self.urls[api]
-        return self.client.request("POST", url, shown, body, timeouts=self.timeouts)
+        return self.client.request("POST", url, headers, body, timeouts=self.timeouts)
 
     def without_key(self, content: bytes) -> bytes:
-        """Return what a server said without the key that it was shown; some say it back."""
+        """Return content of the server without the key: some servers repeat it in errors."""
         key = self.key.reveal()
         return content.replace(key.encode(), REDACTED.encode()) if key else content
 
 
 class Endpoints:
-    """The upstreams of a configuration, each with connections of its own."""
+    """The endpoints of a configuration, each with connections of its own."""
 
     def __init__(self, models: ModelCaller) -> None:
         self._models = models
-        self._found: dict[tuple[str, str], Endpoint] = {}
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._retired: list[Client] = []
-        self._ended = False
+        self._replaced = False
 
-    def find(self, name: str, api: Api | str) -> Endpoint:
-        """Return the way to a provider that is spoken to in an API."""
-        place = (name, "anthropic" if api == "anthropic" else "openai")
-        found = self._found.get(place)
-        if found is None:
-            found = self._found[place] = self._made(*place)
-            if self._ended:
-                found.client.retire()
-        return found
+    def find(self, provider: str, api: Api | str) -> Endpoint:
+        """Return the endpoint of a provider for an API."""
+        key = (provider, "anthropic" if api == "anthropic" else "openai")
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            endpoint = self._endpoints[key] = self._make(*key)
+            if self._replaced:
+                endpoint.client.retire()
+        return endpoint
 
-    async def take_over(self, before: "Endpoints") -> None:
-        """Take the connections of all that did not change; the others end when they are unused."""
-        before._ended = True
-        self._retired += before._retired
-        for place, old in before._found.items():
+    async def take_over(self, old: "Endpoints") -> None:
+        """Take the connections of all endpoints that did not change.
+
+        The others are retired: their connections are closed when they are not in use.
+        """
+        old._replaced = True
+        self._retired += old._retired
+        for key, endpoint in old._endpoints.items():
             try:
-                fresh = self._made(*place)
+                new = self._make(*key)
             except ModelpactError:
-                fresh = None
-            if fresh is not None and msgspec.structs.replace(fresh, client=old.client) == old:
-                self._found[place] = old
+                new = None
+            if new is not None and msgspec.structs.replace(new, client=endpoint.client) == endpoint:
+                self._endpoints[key] = endpoint
             else:
-                old.client.retire()
-                self._retired.append(old.client)
-        for client in [one for one in self._retired if not one.connections]:
+                endpoint.client.retire()
+                self._retired.append(endpoint.client)
+        for client in [client for client in self._retired if not client.connections]:
             self._retired.remove(client)
             await client.aclose()
 
-    def _made(self, name: str, api: str) -> Endpoint:
+    async def aclose(self) -> None:
+        """Close all connections."""
+        clients = [endpoint.client for endpoint in self._endpoints.values()]
+        for client in (*clients, *self._retired):
+            await client.aclose()
+
+    def _make(self, name: str, api: str) -> Endpoint:
         configuration = self._models.configuration
         settings = configuration.providers.get(name) or ProviderSettings()
         provider = self._models.catalog.find_provider(name)
@@ -111,12 +122,12 @@ class Endpoints:
         if api == "anthropic":
             headers.append(("anthropic-version", ANTHROPIC_VERSION))
         if key:
-            name_of_header = key_header_name(api, provider.id)
-            headers.append(authentication_header(name_of_header, key.reveal()))
+            key_header = key_header_name(api, provider.id)
+            headers.append(authentication_header(key_header, key.reveal()))
         base = api_root(base, api)
         limits = PoolLimits(connections=settings.connections, waiting=settings.connections)
         return Endpoint(
-            {one: f"{base}{path}" for one, path in API_PATHS.items()},
+            {request_api: f"{base}{path}" for request_api, path in API_PATHS.items()},
             tuple(headers),
             Client(limits=limits),
             Timeouts(
@@ -126,12 +137,6 @@ class Endpoints:
                 between_bytes=settings.timeout,
             ),
             settings.stream_usage,
-            settings.timeout,
             key,
             settings.connections,
         )
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for client in (*(one.client for one in self._found.values()), *self._retired):
-            await client.aclose()

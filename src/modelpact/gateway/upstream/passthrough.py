@@ -15,8 +15,8 @@ from modelpact.gateway.upstream.answer import (
     WholeAnswer,
 )
 from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.gateway.upstream.rewrite import USAGE, changed_body
-from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, end_at, error_in, usage_of
+from modelpact.gateway.upstream.rewrite import USAGE_OPTION, rewrite_body
+from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.errors import UpstreamError, error_from_response, redact_upstream
 from modelpact.vocabulary.errors import ModelpactError
@@ -35,7 +35,7 @@ _NOT_FORWARDED: Final = frozenset(
     | {name.encode() for name in RESPONSE_HEADERS}
 )
 """Headers of upstreams that are not for the gateway's clients."""
-_USAGE_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE),))
+_USAGE_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE_OPTION),))
 _MAX_ERROR_BYTES: Final = 256 * 1024
 
 
@@ -53,7 +53,7 @@ class ForwardedCall:
             and endpoint.stream_usage
             and not wants_usage(planned.incoming.body)
         )
-        self._body = changed_body(
+        self._body = rewrite_body(
             planned.incoming.raw, planned.incoming.body, planned.plan, ask_usage=self._ask_usage
         )
 
@@ -80,7 +80,7 @@ class ForwardedCall:
             response.status,
             response.headers.forwardable(_NOT_FORWARDED),
             content,
-            usage_of(planned.incoming.api, content),
+            read_usage(planned.incoming.api, content),
         )
 
     async def _rejection(self, response: ClientResponse) -> UpstreamFailed:
@@ -130,7 +130,7 @@ class _ForwardedStream(StreamedAnswer):
     def feed(self, chunk: bytes) -> bytes:
         """Return the whole events that a chunk completes."""
         events = self._tap.feed(chunk)
-        self.usage, self.size = self._tap.usage, self._tap.characters
+        self.usage, self.size = self._tap.usage, self._tap.size
         if events:
             events = self._inspect(events)
         if self._tap.broken:
@@ -140,13 +140,13 @@ class _ForwardedStream(StreamedAnswer):
     def end(self) -> bytes:
         """Return an event that was left open at the end: some servers do that."""
         events = self._tap.end()
-        self.usage, self.size = self._tap.usage, self._tap.characters
+        self.usage, self.size = self._tap.usage, self._tap.size
         return self._inspect(events) if events else events
 
     def _inspect(self, events: bytes) -> bytes:
         """Note errors and the end of the answer; return the events without our key."""
         api = self._api
-        self.complete = self.complete or end_at(api, events) >= 0
+        self.complete = self.complete or find_end(api, events) >= 0
         self.error = self.error or _reported_error(api, events, self._endpoint)
         return self._endpoint.without_key(events) if self.error else events
 
@@ -179,7 +179,7 @@ def _read_error(content: bytes) -> ErrorBody | None:
 
 def _reported_error(api: RequestApi, events: bytes, endpoint: Endpoint) -> str:
     """Return the error that an upstream reports in its stream, for the record."""
-    event = error_in(api, events)
+    event = find_error(api, events)
     if not event:
         return ""
     error = _read_error(event[max(0, event.find(b"{")) :])

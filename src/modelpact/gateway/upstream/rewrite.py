@@ -1,4 +1,4 @@
-"""Rewrites request bodies: byte for byte, but for what the plan changes."""
+"""Rewrites the bodies of forwarded requests: byte for byte, but for what the plan changes."""
 
 from typing import Any, Final
 
@@ -6,12 +6,13 @@ import msgspec
 
 from modelpact.gateway.plan.plan import Plan
 
+USAGE_OPTION: Final = "stream_options.include_usage"
+"""The option by which the gateway asks for the usage of a stream."""
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-USAGE: Final = "stream_options.include_usage"
 
 
-def changed_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: bool) -> bytes:
-    """Return the body to send. Fields that do not change stay as they were written."""
+def rewrite_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: bool) -> bytes:
+    """Return the body to send. Fields that the plan does not change keep their bytes."""
     if body["model"] == plan.model and not (plan.renames or plan.drops or ask_usage):
         return raw
     fields: dict[str, Any] = _FIELDS.decode(raw)

@@ -1,7 +1,7 @@
-"""Endings: the events with which streams end, well or badly, told apart from what models say.
+"""What passes by in the answers of upstreams: their usage, their errors, and their end.
 
-What a model says is inside JSON strings, where quotes and line ends are escaped: it cannot look
-like an event.
+Text that a model writes stands in JSON strings, where quotes and line ends are escaped. It cannot
+look like an event.
 """
 
 import re
@@ -15,7 +15,10 @@ from modelpact.conversation.response import Usage
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError
 
-_ENDS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""How bytes fail to be JSON: by their syntax, their encoding, or their depth."""
+
+_END_PATTERNS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
     "openai-chat": (b"[DONE]", re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)),
     "anthropic": (b"message_stop", re.compile(rb'"type"\s*:\s*"message_stop"')),
     "openai-responses": (
@@ -23,218 +26,214 @@ _ENDS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
         re.compile(rb'"type"\s*:\s*"response\.(completed|incomplete|failed)"'),
     ),
 }
-"""For each API a text that is quick to look for, and the pattern that is sure."""
-_ERRORS: Final[Mapping[RequestApi, re.Pattern[bytes]]] = {
+"""For each API a text that is quick to search for, and the exact pattern."""
+_ERROR_PATTERNS: Final[Mapping[RequestApi, re.Pattern[bytes]]] = {
     "openai-chat": re.compile(rb'"error"\s*:\s*[{"]'),
     "anthropic": re.compile(rb'"type"\s*:\s*"error"'),
     "openai-responses": re.compile(rb'"type"\s*:\s*"(error|response\.failed)"'),
 }
-_FAILED: Final = (b'"error"', b'"response.failed"')
-
-
-def end_at(api: RequestApi, events: bytes) -> int:
-    """Return where, among whole events, the one begins that ends a stream; -1 without one."""
-    quick, sure = _ENDS[api]
-    if quick not in events:
-        return -1
-    found = sure.search(events)
-    return -1 if found is None else _event_start(events, found.start())
-
-
-def error_in(api: RequestApi, events: bytes) -> bytes:
-    """Return the event among them with which an upstream tells of an error; empty without one."""
-    if not any(one in events for one in _FAILED):
-        return b""
-    found = _ERRORS[api].search(events)
-    if found is None:
-        return b""
-    start = _event_start(events, found.start())
-    return re.split(rb"\r?\n\r?\n", events[start:], maxsplit=1)[0]
-
-
-def _event_start(events: bytes, place: int) -> int:
-    return max(
-        0,
-        events.rfind(b"\n\n", 0, place) + 2 if b"\n\n" in events[:place] else 0,
-        events.rfind(b"\r\n\r\n", 0, place) + 4 if b"\r\n\r\n" in events[:place] else 0,
-    )
+_ERROR_TEXTS: Final = (b'"error"', b'"response.failed"')
+_USAGE_PATTERN: Final = re.compile(rb'"usage"\s*:\s*\{')
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n")
+_MAX_EVENT_BYTES: Final = 1024 * 1024
+_MAX_TOKENS: Final = 2**40
 
 
 class _UsageFields(msgspec.Struct):
     usage: Any = None
 
 
-class _Cached(msgspec.Struct):
+class _PromptDetails(msgspec.Struct):
     cached_tokens: int | None = None
 
 
-class _Reasoned(msgspec.Struct):
+class _CompletionDetails(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
 class _ChatUsage(msgspec.Struct):
     prompt_tokens: int
     completion_tokens: int
-    prompt_tokens_details: _Cached | None = None
-    completion_tokens_details: _Reasoned | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
-class _Chat(msgspec.Struct):
+class _ChatAnswer(msgspec.Struct):
     usage: _ChatUsage
 
 
-_MOST_TOKENS: Final = 2**40
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""How what an upstream sends fails to be JSON: in its form, in its letters, in its depth."""
-_ANSWER: Final = msgspec.json.Decoder(_UsageFields)
-_CHAT: Final = msgspec.json.Decoder(_Chat)
+_ANSWER_DECODER: Final = msgspec.json.Decoder(_UsageFields)
+_CHAT_DECODER: Final = msgspec.json.Decoder(_ChatAnswer)
 
 
-def usage_of(api: RequestApi, answer: bytes) -> Usage | None:
+def find_end(api: RequestApi, events: bytes) -> int:
+    """Return where the event begins that ends a stream, among whole events; -1 without one."""
+    text, pattern = _END_PATTERNS[api]
+    if text not in events:
+        return -1
+    match = pattern.search(events)
+    return -1 if match is None else _event_start(events, match.start())
+
+
+def find_error(api: RequestApi, events: bytes) -> bytes:
+    """Return the event that reports an error, among whole events; empty without one."""
+    if not any(text in events for text in _ERROR_TEXTS):
+        return b""
+    match = _ERROR_PATTERNS[api].search(events)
+    if match is None:
+        return b""
+    start = _event_start(events, match.start())
+    return re.split(rb"\r?\n\r?\n", events[start:], maxsplit=1)[0]
+
+
+def read_usage(api: RequestApi, answer: bytes) -> Usage | None:
     """Return the usage that a whole answer states, or None."""
     if api == "openai-chat":
         try:
-            return _of_chat(_CHAT.decode(answer).usage)
+            return _read_chat_usage(_CHAT_DECODER.decode(answer).usage)
         except UNREADABLE:
-            pass  # it is said in another way, or not at all
+            pass  # the usage has another form, or is not there
     try:
-        told = _ANSWER.decode(answer).usage
+        usage = _ANSWER_DECODER.decode(answer).usage
     except UNREADABLE:
         return None
-    return _read(api, told)
-
-
-def _of_chat(told: _ChatUsage) -> Usage | None:
-    cached, reasoned = told.prompt_tokens_details, told.completion_tokens_details
-    found = Usage(
-        told.prompt_tokens,
-        told.completion_tokens,
-        0 if reasoned is None else reasoned.reasoning_tokens or 0,
-        0 if cached is None else cached.cached_tokens or 0,
-    )
-    return found if _sensible(found) else None
-
-
-def _sensible(usage: Usage) -> bool:
-    """Tell whether a usage can be: an upstream may say anything."""
-    return (
-        0 <= usage.input <= _MOST_TOKENS
-        and 0 <= usage.output <= _MOST_TOKENS
-        and 0 <= usage.reasoning <= _MOST_TOKENS
-        and 0 <= usage.cache_read <= _MOST_TOKENS
-        and 0 <= usage.cache_write <= _MOST_TOKENS
-    )
-
-
-def _read(api: RequestApi, told: Any) -> Usage | None:
-    if not isinstance(told, dict):
-        return None
-    if api == "openai-responses" or ("input_tokens" in told and api != "anthropic"):
-        told = _as_chat(told)
-    try:
-        read = anthropic.read_usage(told) if api == "anthropic" else openai_chat.read_usage(told)
-    except InputError:
-        return None
-    return read if _sensible(read) else None
-
-
-def _as_chat(told: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "prompt_tokens": told.get("input_tokens", 0),
-        "completion_tokens": told.get("output_tokens", 0),
-        "prompt_tokens_details": told.get("input_tokens_details"),
-        "completion_tokens_details": told.get("output_tokens_details"),
-    }
-
-
-_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
-_LIMIT: Final = 1024 * 1024
-_USAGE_ENDS: Final = (b"\n\n", b"\r\n\r\n")
-
-
-def _last_end(data: bytearray, start: int) -> int:
-    """Return where the last whole event ends that does so after `start`, or 0."""
-    if data.endswith(_USAGE_ENDS):
-        return len(data)
-    bare, full = data.rfind(b"\n\n", start), data.rfind(b"\r\n\r\n", start)
-    return max(bare + 2 if bare >= 0 else 0, full + 4 if full >= 0 else 0)
+    return _convert_usage(api, usage)
 
 
 class UsageTap:
-    """Looks at a stream's events as they pass: whole ones go on, their usage is noted.
+    """Reads the usage from the events of a stream as they pass.
 
-    `hide_usage` keeps back the chunk that has nothing but a usage which the client did not ask for.
+    `hide_usage` removes the chunk that has nothing but a usage, which the client did not ask for.
     """
 
     def __init__(self, api: RequestApi, *, hide_usage: bool = False) -> None:
         self._api = api
-        self._hide = hide_usage
-        self._rest = bytearray()
+        self._hide_usage = hide_usage
+        self._incomplete = bytearray()
         self.usage: Usage | None = None
-        self.characters = 0
+        self.size = 0
+        """How many bytes of whole events have passed."""
         self.broken = False
+        """Whether an event is so long that it is not waited for any longer."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the whole events that a chunk completes; what is left waits for the rest."""
-        if not self._rest and chunk.endswith(_USAGE_ENDS):
+        """Return the whole events that a chunk completes; the rest waits for the next chunk."""
+        if not self._incomplete and chunk.endswith(_EVENT_ENDS):
             events = chunk
         else:
-            # What waits has no end in it: only its last bytes may be the beginning of one.
-            start = len(self._rest) - 3
-            self._rest += chunk
-            end = _last_end(self._rest, start if start > 0 else 0)
+            # The incomplete event has no end in it: at most the first bytes of one are there.
+            start = len(self._incomplete) - 3
+            self._incomplete += chunk
+            end = _last_event_end(self._incomplete, start if start > 0 else 0)
             if not end:
-                self.broken = len(self._rest) > _LIMIT
+                self.broken = len(self._incomplete) > _MAX_EVENT_BYTES
                 return b""
-            events = bytes(self._rest)
-            self._rest.clear()
+            events = bytes(self._incomplete)
+            self._incomplete.clear()
             if end < len(events):
-                self._rest += events[end:]
+                self._incomplete += events[end:]
                 events = events[:end]
-        self.characters += len(events)
-        if b'"usage"' in events and _USAGE.search(events) is not None:
-            events = self._look(events)
+        self.size += len(events)
+        if b'"usage"' in events and _USAGE_PATTERN.search(events) is not None:
+            events = self._read_events(events)
         return events
 
     def end(self) -> bytes:
-        """Return what came after the last whole event, as one: some servers leave it open."""
-        rest = bytes(self._rest.strip())
-        self._rest.clear()
-        return self._look(rest + b"\n\n") if rest else b""
+        """Return what came after the last whole event, as an event: some servers leave it open."""
+        rest = bytes(self._incomplete.strip())
+        self._incomplete.clear()
+        return self._read_events(rest + b"\n\n") if rest else b""
 
-    def _look(self, events: bytes) -> bytes:
-        kept = []
+    def _read_events(self, events: bytes) -> bytes:
+        """Read the usage in events; return them without the one to hide."""
+        passed = []
         for event in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", events):
-            if b'"usage"' not in event or not self._note(event):
-                kept.append(event)
-        return b"".join(kept)
+            if b'"usage"' not in event or not self._read_event(event):
+                passed.append(event)
+        return b"".join(passed)
 
-    def _note(self, event: bytes) -> bool:
-        """Note the usage in an event; tell whether it is one to keep back."""
-        data = b"\n".join(
+    def _read_event(self, event: bytes) -> bool:
+        """Read the usage in an event; tell whether the event is to be hidden."""
+        text = b"\n".join(
             line[5:].strip() for line in event.splitlines() if line.startswith(b"data:")
         )
         try:
-            said = msgspec.json.decode(data)
+            data = msgspec.json.decode(text)
         except UNREADABLE:
             return False
-        if not isinstance(said, dict):
+        if not isinstance(data, dict):
             return False
-        told = said.get("usage")
+        stated = data.get("usage")
         for inner in ("message", "response"):
-            if isinstance(said.get(inner), dict) and told is None:
-                told = said[inner].get("usage")
-        found = _read(self._api, told)
-        if found is None:
+            if isinstance(data.get(inner), dict) and stated is None:
+                stated = data[inner].get("usage")
+        usage = _convert_usage(self._api, stated)
+        if usage is None:
             return False
-        before = self.usage or Usage()
-        if self._api == "anthropic":
-            found = msgspec.structs.replace(
-                found,
-                input=max(found.input, before.input),
-                output=max(found.output, before.output),
-                cache_read=max(found.cache_read, before.cache_read),
-                cache_write=max(found.cache_write, before.cache_write),
+        if self._api == "anthropic" and self.usage is not None:
+            # Each event states a part of the usage, or the sum so far.
+            usage = msgspec.structs.replace(
+                usage,
+                input=max(usage.input, self.usage.input),
+                output=max(usage.output, self.usage.output),
+                cache_read=max(usage.cache_read, self.usage.cache_read),
+                cache_write=max(usage.cache_write, self.usage.cache_write),
             )
-        self.usage = found
-        return self._hide and said.get("choices") == []
+        self.usage = usage
+        return self._hide_usage and data.get("choices") == []
+
+
+def _event_start(events: bytes, position: int) -> int:
+    return max(
+        0,
+        events.rfind(b"\n\n", 0, position) + 2 if b"\n\n" in events[:position] else 0,
+        events.rfind(b"\r\n\r\n", 0, position) + 4 if b"\r\n\r\n" in events[:position] else 0,
+    )
+
+
+def _last_event_end(data: bytearray, start: int) -> int:
+    """Return where the last whole event ends, searched from `start`; 0 without one."""
+    if data.endswith(_EVENT_ENDS):
+        return len(data)
+    lf, crlf = data.rfind(b"\n\n", start), data.rfind(b"\r\n\r\n", start)
+    return max(lf + 2 if lf >= 0 else 0, crlf + 4 if crlf >= 0 else 0)
+
+
+def _read_chat_usage(stated: _ChatUsage) -> Usage | None:
+    prompt, completion = stated.prompt_tokens_details, stated.completion_tokens_details
+    usage = Usage(
+        stated.prompt_tokens,
+        stated.completion_tokens,
+        0 if completion is None else completion.reasoning_tokens or 0,
+        0 if prompt is None else prompt.cached_tokens or 0,
+    )
+    return usage if _is_plausible(usage) else None
+
+
+def _convert_usage(api: RequestApi, stated: Any) -> Usage | None:
+    if not isinstance(stated, dict):
+        return None
+    if api == "openai-responses" or ("input_tokens" in stated and api != "anthropic"):
+        stated = {
+            "prompt_tokens": stated.get("input_tokens", 0),
+            "completion_tokens": stated.get("output_tokens", 0),
+            "prompt_tokens_details": stated.get("input_tokens_details"),
+            "completion_tokens_details": stated.get("output_tokens_details"),
+        }
+    read = anthropic.read_usage if api == "anthropic" else openai_chat.read_usage
+    try:
+        usage = read(stated)
+    except InputError:
+        return None
+    return usage if _is_plausible(usage) else None
+
+
+def _is_plausible(usage: Usage) -> bool:
+    """Tell whether the numbers of a usage are in range: an upstream may state anything."""
+    return (
+        0 <= usage.input <= _MAX_TOKENS
+        and 0 <= usage.output <= _MAX_TOKENS
+        and 0 <= usage.reasoning <= _MAX_TOKENS
+        and 0 <= usage.cache_read <= _MAX_TOKENS
+        and 0 <= usage.cache_write <= _MAX_TOKENS
+    )
