@@ -1,4 +1,4 @@
-"""Upstreams that fail: their own words are passed on, streams end well-formed, records are true."""
+"""Upstreams that fail: their errors are passed on, streams end well-formed, calls are recorded."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from tests.gateway.support import HI, UPSTREAM_KEYS, Running
 LONG = "x" * 2_000
 
 
-def test_an_upstreams_refusal_passes_as_it_is(gateway: Running) -> None:
+def test_the_error_response_of_an_upstream_is_passed_on(gateway: Running) -> None:
     gateway.openai.script.add(Fail(400, "Too odd.", "invalid_request_error", "too_odd"))
     answer = gateway.chat("gpt-4o")
     assert (answer.status, answer.json["error"]["message"]) == (400, "Too odd.")
@@ -24,7 +24,7 @@ def test_an_upstreams_refusal_passes_as_it_is(gateway: Running) -> None:
     assert (state, error) == ("failed", "too_odd: openai answered 400 (too_odd): Too odd.")
 
 
-def test_a_refusal_from_another_api_is_told_in_the_clients(gateway: Running) -> None:
+def test_an_error_from_another_api_is_translated(gateway: Running) -> None:
     gateway.openai.script.add(Fail(429, retry_after=7))
     answer = gateway.message("gpt-4o")
     assert (answer.status, answer.headers["retry-after"]) == (429, "7")
@@ -37,7 +37,7 @@ def test_a_refusal_from_another_api_is_told_in_the_clients(gateway: Running) -> 
     assert answer.json["error"]["code"] == "overloaded_error"
 
 
-def test_nobody_is_told_the_key_of_an_upstream(gateway: Running) -> None:
+def test_the_upstream_key_is_removed_from_errors(gateway: Running) -> None:
     """The fakes say the key back that they were shown, as servers do."""
     gateway.openai.key = gateway.anthropic.key = "another"
     answers = [
@@ -55,7 +55,7 @@ def test_nobody_is_told_the_key_of_an_upstream(gateway: Running) -> None:
         assert secret.encode() not in kept
 
 
-def test_nor_in_a_stream_or_in_a_header(gateway: Running) -> None:
+def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: Running) -> None:
     secret = UPSTREAM_KEYS["ANTHROPIC_API_KEY"]
     said = json.dumps({"type": "error", "error": {"type": "bad", "message": f"not {secret}"}})
     told = f"event: error\ndata: {said}\n\n".encode()
@@ -106,7 +106,9 @@ def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: 
 
 
 @pytest.mark.parametrize("fault", [cut(6), cut(6, clean=True)])
-def test_so_does_one_that_is_carried(gateway: Running, fault: object) -> None:
+def test_a_translated_stream_that_breaks_ends_with_an_error_event(
+    gateway: Running, fault: object
+) -> None:
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     first = gateway.message("gpt-4o", stream=True)
@@ -116,7 +118,7 @@ def test_so_does_one_that_is_carried(gateway: Running, fault: object) -> None:
     assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
 
 
-def test_an_error_that_an_upstream_tells_in_its_stream_is_on_the_record(gateway: Running) -> None:
+def test_an_error_in_a_stream_is_recorded(gateway: Running) -> None:
     """It passes as it is, no second one is added, and the record does not say "completed"."""
     told = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
     gateway.anthropic.script.add(Reply(LONG, fault=garbage(told + b"\n\n", after=4)))
@@ -125,7 +127,7 @@ def test_an_error_that_an_upstream_tells_in_its_stream_is_on_the_record(gateway:
     assert gateway.settled() == [("failed", "overloaded_error: M")]
 
 
-def test_a_model_that_talks_of_ends_has_not_ended(gateway: Running) -> None:
+def test_text_about_the_end_does_not_end_a_stream(gateway: Running) -> None:
     said = "data: [DONE]\n\n and message_stop " * 20
     gateway.openai.script.add(Reply(said, fault=cut(10, clean=True)))
     gateway.openai.piece = 50
@@ -141,7 +143,9 @@ def test_a_model_that_talks_of_ends_has_not_ended(gateway: Running) -> None:
         ("/v1/messages", "gpt-4o"),
     ],
 )
-def test_a_client_that_leaves_a_stream_ends_it(gateway: Running, path: str, model: str) -> None:
+def test_a_client_that_leaves_a_stream_cancels_the_call(
+    gateway: Running, path: str, model: str
+) -> None:
     """The gateway closes the upstream's stream and settles the record."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     fake.script.add(Reply(LONG, fault=hang(6)))
@@ -155,7 +159,9 @@ def test_a_client_that_leaves_a_stream_ends_it(gateway: Running, path: str, mode
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_a_client_that_does_not_wait_for_an_answer(gateway: Running, path: str) -> None:
+def test_a_client_that_leaves_before_the_answer_cancels_the_call(
+    gateway: Running, path: str
+) -> None:
     held, release = threading.Event(), threading.Event()
     gateway.openai.hold = (held, release)
     body = json.dumps({"model": "gpt-4o", "messages": HI, "max_tokens": 50}).encode()

@@ -1,4 +1,4 @@
-"""Upstreams that are down, slow, flapping, cut off or talk nonsense: told as it is, recorded."""
+"""Upstreams that are down, slow, flapping, cut off or send nonsense: reported and recorded."""
 
 import itertools
 import socket
@@ -44,7 +44,7 @@ def fine(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_what_is_no_answer_is_told_as_such(serve: Serve, name: str) -> None:
+def test_an_unusable_answer_is_reported_as_a_failure(serve: Serve, name: str) -> None:
     with wild(sends(NONSENSE[name])) as upstream:
         gateway = serve(upstream.settings)
         for stream in (False, True):
@@ -75,7 +75,7 @@ BODIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_no_answer_of_its_api(serve: Serve, name: str) -> None:
+def test_an_answer_of_another_api_fails_in_translation(serve: Serve, name: str) -> None:
     """The same API passes what came; another cannot, and says so. Each is on the record."""
     body = BODIES[name]
     whole = b"%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, len(body), body)
@@ -135,7 +135,7 @@ def test_a_stream_of_nonsense_ends_with_an_error(serve: Serve, name: str) -> Non
         assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
 
 
-def test_one_that_says_nothing_is_waited_for_so_long(serve: Serve) -> None:
+def test_a_silent_upstream_times_out(serve: Serve) -> None:
     """The time limit of the upstream ends the request, not the patience of the client."""
     release = threading.Event()
 
@@ -152,7 +152,7 @@ def test_one_that_says_nothing_is_waited_for_so_long(serve: Serve) -> None:
         assert [state for state, _ in gateway.settled()] == ["failed"] * 3
 
 
-def test_one_that_stops_in_mid_stream(serve: Serve) -> None:
+def test_a_stream_that_stalls_times_out(serve: Serve) -> None:
     release = threading.Event()
 
     def stops(connection: socket.socket) -> None:
@@ -170,7 +170,7 @@ def test_one_that_stops_in_mid_stream(serve: Serve) -> None:
         assert (error or "").startswith("timeout")
 
 
-def test_one_that_flaps(serve: Serve) -> None:
+def test_a_flapping_upstream(serve: Serve) -> None:
     """Now it answers, now it hangs up; whoever asks next is not the one who pays for it."""
     turns = itertools.cycle([sends(GOOD), sends(b""), sends(GOOD, stay=True), sends(JSON_HEAD)])
     with wild(lambda connection: next(turns)(connection)) as upstream:
@@ -181,7 +181,7 @@ def test_one_that_flaps(serve: Serve) -> None:
         assert states == ["completed", "failed", "completed", "failed"] * 10
 
 
-def test_one_that_is_gone_and_comes_back(serve: Serve) -> None:
+def test_an_upstream_that_comes_back_is_used_again(serve: Serve) -> None:
     """A request succeeds as soon as the upstream is back."""
     with wild(sends(GOOD)) as upstream:
         gateway = serve(upstream.settings)
@@ -204,7 +204,7 @@ def test_one_that_is_gone_and_comes_back(serve: Serve) -> None:
         assert [one.status for one in answers] == [200]
 
 
-def test_a_connection_that_was_closed_while_it_was_idle_costs_nobody_an_answer(
+def test_a_connection_closed_while_idle_is_replaced(
     serve: Serve,
 ) -> None:
     """It says that it stays, and is gone when the next request comes."""
@@ -214,7 +214,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_costs_nobody_an_answer(
         assert upstream.taken == 30
 
 
-def test_headers_of_upstreams_that_speak_for_the_gateway_are_kept_back(serve: Serve) -> None:
+def test_gateway_headers_of_upstreams_are_dropped(serve: Serve) -> None:
     lies = (
         b"modelpact-verdict: no\r\nModelpact-Cost-USD: 0\r\nmodelpact-invocation: x\r\n"
         b"set-cookie: a=b\r\nconnection: x-secret\r\nx-secret: 1\r\nkeep-alive: timeout=1\r\n"

@@ -1,4 +1,4 @@
-"""A gateway's requests as invocations: two events each, and no row; what is open, and recovery."""
+"""Calls of a gateway as invocations: two events each and no row, listed, shown and recovered."""
 
 import contextlib
 import http.client
@@ -100,7 +100,7 @@ def test_a_request_is_two_events_and_no_row(gateway: Running, run: Run) -> None:
         assert names[0] in done.stdout
 
 
-def test_what_is_shown_is_what_one_asks_of_a_request(serve: Serve, run: Run) -> None:
+def test_show_has_model_worker_cost_and_content(serve: Serve, run: Run) -> None:
     """Its model, its workload and its key; not what only a runtime's invocations have."""
     gateway = serve('[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n')
     gateway.openai.script.add(Fail(400, "no"))
@@ -114,7 +114,9 @@ def test_what_is_shown_is_what_one_asks_of_a_request(serve: Serve, run: Run) -> 
     assert not {"answered", "reminders", "until"} & set(facts), "its error says who ended it"
 
 
-def test_one_that_is_open(upstream: Upstream, run: Run, tmp_path: Path) -> None:
+def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
+    upstream: Upstream, run: Run, tmp_path: Path
+) -> None:
     store = f"sqlite:{tmp_path / 'ledger.db'}"
     folder = folder_for(tmp_path / "one", upstream, store)
     with started(folder) as gateway, one_under_way(gateway, upstream) as name:
@@ -147,7 +149,7 @@ def test_one_that_is_open(upstream: Upstream, run: Run, tmp_path: Path) -> None:
     assert archived.returncode == 0, archived.stderr
 
 
-def test_what_a_killed_gateway_left_is_settled_by_the_next(
+def test_calls_of_a_killed_gateway_are_settled_by_the_next(
     url: str, upstream: Upstream, run: Run, tmp_path: Path
 ) -> None:
     """By one of the same name, as failed, with its estimate for a cost; by no other."""
@@ -176,7 +178,7 @@ def test_what_a_killed_gateway_left_is_settled_by_the_next(
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def test_what_was_imported_is_not_settled_here(gateway: Running, run: Run, tmp_path: Path) -> None:
+def test_imported_calls_are_not_settled(gateway: Running, run: Run, tmp_path: Path) -> None:
     """The gateway of another store may have this one's name, and be alive."""
     name = gateway.chat("gpt-4o").headers["modelpact-invocation"]
     envelope = name.rpartition(":")[0]
@@ -191,7 +193,7 @@ def test_what_was_imported_is_not_settled_here(gateway: Running, run: Run, tmp_p
     assert unfinished_envelopes(gateway.ledger, "gateway") == [envelope]
 
 
-def test_a_listing_says_when_it_did_not_look_at_all(
+def test_a_listing_says_when_it_was_truncated(
     gateway: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
@@ -205,7 +207,7 @@ def test_a_listing_says_when_it_did_not_look_at_all(
     assert (len(found), cut) == (2, False), "as many as were wanted"
 
 
-def test_each_day_has_envelopes_of_its_own(serve: Serve, upstream: Upstream) -> None:
+def test_envelopes_rotate_at_midnight(serve: Serve, upstream: Upstream) -> None:
     """What began before midnight ends where it began; an envelope is finished with its last."""
     ahead = [0]
     began = time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""Holding names while a process runs: whatever ends it, its connections end with it."""
+"""Names are leased while a process runs; its connections end with it."""
 
 import asyncio
 import threading

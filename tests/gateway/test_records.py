@@ -1,4 +1,4 @@
-"""Records: each request an invocation that is settled and paid for; no prompt is kept."""
+"""Every request is an invocation that is settled and paid for; prompts are not kept."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> 
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_prompts_and_answers_are_not_kept_unless_wanted(serve: Serve, kept: bool) -> None:
+def test_prompts_and_answers_are_kept_only_on_request(serve: Serve, kept: bool) -> None:
     """The store has only the hashes of prompts."""
     gateway = serve(f"[gateway]\nkeep_content = {str(kept).lower()}\n")
     gateway.openai.script.add("the answer is trout")
@@ -83,7 +83,7 @@ def test_prompts_and_answers_are_not_kept_unless_wanted(serve: Serve, kept: bool
     assert (b"the answer is trout" in files) is kept
 
 
-def test_who_paid_is_on_the_record(serve: Serve) -> None:
+def test_costs_are_attributed_to_keys_and_workloads(serve: Serve) -> None:
     gateway = serve('[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n')
     secret = gateway.new_key("app")
     gateway.chat("workload/extract", key=secret)

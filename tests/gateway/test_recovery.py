@@ -1,4 +1,4 @@
-"""What a process left open: the next one of its name ends it, once, and nobody else's."""
+"""Calls that a process left open are settled once, by the next process of its name."""
 
 import asyncio
 import hashlib
@@ -66,7 +66,7 @@ def types(ledger: Ledger, envelope: str) -> list[str]:
     return [one.type for one in ledger.events(envelope)]
 
 
-def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
+def test_recovery_goes_on_while_requests_arrive(ledger: Ledger) -> None:
     """They come as soon as the port is open: the first of them begins the day."""
     envelopes = [died(ledger, one, 3) for one in ("one", "two")]
 
@@ -83,7 +83,7 @@ def test_requests_that_come_meanwhile_do_not_disturb(ledger: Ledger) -> None:
         assert types(ledger, envelope) == [INVOKED] * 3 + ["capability.failed"] * 3 + [STOPPED]
 
 
-def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_path: Path) -> None:
+def test_imported_calls_are_not_recovered(ledger: Ledger, tmp_path: Path) -> None:
     """Its gateway may be alive, has the same name as like as not, and the record is its."""
     envelope = died(ledger, "one", 2)
     with Ledger.open(f"sqlite:{tmp_path / 'other.db'}") as other:
@@ -102,7 +102,7 @@ def test_what_came_from_another_store_is_not_ours_to_end(ledger: Ledger, tmp_pat
         assert import_export(other, lambda: more, allow_unsigned=True).added == 1
 
 
-def test_an_opening_of_which_nobody_knows_is_ended(
+def test_an_opening_whose_commit_was_uncertain_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store went away in the midst of a commit that was kept: nothing was sent."""
@@ -133,7 +133,7 @@ def test_an_opening_of_which_nobody_knows_is_ended(
         assert sorted(states) == ["cancelled", "completed", "completed"]
 
 
-def test_a_database_that_comes_and_goes(
+def test_every_call_is_settled_once_while_the_database_restarts(
     postgres: Any, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is on the record in the end has one beginning and one end."""
@@ -177,7 +177,7 @@ def test_a_database_that_comes_and_goes(
         assert told.count(200) + 1 <= sum(one.state == "completed" for one in calls)
 
 
-def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
+def test_a_call_that_another_process_settled_is_not_settled_again(ledger: Ledger) -> None:
     """Where the store was away, each of two processes may take the other for dead."""
     envelope = died(ledger, "one", 2)
 
@@ -193,7 +193,7 @@ def test_what_another_has_ended_is_not_ended_again(ledger: Ledger) -> None:
     assert types(ledger, envelope) == [INVOKED] * 2 + ends + [STOPPED]
 
 
-def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
+def test_imported_events_of_no_invocation_are_skipped(ledger: Ledger) -> None:
     """An import is verified for what it is, not for what it says."""
     died(ledger, "one", 1)
 
@@ -210,7 +210,7 @@ def test_events_of_no_call_are_no_calls(ledger: Ledger) -> None:
         find_in_events(ledger, "elsewhere:1")
 
 
-def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modelpact.providers.runtime.records._MAX_KEPT_BYTES", 10)
     said = AnswerDigest(keep=True)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Pieces of answers: there for whoever follows, and gone an hour after the end."""
+"""Maintenance deletes the pieces of answers an hour after the settlement."""
 
 import time
 
@@ -8,7 +8,7 @@ from tests.providers.support import ECHO, World, on_loop
 
 
 @on_loop
-async def test_pieces_go_an_hour_after_the_end_and_the_answer_stays(world: World) -> None:
+async def test_pieces_are_deleted_an_hour_after_the_settlement(world: World) -> None:
     shift = 0
 
     def clock() -> int:

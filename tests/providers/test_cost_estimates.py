@@ -1,4 +1,4 @@
-"""Carriers that foresee: what a call may cost and whom it is for, recorded before it leaves."""
+"""Transports that estimate: the expected cost and the attribution are recorded before a call."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class Prophet(Echo):
 
 
 @on_loop
-async def test_a_carrier_that_foresees_is_asked(lite_ledger: Ledger) -> None:
+async def test_a_transport_that_estimates_costs_is_asked(lite_ledger: Ledger) -> None:
     runtime = echoing(lite_ledger, Prophet())
     value = {"much": 7, "model": "m"}
     mine = (CostLine("discrete", 1),)
@@ -37,7 +37,7 @@ async def test_a_carrier_that_foresees_is_asked(lite_ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_others_are_not(lite_ledger: Ledger) -> None:
+async def test_other_transports_leave_the_estimate_empty(lite_ledger: Ledger) -> None:
     done = await echoing(lite_ledger).invoke("echo", ECHO, {})
     opened = lite_ledger.event(done.event)
     assert opened is not None

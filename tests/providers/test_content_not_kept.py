@@ -69,7 +69,7 @@ class Counting(Ledger):
 
 
 @on_loop
-async def test_a_stream_that_is_not_kept_costs_no_more_writes_than_a_call(world: World) -> None:
+async def test_a_stream_that_is_not_kept_takes_as_many_writes_as_a_call(world: World) -> None:
     with Counting.open(world.store) as ledger:
         assert isinstance(ledger, Counting)
         runtime = echoing(ledger)
@@ -100,7 +100,7 @@ async def test_a_stream_that_is_not_kept_costs_no_more_writes_than_a_call(world:
 
 
 @on_loop
-async def test_pieces_alone_may_be_left_out_of_the_store(ledger: Ledger) -> None:
+async def test_pieces_can_be_hashed_while_the_answer_is_kept(ledger: Ledger) -> None:
     runtime = echoing(ledger)
     value = {"pieces": 100}
     opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_pieces=False)
@@ -119,7 +119,7 @@ async def test_pieces_alone_may_be_left_out_of_the_store(ledger: Ledger) -> None
 
 
 @on_loop
-async def test_a_caller_who_leaves_a_stream_leaves_its_tally(ledger: Ledger) -> None:
+async def test_a_cancelled_stream_records_the_digest_of_its_pieces(ledger: Ledger) -> None:
     carrier = Echo()
     carrier.released.clear()
     runtime = echoing(ledger, carrier)
@@ -144,7 +144,7 @@ async def test_a_caller_who_leaves_a_stream_leaves_its_tally(ledger: Ledger) -> 
 
 
 @on_loop
-async def test_pieces_out_of_order_are_a_violation_all_the_same(ledger: Ledger) -> None:
+async def test_pieces_out_of_order_are_a_violation(ledger: Ledger) -> None:
     class Confused(Echo):
         async def stream(self, registration: Any, invocation: Any) -> Any:
             yield Partial(invocation.id, 1, {})
@@ -160,7 +160,7 @@ async def test_pieces_out_of_order_are_a_violation_all_the_same(ledger: Ledger) 
 
 
 @on_loop
-async def test_after_a_restart_it_is_not_sent_again_but_ends_with_an_estimate(
+async def test_after_a_restart_it_fails_as_interrupted_with_an_estimated_cost(
     world: World,
 ) -> None:
     """8.4: outstanding invocations are persisted; one without its content cannot be sent again."""
@@ -195,7 +195,7 @@ async def test_after_a_restart_it_is_not_sent_again_but_ends_with_an_estimate(
 
 
 @on_loop
-async def test_the_same_key_gives_the_record_but_not_the_answer(ledger: Ledger) -> None:
+async def test_an_idempotency_key_returns_the_record_without_the_answer(ledger: Ledger) -> None:
     carrier = Echo()
     runtime = echoing(ledger, carrier)
     value = {"secret": MARK}
@@ -215,7 +215,9 @@ async def test_the_same_key_gives_the_record_but_not_the_answer(ledger: Ledger) 
 
 
 @on_loop
-async def test_what_is_answered_later_is_kept(lite: World, lite_ledger: Ledger) -> None:
+async def test_asynchronous_invocations_keep_their_content(
+    lite: World, lite_ledger: Ledger
+) -> None:
     with pytest.raises(InputError, match="answered by way of the store"):
         await echoing(lite_ledger).invoke("echo", ECHO, {}, semantics="async", keep_content=False)
     assert lite_ledger.events("invocations/runtime") == []

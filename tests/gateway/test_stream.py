@@ -1,4 +1,4 @@
-"""Streams that are watched: "any chunking gives the same bytes", the same usage, the same end."""
+"""Streams that pass: any chunking gives the same bytes, the same usage and the same end."""
 
 import itertools
 import json
@@ -64,7 +64,7 @@ ends = st.sampled_from(["\n", "\r\n"])
 
 
 @given(cuts, ends)
-def test_streams_pass_as_they_are(where: list[int], end: str) -> None:
+def test_any_chunking_gives_the_same_bytes(where: list[int], end: str) -> None:
     whole = openai_bytes(end)
     passed, watch, ended = watched("openai-chat", whole, where)
     assert (passed, watch.usage, ended) == (whole, Usage(11, 3), True)
@@ -75,7 +75,7 @@ def test_streams_pass_as_they_are(where: list[int], end: str) -> None:
 
 
 @given(cuts, ends)
-def test_a_usage_that_nobody_asked_for_is_kept_back(where: list[int], end: str) -> None:
+def test_a_usage_that_the_client_did_not_ask_for_is_hidden(where: list[int], end: str) -> None:
     """Only the chunk that is nothing but usage; others without choices pass."""
     passed, watch, _ = watched("openai-chat", openai_bytes(end), where, hide=True)
     hidden = f"data: {json.dumps(OPENAI[-1])}{end}{end}".encode()
@@ -91,7 +91,7 @@ def test_a_stream_whose_last_event_is_left_open(where: list[int]) -> None:
     assert watch.usage == Usage(11, 3)
 
 
-def test_what_a_model_says_does_not_end_its_stream() -> None:
+def test_the_text_of_a_model_does_not_end_its_stream() -> None:
     said = f"data: {json.dumps(OPENAI[1])}\n\n".encode()
     assert find_end("openai-chat", said) == -1
     assert find_end("openai-chat", said + b"data: [DONE]\n\n") == len(said)
@@ -111,14 +111,14 @@ def test_what_a_model_says_does_not_end_its_stream() -> None:
         ("openai-responses", b'data: {"type":"error","message":"Overloaded"}'),
     ],
 )
-def test_an_upstreams_own_error_is_seen(api: RequestApi, event: bytes) -> None:
+def test_an_error_in_a_stream_is_found(api: RequestApi, event: bytes) -> None:
     before = b'data: {"x": "\\"error\\": {"}\n\n'
     assert find_error(api, before) == b""
     assert find_error(api, before + event + b"\n\n" + before) == event
 
 
 @given(cuts, st.permutations(["\n", "\r\n"]))
-def test_ends_of_both_kinds_in_one_stream(where: list[int], kinds: list[str]) -> None:
+def test_both_line_ends_in_one_stream(where: list[int], kinds: list[str]) -> None:
     """What is whole goes on at once, however its neighbours end."""
     whole = b"".join(openai_bytes(end) for end in kinds)
     passed, watch, _ = watched("openai-chat", whole, where)
@@ -136,7 +136,7 @@ def test_an_event_that_comes_byte_by_byte_is_copied_once() -> None:
     assert passed == event
 
 
-def test_an_event_without_an_end_is_given_up() -> None:
+def test_an_event_without_an_end_breaks_the_stream() -> None:
     watch = UsageTap("openai-chat")
     assert watch.feed(b"data: " + b"x" * 1_100_000) == b""
     assert watch.broken

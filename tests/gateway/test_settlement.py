@@ -1,4 +1,4 @@
-"""Whatever an upstream says and a client does: what was opened is settled, once."""
+"""Every call that was opened is settled once, whatever upstream and client do."""
 
 from typing import Any
 
@@ -21,9 +21,7 @@ def whole(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("body", [NOT_UTF8, DEEP], ids=["no UTF-8 in its usage", "deep"])
 @pytest.mark.parametrize("headers", [{}, {"modelpact-report": "body"}], ids=["plain", "report"])
-def test_an_answer_that_no_json_reader_takes(
-    serve: Serve, body: bytes, headers: dict[str, str]
-) -> None:
+def test_an_answer_that_is_not_json(serve: Serve, body: bytes, headers: dict[str, str]) -> None:
     """It is passed on as it is: what it took can only be estimated."""
     with wild(sends(whole(body))) as upstream:
         gateway = serve(upstream.settings)
@@ -81,7 +79,7 @@ def test_a_limit_that_no_record_can_hold(serve: Serve, run: Run, limit: int) -> 
 @pytest.mark.parametrize(
     "model", ["wild/a\0b", "wild/a\u2028b", "wild/a\ud800b", "wild/" + "m" * 501]
 )
-def test_a_name_that_not_every_store_takes(serve: Serve, model: str) -> None:
+def test_a_model_name_that_not_every_store_takes(serve: Serve, model: str) -> None:
     """PostgreSQL keeps no NUL: such a request was sent, and its cost could not be recorded."""
     with wild(sends(whole(WHOLE))) as upstream:
         gateway = serve(upstream.settings)
@@ -92,7 +90,7 @@ def test_a_name_that_not_every_store_takes(serve: Serve, model: str) -> None:
 
 
 @pytest.mark.parametrize("told", [b"caf\xc3\xa9", b'a"} 1'], ids=["letters", "quotes"])
-def test_an_upstream_that_tells_a_verdict_in_a_header(serve: Serve, told: bytes) -> None:
+def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, told: bytes) -> None:
     """It is not ours: neither for the counts, nor may it break the answer."""
     head = STREAM_HEAD + b"x: modelpact-verdict: %b\r\n\r\n" % told
     with wild(sends(head + b"data: [DONE]\n\n")) as upstream:
@@ -106,7 +104,7 @@ def test_an_upstream_that_tells_a_verdict_in_a_header(serve: Serve, told: bytes)
 
 @pytest.mark.parametrize("ask", ["chat", "message"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_mistake_of_the_gateway_itself(
+def test_a_defect_of_the_gateway_settles_the_call(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, ask: str, stream: bool
 ) -> None:
     def mistake(*_: object, **__: object) -> None:
@@ -127,7 +125,7 @@ def test_a_mistake_of_the_gateway_itself(
 
 
 @pytest.mark.parametrize("name", ["temperature", "reasoning_effort", "logprobs"])
-def test_what_is_remembered_of_a_request_is_short(serve: Serve, name: str) -> None:
+def test_plan_keys_are_short(serve: Serve, name: str) -> None:
     """Thousands of plans are remembered, each with the parameters that it is for."""
     gateway = serve()
     asked: dict[str, Any] = {name: "x" * 100_000}

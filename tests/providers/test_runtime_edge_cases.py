@@ -1,4 +1,4 @@
-"""What a hostile review found in the runtime: lost invocations, stopped upkeep, moved prices."""
+"""Edge cases of the runtime: abandoned invocations, failing maintenance, changed registrations."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def given_up(task: "asyncio.Task[Any]", gate: threading.Event) -> None:
 
 
 @on_loop
-async def test_a_caller_who_leaves_while_it_is_recorded_leaves_nothing_open(
+async def test_an_invocation_abandoned_while_it_is_recorded_is_cancelled(
     ledger: Ledger,
 ) -> None:
     """8.1: what is recorded leaves or ends; it does not stay open, never sent."""
@@ -95,7 +95,7 @@ async def test_a_caller_who_leaves_while_it_is_recorded_leaves_nothing_open(
 
 
 @on_loop
-async def test_an_answer_in_hand_is_kept_though_its_caller_left(ledger: Ledger) -> None:
+async def test_an_answer_that_came_is_settled_although_its_caller_left(ledger: Ledger) -> None:
     """8.3: "every invocation has a cost": an answer that came is settled and paid for."""
     gates: list[threading.Event] = []
 
@@ -133,7 +133,7 @@ async def test_an_envelope_with_open_invocations_is_not_archived(
 
 
 @on_loop
-async def test_one_invocation_that_cannot_end_stops_no_other(ledger: Ledger) -> None:
+async def test_an_invocation_that_cannot_be_settled_blocks_no_other(ledger: Ledger) -> None:
     """8.2: "a bounded time window" for each, whatever became of another."""
     runtime = echoing(ledger, Acting(promise))
     stuck = await runtime.invoke(
@@ -152,7 +152,7 @@ async def test_one_invocation_that_cannot_end_stops_no_other(ledger: Ledger) -> 
 
 
 @on_loop
-async def test_upkeep_outlives_whatever_happens(
+async def test_maintenance_survives_any_exception(
     lite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = echoing(lite_ledger, Acting(promise))
@@ -185,7 +185,7 @@ async def test_upkeep_outlives_whatever_happens(
     ],
 )
 @on_loop
-async def test_what_no_invocation_can_have_is_refused(
+async def test_invalid_arguments_are_refused(
     lite_ledger: Ledger, how: dict[str, Any], told: str
 ) -> None:
     runtime = echoing(lite_ledger)
@@ -206,7 +206,7 @@ def dear(invocation: Invocation) -> Reply:
 
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
-async def test_an_answer_is_judged_by_the_registration_that_was_invoked(
+async def test_an_answer_is_validated_by_the_registration_that_was_invoked(
     ledger: Ledger, semantics: Any
 ) -> None:
     """8.3: costs "in registered units": at the prices at which it was asked for."""
@@ -234,7 +234,7 @@ async def test_an_answer_is_judged_by_the_registration_that_was_invoked(
 
 
 @on_loop
-async def test_an_offer_that_is_withdrawn_is_still_answered(ledger: Ledger) -> None:
+async def test_a_withdrawn_offer_is_still_answered(ledger: Ledger) -> None:
     async def act(invocation: Invocation) -> Reply:
         other = priced(1, {}, "urn:test:other")
         await ledger.write_async(runtime.registry.registration_work(other, by_itself=True))
@@ -264,7 +264,7 @@ async def test_schemas_may_have_fractions(ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_whoever_left_first_is_expelled_all_the_same(ledger: Ledger) -> None:
+async def test_a_deregistered_provider_can_still_be_expelled(ledger: Ledger) -> None:
     """8.6: who was deregistered for a violation is registered again by an operator only."""
     runtime = echoing(ledger, Acting(promise), profile=ComplianceProfile(on_violation="deregister"))
     opened = await runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=None)
@@ -281,7 +281,7 @@ async def test_whoever_left_first_is_expelled_all_the_same(ledger: Ledger) -> No
 
 
 @on_loop
-async def test_texts_that_no_store_takes_end_the_invocation(ledger: Ledger) -> None:
+async def test_texts_that_no_store_takes_are_replaced(ledger: Ledger) -> None:
     """8.3: "every invocation has a cost": a NUL in an error does not lose it."""
 
     async def act(invocation: Invocation) -> Reply:
@@ -295,7 +295,7 @@ async def test_texts_that_no_store_takes_end_the_invocation(ledger: Ledger) -> N
 
 
 @on_loop
-async def test_a_misstated_cost_is_no_fact(ledger: Ledger) -> None:
+async def test_a_misstated_cost_is_an_estimate(ledger: Ledger) -> None:
     """8.3: costs "in registered units": what is in others is flagged and not counted."""
 
     async def act(invocation: Invocation) -> Reply:

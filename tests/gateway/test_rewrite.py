@@ -1,4 +1,4 @@
-"""Bodies: "forwarded byte for byte but for what the plan changes"."""
+"""Request bodies are forwarded byte for byte, but for what the plan changes."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ spelling = st.tuples(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")
 
 
 @given(bodies, spelling)
-def test_nothing_changes_where_the_plan_changes_nothing(body: Any, how: Any) -> None:
+def test_a_body_without_changes_is_forwarded_as_it_is(body: Any, how: Any) -> None:
     body = {"model": "gpt-4o", **body}
     raw = written(body, *how)
     plan = Plan("forward", "yes", "gpt-4o", "openai", "gpt-4o", "openai-chat")
@@ -45,7 +45,7 @@ def test_nothing_changes_where_the_plan_changes_nothing(body: Any, how: Any) -> 
 
 
 @given(bodies, spelling)
-def test_only_what_the_plan_tells_changes(body: Any, how: Any) -> None:
+def test_only_planned_fields_change(body: Any, how: Any) -> None:
     """Every other field keeps its place and its bytes, down to the digits of a number."""
     body = {"old": 1.50, **body, "model": "fast", "gone": 0.2}
     raw = written(body, *how)
@@ -87,7 +87,7 @@ def test_numbers_and_escapes_arrive_as_they_were_written(gateway: Running) -> No
     }
 
 
-def test_what_a_client_shows_and_who_it_is_stays_here(gateway: Running) -> None:
+def test_credentials_of_clients_are_not_forwarded(gateway: Running) -> None:
     told = {"cookie": "c=1", "x-forwarded-for": "10.0.0.1", "openai-organization": "org"}
     assert gateway.chat("gpt-4o", told).status == 200
     seen = gateway.openai.requests[-1].headers
@@ -95,7 +95,7 @@ def test_what_a_client_shows_and_who_it_is_stays_here(gateway: Running) -> None:
     assert not {"cookie", "x-forwarded-for", "openai-organization"} & set(seen)
 
 
-def test_usage_is_asked_for_in_streams_and_that_is_told(gateway: Running) -> None:
+def test_usage_is_requested_for_streams_and_reported(gateway: Running) -> None:
     quiet = gateway.chat("gpt-4o", stream=True)
     assert quiet.headers["modelpact-added"] == "stream_options.include_usage"
     assert gateway.openai.bodies[-1]["stream_options"] == {"include_usage": True}

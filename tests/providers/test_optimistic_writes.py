@@ -1,4 +1,4 @@
-"""What a runtime assumes in order to write in bulk, and what happens where that is wrong."""
+"""A runtime writes in bulk on assumptions; where one is wrong, it reads and writes again."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from tests.providers.support import ANY, ECHO, World, assert_whole, events_of, f
 
 
 @on_loop
-async def test_an_end_that_another_runtime_wrote_first_stands(world: World, ledger: Ledger) -> None:
+async def test_the_settlement_of_another_runtime_stands(world: World, ledger: Ledger) -> None:
     """8.4, three runtimes on one store: whoever settles first settles; the rest is unharmed."""
     carrier = Echo()
     carrier.released.clear()
@@ -39,7 +39,7 @@ async def test_an_end_that_another_runtime_wrote_first_stands(world: World, ledg
 
 
 @on_loop
-async def test_a_provider_that_another_runtime_deregistered_is_not_routed_to(
+async def test_nothing_is_routed_to_a_provider_that_another_runtime_deregistered(
     world: World, ledger: Ledger
 ) -> None:
     """8.1: "the runtime MUST cease routing invocations to it", whoever took it out."""
@@ -67,7 +67,7 @@ async def test_a_provider_that_another_runtime_deregistered_is_not_routed_to(
 
 
 @on_loop
-async def test_a_key_that_another_runtime_took_first_is_one_invocation(
+async def test_an_idempotency_key_used_by_two_runtimes_is_one_invocation(
     world: World, ledger: Ledger
 ) -> None:
     with Ledger.open(world.store) as other:
@@ -110,7 +110,7 @@ async def test_pieces_of_one_batch_keep_their_order(ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_one_bad_row_fails_alone(ledger: Ledger) -> None:
+async def test_an_invalid_row_fails_no_other_of_its_batch(ledger: Ledger) -> None:
     """Rows that share a statement share no fate: what a store refuses is refused to its owner."""
     runtime = echoing(ledger)
     good = [runtime.invoke("echo", ECHO, {"n": n}) for n in range(6)]
