@@ -1,5 +1,7 @@
 """Bodies that two parsers could read differently, or nobody can read, are refused."""
 
+import contextlib
+import http.client
 import json
 from typing import Any
 
@@ -116,3 +118,22 @@ def test_wide_and_deep_bodies_pass(gateway: Running) -> None:
 def test_whitespace_and_escapes_are_forwarded_unchanged(gateway: Running) -> None:
     spread = json.dumps(json.loads(good()), indent=4).replace("Hi", "\\u0048i").encode()
     assert gateway.ask("/v1/chat/completions", b" \r\n\t" + spread + b"\n ").status == 200
+
+
+@pytest.mark.parametrize("path", CHATS)
+def test_an_oversize_chunked_body_is_refused_in_the_format_of_the_api(
+    gateway: Running, path: str
+) -> None:
+    """Its length is known only while it arrives."""
+    host, _, port = gateway.url.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    with contextlib.closing(connection):
+        chunks = (b" " * 1_048_576 for _ in range(33))
+        with contextlib.suppress(ConnectionError):  # the gateway may stop reading before the end
+            headers = {"authorization": f"Bearer {gateway.key}"}
+            connection.request("POST", path, chunks, headers, encode_chunked=True)
+        response = connection.getresponse()
+        content = response.read()
+    assert response.status == 413
+    assert json.loads(content)["error"]["message"]
+    assert not gateway.openai.requests
