@@ -11,8 +11,8 @@ import pytest
 from modelpact.ledger import CostLine, Ledger
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER
 from modelpact.ledger.costs import Attribution
+from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain, SettlementNotRecorded
 from modelpact.ledger.event import Draft
-from modelpact.ledger.stores.base import LedgerUnavailable, LedgerUncertain, SettlementNotRecorded
 from modelpact.providers.contract import ComplianceProfile, Invocation
 from modelpact.providers.runtime.event_storage import KIND, EventStorage
 from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations

@@ -68,7 +68,7 @@ class Gateway:
         self._ports = dict(models.ports) if models else {}
         self.budgets = Budgets(ledger)
         self.observers: list[Observer] = [self.budgets, *observers]
-        """Told of each request; the recorder shares the list."""
+        """Notified of each request; the recorder shares the list."""
         self.recorder = GatewayRecorder(
             ledger,
             self.runtime.registry,
@@ -87,7 +87,8 @@ class Gateway:
     async def serve(self, request: HttpRequest, api: RequestApi) -> GatewayResponse:
         """Serve a request for a model.
 
-        Where there is no response, raise: `errors.error_response` knows the exceptions.
+        If it cannot be served, raise an exception that `errors.error_response` turns into a
+        response.
         """
         state = self.state
         caller = self._authenticator.caller(request.headers)
@@ -117,7 +118,7 @@ class Gateway:
 
     def _check_rate(self, key: ClientKey) -> None:
         if key.settings.rate is not None and (wait := self.rates.wait(key)):
-            message = f"the key {key.name} may ask {key.settings.rate} times a minute"
+            message = f"the key {key.name} may send {key.settings.rate} requests a minute"
             raise GatewayError(429, "rate_limit_exceeded", message, retry_after=wait)
 
     async def _record_refusal(self, planned: PlannedRequest) -> str:
@@ -162,9 +163,9 @@ class Gateway:
     async def _respond_to_failure(
         self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
     ) -> GatewayResponse:
-        """Send a request to its declared fallback, where there is one for such a failure.
+        """Send a request to its fallback, if one is declared for such a failure.
 
-        Else respond with the failure, and learn from it.
+        Otherwise respond with the failure, and learn from it.
         """
         fallback = await self._plan_fallback(state, planned, failure)
         if fallback is not None:
@@ -263,7 +264,7 @@ class Gateway:
 
 
 def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> GatewayResponse:
-    """Respond with the failure of an upstream: its own response where it gave one."""
+    """Respond with the failure of an upstream: with its own response, if it gave one."""
     if failure.response is not None:
         return failure.response
     error = failure.error
