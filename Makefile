@@ -12,7 +12,7 @@ run: $(STAMP)
 
 # Show what modelpact does, with real commands.
 tour: $(STAMP)
-	@$(BIN)/python -m modelpact.cli.commands.tour
+	@$(BIN)/python -m modelpact.cli.tour
 
 # The tests that run in a few minutes.
 test: $(STAMP)

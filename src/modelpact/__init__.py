@@ -1,10 +1,10 @@
 """modelpact: a pact between an application and the models it runs on.
 
-The application says what it needs; modelpact knows what each model can do and how it knows it;
-before any token is spent it answers yes, yes with a label, or no and why.
+An application states what it needs. modelpact knows what each model can do and how it knows it.
+Before any token is spent, it answers yes, yes with a label, or no and why.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from modelpact._version import __version__
 from modelpact.catalog import (
@@ -44,7 +44,7 @@ from modelpact.vocabulary import (
     redact,
 )
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from modelpact.dispatch.gate import Gate
     from modelpact.emulation.emulator import Emulator, emulator_strategies
     from modelpact.ledger.ledger import Ledger
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from modelpact.schemas.report import LintReport, SchemaFinding
     from modelpact.sessions.session import Session
 
-_LATER = {
+_LAZY_MODULES = {
     "Emulator": "modelpact.emulation.emulator",
     "emulator_strategies": "modelpact.emulation.emulator",
     "Gate": "modelpact.dispatch.gate",
@@ -65,16 +65,20 @@ _LATER = {
     "lint_schema": "modelpact.schemas.lint",
     "Session": "modelpact.sessions.session",
 }
-"""What is imported when it is first asked for, so that `import modelpact` stays light."""
+"""Where the names come from that are imported on first use, to keep `import modelpact` light."""
 
 
-def __getattr__(name: str) -> Any:
-    module = _LATER.get(name)
+def __getattr__(name: str) -> _typing.Any:
+    module = _LAZY_MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'modelpact' has no attribute {name!r}")
     import importlib
 
     return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 __all__ = [

@@ -98,7 +98,7 @@ def test_an_export_proves_itself_elsewhere_with_the_public_key_alone(
     elsewhere = {"MODELPACT_DATA": str(tmp_path / "elsewhere")}
     verify = ("audit", "verify", "run.jsonl")
     proven = ok(run(*verify, "--keys", "keys.json", **elsewhere))
-    assert "2 events, signed to event 2 by" in proven
+    assert "2 events, signed up to event 2 by" in proven
     assert "not proven" in ok(run(*verify, **elsewhere))
     ok(run("identity", "rotate", "--signing-key"))
     ok(run(*verify))  # archives and exports outlive their keys
@@ -137,11 +137,13 @@ def test_verify_against_an_expected_head(run: Run, store: Path) -> None:
 def test_import_is_idempotent(run: Run, store: Path, tmp_path: Path) -> None:
     ok(run("audit", "export", "run-1", "-o", "run.jsonl.gz"))
     other = ("--store", f"sqlite:{tmp_path / 'other.db'}")
-    assert "2 events taken, 0 were here" in ok(run("audit", "import", "run.jsonl.gz", *other))
+    assert "2 events imported, 0 were already here" in ok(
+        run("audit", "import", "run.jsonl.gz", *other)
+    )
     again = json.loads(ok(run("audit", "import", "run.jsonl.gz", "--json", *other)))
     assert again == {"envelope": "run-1", "events": 0, "known": 2, "left": 0}
     piped = run("audit", "import", "-", *other, stdin=ok(run("audit", "export", "run-1")))
-    assert "0 events taken" in ok(piped)
+    assert "0 events imported" in ok(piped)
 
 
 def test_an_archive_can_leave_the_store(run: Run, store: Path) -> None:
@@ -150,10 +152,10 @@ def test_an_archive_can_leave_the_store(run: Run, store: Path) -> None:
     assert "identity init" in refused.stderr
     ok(run("identity", "init"))
     done = ok(run("audit", "archive", "run-1", "--to", "run.jsonl.gz", "--drop", "--reason", "old"))
-    assert "3 events, archived, signed to event 3" in done
+    assert "3 events, archived, signed up to event 3" in done
     assert "archived" in ok(run("audit", "show"))
     ok(run("audit", "verify", "run.jsonl.gz"))
-    assert "run-1: 3 events, archived, not here, signed to event 3" in ok(run("audit", "verify"))
+    assert "run-1: 3 events, archived, not here, signed up to event 3" in ok(run("audit", "verify"))
     again = run("audit", "archive", "session-1", "--to", "run.jsonl.gz", "--drop")
     assert again.returncode == 2
     assert "not the archive of session-1" in again.stderr

@@ -76,7 +76,7 @@ def test_a_gateway_is_not_led_to_itself(run: Run, host: str) -> None:
         port = free.getsockname()[1]
     done = run("serve", "--port", str(port), OPENAI_BASE_URL=f"http://{host}:{port}/v1")
     assert done.returncode == 2
-    assert "OPENAI_BASE_URL leads openai to this gateway itself" in done.stderr
+    assert "OPENAI_BASE_URL points openai at this gateway itself" in done.stderr
 
 
 def test_a_gateway_forwards_there_and_says_so(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path
                 r"structured-output +is not supported +required by \S*review/judge"
             )
             terminal.expect("Still on openai/gpt-4o; nothing has changed.")
-            terminal.expect(f"Suggestion: openai/{suggested} meets every need that is hard.")
+            terminal.expect(f"Suggestion: openai/{suggested} meets every hard need.")
             terminal.enter("/model")
             terminal.expect(f"openai/gpt-4o ❯ /model openai/{suggested}")
             assert "session.switched" not in events(tmp_path)
@@ -166,7 +166,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
             terminal.type("half a line\x03")
             terminal.at_prompt()
             terminal.type("\x03")
-            terminal.expect("Ctrl-C again, or Ctrl-D, leaves.")
+            terminal.expect("Press Ctrl-C again, or Ctrl-D, to leave.")
             terminal.at_prompt()
             terminal.type("\x03")
             assert terminal.ended() == 0
@@ -216,9 +216,9 @@ def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewher
         assert terminal.ended() == 0
     configure(tmp_path, '[models."mock/mine"]\ntool_calling = false\n')
     with Terminal("chat", "--resume", cwd=tmp_path) as terminal:
-        terminal.expect("mock/mine does not fit any more: it misses 1 need.")
+        terminal.expect("mock/mine no longer fits: it does not meet 1 need.")
         terminal.expect_match(r"tool-calling +is not supported +required by you")
-        terminal.expect("Nothing is sent until a model that fits is chosen; what was said is kept.")
+        terminal.expect("Nothing is sent until you choose a model that fits. The history is kept.")
         terminal.enter("Two")
         terminal.at_prompt()
         assert "You said: Two" not in terminal.text
@@ -302,7 +302,7 @@ def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_pat
             terminal.enter("Four")
             terminal.expect("nothing was sent, openai/gpt-4o does not take what is set: top_k=5")
             terminal.expect("has no top-k (rule “openai: every chat model”); /params -top_k")
-            terminal.expect("goes elsewhere, and [policy] unsupported_params")
+            terminal.expect("switches to another model, and [policy] unsupported_params")
             terminal.enter("/params -top_k")
             terminal.expect("No parameters are set")
             terminal.enter("Five")

@@ -54,7 +54,7 @@ def test_a_line_that_is_not_carried_out_exits_with_2(run: Run, tmp_path: Path) -
         ("/params -seed", "seed is not set"),
         ("/params model=x", "is not a parameter"),
         ("/audit when", "write /audit or /audit why"),
-        ("/new x", "/new goes alone"),
+        ("/new x", "/new takes no argument"),
     ],
 )
 def test_wrong_commands_are_told_in_a_line(run: Run, line: str, told: str) -> None:
@@ -118,8 +118,8 @@ def test_parameters_of_which_nothing_is_known_are_no_tick(run: Run) -> None:
     shown = run(*asked, stdin=lines, OPENAI_API_KEY=key).stdout
     marks = {line.split()[1]: line.split(maxsplit=4) for line in shown.splitlines()[:4]}
     assert [marks[name][0] for name in ("n", "own", "seed", "temperature")] == ["?", "?", "✓", "✗"]
-    assert marks["n"][4] == "not known: whether openai/gpt-5 has n is not known"
-    assert marks["own"][4] == "not known: modelpact does not know this parameter"
+    assert marks["n"][4] == "unknown: whether openai/gpt-5 has n is not known"
+    assert marks["own"][4] == "unknown: modelpact does not know this parameter"
     assert marks["temperature"][4] == "does not apply"
     told = objects(run(*asked, "--json", stdin=lines, OPENAI_API_KEY=key).stdout)[-1]
     assert [one["paramPath"] for one in told["paramsUnknown"]] == [["n"], ["own"]]
@@ -142,8 +142,8 @@ def test_refused_parameters_say_what_where_and_what_to_do(run: Run) -> None:
     assert done.stderr == (
         "✗ nothing was sent, mock/small does not take what is set: top_k=5 (from /params): "
         "mock/small has no top-k (rule “mock: small has no tools and a small window”); "
-        "/params -top_k takes it out, /model goes elsewhere, and [policy] "
-        'unsupported_params = "drop" in modelpact.toml leaves it out and says so\n'
+        "/params -top_k removes it, /model switches to another model, and [policy] "
+        'unsupported_params = "drop" in modelpact.toml leaves it out with a warning\n'
     )
 
 
@@ -175,7 +175,7 @@ def test_a_server_is_found_by_the_configuration_alone(run: Run, tmp_path: Path) 
         done = run("chat", stdin="Hi\nHi again\n/sm attach triage\n/sm\n/provider\n", LOCAL=key)
     assert done.stdout.startswith("Here.\n")
     assert "answered 500" in done.stderr
-    assert "send it again, or go elsewhere with /provider" in done.stderr
+    assert "send it again, or switch with /provider" in done.stderr
     assert "load-time contract version" in done.stderr
     assert "sort" in done.stdout
     assert "● local" in done.stdout

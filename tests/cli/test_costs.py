@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.cli.commands.costs import bar
-from modelpact.cli.times import read_since
+from modelpact.cli.render.tables import bar
+from modelpact.cli.times import parse_time
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction
-from modelpact.ledger.money import format_money
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.money import format_money
 from tests.cli.conftest import Run
 
 DAY = 86_400 * 10**9
@@ -50,7 +50,7 @@ def test_people_see_a_table_with_bars(run: Run, filled: str) -> None:
     assert "≈ $0.25" in lines[2]
     assert lines[3].split()[:2] == ["total", "3"]
     assert "$1.484567892" in lines[3]
-    assert lines[4] == "≈ $0.25 of this is estimated and not corrected yet."
+    assert lines[4] == "≈ $0.25 of this is estimated and not yet corrected."
     assert "old" not in done.stdout
     assert "old" in run("costs").stdout
 
@@ -65,7 +65,7 @@ def test_estimates_without_money_say_what_is_estimated(run: Run, tmp_path: Path)
         ledger.write(lambda tx: tx.record_cost(tx.append(embedded), record))
     _, row, told = run("costs").stdout.splitlines()
     assert row.split() == ["desk", "1", "–", "–", "–", "≈", "14.2", "s", "1"]
-    assert told == "≈ 14.2 s, 1 piece of this is estimated and not corrected yet."
+    assert told == "≈ 14.2 s, 1 piece of this is estimated and not yet corrected."
 
 
 def test_tokens_without_a_price_say_so(run: Run, filled: str) -> None:
@@ -82,8 +82,10 @@ def test_tokens_without_a_price_say_so(run: Run, filled: str) -> None:
     assert found["guessed"] == ["?", "≈", "1,500"]
     assert found["failed"] == ["–", "–", "–"]
     assert all("estimated" in one for one in (told, again))
-    assert unpriced == "? No price is known for these tokens."
-    assert unpaid == "– No money is on record: it failed, or counts in time or pieces alone."
+    assert unpriced == "? The price of these tokens is unknown."
+    assert (
+        unpaid == "– No money is recorded: the work failed, or is counted in time or pieces only."
+    )
     data = json.loads(run("costs", "--json").stdout)
     assert [one["provider"] for one in data["rows"] if one["unpriced"]] == ["guessed", "local"]
     assert {one["currency"]: one["unpriced"] for one in data["totals"]} == {
@@ -141,13 +143,13 @@ def test_what_is_not_there_is_said(run: Run, filled: str, tmp_path: Path) -> Non
     ],
 )
 def test_periods(text: str, wanted: int) -> None:
-    assert read_since(text, now=10 * DAY) == wanted
+    assert parse_time(text, now=10 * DAY) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "h", "-1h", "1y", "1.5h", "2026-13-01", "tomorrow"])
 def test_what_is_no_period_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="write 24h"):
-        read_since(text)
+        parse_time(text)
 
 
 def test_money_is_shown_exactly() -> None:

@@ -104,7 +104,7 @@ BAD: dict[str, tuple[str, str]] = {
         "messages[1].content[0]: a text block needs text",
     ),
     "an unknown role": (request(messages=[{"role": "robot"}]), "messages[0].role"),
-    "an unknown field": (request(strategy=1), "no field 'strategy'"),
+    "an unknown field": (request(strategy=1), "unknown field 'strategy'"),
     "a strategy that is none": (
         request(config={"strategies": {"streaming": {"type": "magic"}}}),
         "config.strategies.streaming",

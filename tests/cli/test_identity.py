@@ -70,19 +70,19 @@ def test_answers_of_no_exit_1(run: Run, folder: Path) -> None:
     assert run("identity", "list").returncode == 1
     assert run("identity", "revoke", "old").returncode == 0
     again = run("identity", "revoke", "old")
-    assert (again.returncode, again.stdout) == (1, "old was revoked already.\n")
+    assert (again.returncode, again.stdout) == (1, "old was already revoked.\n")
     assert run("identity", "list").returncode == 0
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("init",), "has keys already"),
+        (("init",), "already has keys"),
         (("issue", "../x"), "cannot be a name"),
         (("issue", "x", "--host", "http://x"), "is not a host name"),
         (("issue", "x", "--days", "0"), "--days"),
-        (("rotate",), "either a NAME or --signing-key"),
-        (("rotate", "x", "--signing-key"), "either a NAME or --signing-key"),
+        (("rotate",), "either NAME or --signing-key"),
+        (("rotate", "x", "--signing-key"), "either NAME or --signing-key"),
         (("rotate", "--signing-key", "--keep-key"), "is for certificates"),
         (("rotate", "nobody"), "unknown name 'nobody'"),
         (("revoke", "nobody"), "unknown name or serial"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.cli.render.ci import places
+from modelpact.cli.render.json_positions import json_positions
 from tests.cli.conftest import Run
 from tests.schemas.examples import closed, holding, seed_example, variant
 
@@ -190,7 +190,7 @@ def test_models_that_are_not_there(run: Run, tmp_path: Path) -> None:
         "raise ModuleNotFoundError('x', name='pydantic')", encoding="utf-8"
     )
     for name, message in {
-        "nothing:Model": "no file of that name and no module 'nothing'",
+        "nothing:Model": "neither a file of that name nor a module 'nothing'",
         "models:Drawin": "models has no 'Drawin'; did you mean Drawing",
         "models:NUMBER": "expected a Pydantic model or a schema, not 5",
         "broken:Model": "cannot be imported: RuntimeError: no",
@@ -254,7 +254,7 @@ def test_wrong_usage(run: Run) -> None:
 def test_places_of_pointers() -> None:
     text = '{\n  "a": {"b/c": [1, {"\\u0064~": null}]},\n  "x": "}{,:["\n}'
     wanted = ["", "/a", "/a/b~1c", "/a/b~1c/1", "/a/b~1c/1/d~0", "/x", "/y"]
-    assert places(text, wanted) == {
+    assert json_positions(text, wanted) == {
         "": (1, 1),
         "/a": (2, 3),
         "/a/b~1c": (2, 9),
@@ -269,5 +269,5 @@ def test_places_make_no_pointer_for_every_value() -> None:
     inner = ", ".join(f'"k{n}": 0' for n in range(20_000))
     text = f'{{"{"A" * 200_000}": {{{inner}}}, "b": [0, {{"c~/d": 1}}]}}'
     start = time.process_time()
-    assert places(text, {"/b/1/c~0~1d", "/b/0", "/none"}).keys() == {"/b/1/c~0~1d", "/b/0"}
+    assert json_positions(text, {"/b/1/c~0~1d", "/b/0", "/none"}).keys() == {"/b/1/c~0~1d", "/b/0"}
     assert time.process_time() - start < 1

@@ -73,7 +73,7 @@ def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None
     listed = run("models", "--need", "tools", "--provider", "local")
     assert "local/gpt-4o" not in listed.stdout
     forgotten = run("probe", "local/gpt-4o", "--forget")
-    assert forgotten.stdout == "1 piece of evidence on local/gpt-4o no longer stands.\n"
+    assert forgotten.stdout == "1 piece of evidence on local/gpt-4o deleted.\n"
     assert run("negotiate", "--target", "local/gpt-4o", "--need", "tools").returncode == 0
 
 
@@ -113,12 +113,12 @@ def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: P
     """Issue 6: "a cost estimate asked for first"."""
     asked = ("probe", "local/gpt-4o", "--capability", "tools", "--capability", "seed")
     with Terminal(*asked, cwd=tmp_path) as terminal:
-        terminal.expect_match(r"at most \$\S+, budget \$0\.10\s+Go on\? \[y/N\]:")
+        terminal.expect_match(r"at most \$\S+, budget \$0\.10\s+Continue\? \[y/N\]:")
         terminal.type("n\r")
         assert terminal.ended() == 0
     assert liar.requests == []
     with Terminal(*asked, cwd=tmp_path) as terminal:
-        terminal.expect("Go on? [y/N]:")
+        terminal.expect("Continue? [y/N]:")
         terminal.type("y\r")
         terminal.expect("1 of 2 contradicts the catalog.")
         assert terminal.ended() == 1
@@ -212,7 +212,7 @@ def test_nothing_is_kept_where_that_is_asked_for(
 ) -> None:
     done = run("probe", "local/gpt-4o", "--yes", "--no-store", "--capability", "stop")
     assert done.returncode == 1
-    assert "nothing kept" in done.stdout
+    assert "nothing stored" in done.stdout
     assert not (tmp_path / "data" / "modelpact.db").exists()
 
 
@@ -257,7 +257,7 @@ def test_a_broken_store_is_told_of_and_does_not_stop_a_look(run: Run, tmp_path: 
     (tmp_path / "data" / "modelpact.db").write_bytes(b"this is no database" * 100)
     done = run("show", "openai/gpt-4o")
     assert done.returncode == 0
-    assert "evidence is left out" in done.stderr
+    assert "evidence is ignored" in done.stderr
     assert "tool-calling" in done.stdout
 
 
@@ -267,13 +267,13 @@ def test_an_unreachable_postgresql_is_told_of(run: Run, tmp_path: Path) -> None:
     )
     done = run("show", "openai/gpt-4o")
     assert done.returncode == 0
-    assert "evidence is left out" in done.stderr
+    assert "evidence is ignored" in done.stderr
 
 
 def test_the_mock_is_a_liar(run: Run) -> None:
     done = run("probe", "mock/demo", "--yes")
     assert done.returncode == 1
-    assert "the price is not known" in done.stdout
+    assert "the price is unknown" in done.stdout
 
 
 def test_a_transcript_that_cannot_be_written_is_told_before_anything_is_spent(run: Run) -> None:

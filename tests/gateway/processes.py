@@ -151,7 +151,7 @@ class Process:
     def signal(self, what: signal.Signals) -> None:
         self._process.send_signal(what)
 
-    def reload(self, told: str = "the configuration was read again") -> str:
+    def reload(self, told: str = "the configuration was reloaded") -> str:
         """Send SIGHUP and wait until the process has said how that went."""
         before = len(self.errors)
         self.signal(signal.SIGHUP)

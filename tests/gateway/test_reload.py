@@ -90,7 +90,7 @@ def test_an_invalid_file_is_reported_and_changes_nothing(
         )
         for text, named in wrong:
             file.write_text(text)
-            told = gateway.reload("the configuration stays as it was")
+            told = gateway.reload("the configuration is unchanged")
             assert named in told
             assert gateway.chat("here/gpt-4o")[0] == 200
 
@@ -124,7 +124,7 @@ def test_settings_that_need_a_restart_are_reported(tmp_path: Path) -> None:
             '[store]\nurl = "sqlite:two.db"\n[gateway]\nname = "b"\n[host]\nname = "c"\n'
         )
         warnings = [
-            "modelpact: warning: [store] url has changed: the ledger stays until a restart\n",
+            "modelpact: warning: [store] url has changed: it takes effect after a restart\n",
             'modelpact: warning: [gateway] name: still "a", "b" after a restart\n',
             'modelpact: warning: [host] name: still "a", "c" after a restart\n',
         ]

@@ -65,7 +65,7 @@ def test_an_occupied_port_creates_no_key(tmp_path: Path, run: Run) -> None:
         port = str(taken.getsockname()[1])
         failed = run("serve", "--port", port, MODELPACT_TOKEN="")
     assert failed.returncode == 2
-    assert f"127.0.0.1:{port} is taken" in failed.stderr
+    assert f"127.0.0.1:{port} is already in use" in failed.stderr
     assert "--port" in failed.stderr
     assert "No keys." in run("keys", "list").stdout
 
@@ -74,4 +74,4 @@ def test_a_store_with_keys_prints_how_to_create_another(tmp_path: Path, run: Run
     assert run("keys", "create", "app").returncode == 0
     with served(tmp_path) as (_, told):
         assert "`modelpact keys create NAME` makes another" in told
-        assert "told this once" not in told
+        assert "shown only once" not in told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelpact.ledger.money import format_decimal, format_money
+from modelpact.vocabulary.money import format_decimal, format_money
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line: a thin skin on the Python API. Nothing may import it."""
+"""The command line: a thin layer over the Python API. Nothing else imports it."""
 
 from modelpact.cli.main import main
 

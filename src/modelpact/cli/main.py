@@ -1,4 +1,4 @@
-"""The root command: each subcommand is imported when it is called."""
+"""The root command. It imports the module of a subcommand only when that is called."""
 
 import contextlib
 import importlib
@@ -10,40 +10,42 @@ from typing import Final
 import click
 
 from modelpact._version import __version__
-from modelpact.cli.render.tables import colours
-from modelpact.vocabulary.errors import ModelpactError
+from modelpact.cli.render.terminal import escape, use_colour
+from modelpact.vocabulary.errors import ModelpactError, nearest
 
 COMMANDS: Final = {
-    "show": "What a model can do, and how that is known.",
+    "show": "Show what a model can do, with the evidence.",
     "models": "Find models that meet needs.",
-    "diff": "What changes on a switch from one model to another.",
+    "diff": "Show what changes if you switch models.",
     "check": "Negotiate every workload of a modelpact.toml.",
-    "probe": "Find out for real what a model does, and keep the evidence.",
-    "chat": "Talk to models; every switch is negotiated first, and can be refused.",
-    "negotiate": "Answer whether a model meets needs; JSON in and out for the dialects.",
-    "emulate": "Apply emulation strategies to a conversation; JSON in and out.",
-    "gate": "Decide on one dispatch of an OpenWOP node; JSON in and out.",
-    "lint": "Check JSON Schemas against what vendors take in strict outputs.",
-    "vocabulary": "The capabilities, the dialects' names for them, the providers.",
-    "catalog": "The catalog's own tools: build, verify, diff, update, conflicts, extract.",
-    "audit": "The ledger's events: show, tail, verify, export, import, archive.",
-    "costs": "What was spent, by provider, model, intent, worker or function.",
-    "providers": "Registered providers: list, show, register, deregister.",
-    "invocations": "Invocations and the human inbox: list, show, answer, cancel.",
-    "identity": "Keys and certificates: init, issue, rotate, revoke, list.",
-    "serve": "Serve the gateway (OpenAI and Anthropic APIs) and the OpenWOP host.",
-    "keys": "Client keys of the gateway: create, list, revoke.",
-    "completion": "Print the shell completion script.",
+    "probe": "Test what a model can do with a few real calls.",
+    "chat": "Chat with models; every switch is negotiated first.",
+    "negotiate": "Check whether a model meets needs; also JSON dialects.",
+    "emulate": "Apply emulation strategies to a conversation (JSON).",
+    "gate": "Decide on the dispatch of one OpenWOP node (JSON).",
+    "lint": "Check JSON Schemas against the vendors' strict modes.",
+    "vocabulary": "List the capabilities with their dialect names, or providers.",
+    "catalog": "Build, verify, compare and update the catalog.",
+    "audit": "Show, follow, verify and move the events of the ledger.",
+    "costs": "Add up costs by provider, model, intent, worker or function.",
+    "providers": "List, show, register and deregister providers.",
+    "invocations": "List, show, answer and cancel invocations.",
+    "identity": "Manage signing keys and certificates.",
+    "serve": "Run the gateway (OpenAI and Anthropic APIs) and OpenWOP host.",
+    "keys": "Manage the client keys of the gateway.",
+    "completion": "Print the completion script of a shell.",
 }
+"""The commands in the order of the help text, each with its summary."""
 
 _MODULES: Final = {"chat": "modelpact.cli.chat.app"}
+"""The modules that are not in `modelpact.cli.commands`."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own."""
+    """The group of all commands, each in a module that is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order in which people meet them."""
+        """Return the names in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -54,18 +56,17 @@ class LazyGroup(click.Group):
             _MODULES.get(cmd_name, f"modelpact.cli.commands.{cmd_name}")
         )
         command: click.Command = module.command
+        command.short_help = COMMANDS[cmd_name]
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest commands when one is not known."""
+        """Find the command of the arguments; an unknown one is an error with the nearest names."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from modelpact.vocabulary.errors import nearest
-
             close = nearest(args[0], COMMANDS)
-            meant = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -80,14 +81,16 @@ class LazyGroup(click.Group):
 def root(ctx: click.Context) -> None:
     """Capability negotiation for LLM applications.
 
-    Say what the work needs; learn before a token is spent whether a model can do it, and how that
-    is known. Exit codes: 0 fits, 1 does not fit, 2 wrong usage or input.
+    Say what the work needs. modelpact says whether a model can do it, and how it knows, before
+    you spend a token.
+
+    Exit codes: 0 fits, 1 does not fit, 2 wrong usage or input.
     """
-    ctx.color = colours()
+    ctx.color = use_colour()
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; errors that are the user's are told without a traceback."""
+    """Run the command line. The user's errors are printed without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -96,31 +99,30 @@ def main(args: list[str] | None = None) -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read us has left: what was decided stands, the rest goes nowhere.
+        # The reader has gone. The exit code stands; a second flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        _tell(f"standard output cannot be written: {error.strerror or error}")
+        _print_error(f"standard output cannot be written: {error.strerror or error}")
         code = 2
     sys.exit(code)
 
 
 def _run(args: list[str] | None) -> int:
+    """Run a command and return its exit code."""
     try:
         root.main(args=args, prog_name="modelpact")
     except ModelpactError as error:
-        _tell(str(error))
+        _print_error(str(error))
         return 2
     except BrokenPipeError:
         return 1
     except OSError as error:
-        _tell(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        _print_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
 
 
-def _tell(message: str) -> None:
-    from modelpact.cli.render.audit import visible  # only errors pay for this import
-
+def _print_error(message: str) -> None:
     with contextlib.suppress(OSError, ValueError):
-        click.echo(f"modelpact: {visible(message)}", err=True)
+        click.echo(f"modelpact: {escape(message)}", err=True)

@@ -11,8 +11,8 @@ from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.upstream.rewrite import USAGE_OPTION
 from modelpact.gateway.upstream.stream import UNREADABLE, find_end
 from modelpact.ledger.costs import CostLine, money_of
-from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
+from modelpact.vocabulary.money import format_decimal
 from modelpact.wire import write_event
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

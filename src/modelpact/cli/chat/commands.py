@@ -1,4 +1,4 @@
-"""The commands of a chat: each is a trigger of the session, or a look at it."""
+"""The commands of a chat, such as `/model`: each changes the session or shows a part of it."""
 
 import json
 from collections.abc import Callable
@@ -6,12 +6,28 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.cli.chat import tables
-from modelpact.cli.chat.messages import ChatMessage, failed, refused, switched
-from modelpact.cli.chat.opening import Opened, Opener
-from modelpact.cli.paths import address_words
-from modelpact.cli.render.tables import paint, table
+from modelpact.cli.chat.messages import (
+    ChatMessage,
+    error_message,
+    refusal_message,
+    switch_message,
+)
+from modelpact.cli.chat.sessions import OpenSession, SessionOpener
+from modelpact.cli.chat.tables import (
+    audit_table,
+    cost_table,
+    history_table,
+    machines_table,
+    models_table,
+    needs_table,
+    params_table,
+    providers_table,
+)
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import paint
+from modelpact.cli.runtime import override_text
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.needs.need import Needs
 from modelpact.sessions import (
     Session,
@@ -25,115 +41,147 @@ from modelpact.sessions import (
 from modelpact.sessions.candidates import can_reach, reachable_providers
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName, brief
 
-_AT_HAND: Final = 3
+_MAX_ALTERNATIVES: Final = 3
+_KEYS_HELP: Final = (
+    "Enter sends, Alt-Enter starts a new line, Tab completes. Ctrl-C stops an answer; at an empty "
+    "prompt, Ctrl-C twice or Ctrl-D leaves."
+)
 
 
-class Command(msgspec.Struct, frozen=True):
-    """A command: how it is written, and what it does."""
+class CommandHelp(msgspec.Struct, frozen=True):
+    """How a command is written, and what it does."""
 
     usage: str
-    help: str
+    summary: str
 
 
 COMMANDS: Final = {
-    "/model": Command("/model [PROVIDER/]MODEL", "switch models, negotiated first; alone: offers"),
-    "/provider": Command("/provider NAME", "switch to a provider's model; alone: which there are"),
-    "/sm": Command("/sm attach NAME | detach", "state machines; alone: which there are"),
-    "/params": Command("/params NAME=VALUE -NAME", "set and unset parameters; alone: show them"),
-    "/needs": Command("/needs", "what is required, by whom, and whether the model meets it"),
-    "/audit": Command("/audit [why]", "the last events of this session; why: what led here"),
-    "/cost": Command("/cost", "what this session cost, by model"),
-    "/history": Command("/history", "what was said"),
-    "/new": Command("/new", "begin a new session on the same model"),
-    "/help": Command("/help", "this"),
-    "/quit": Command("/quit", "leave; the session is saved, always"),
+    "/model": CommandHelp(
+        "/model [PROVIDER/]MODEL", "switch models, negotiated first; alone: list candidates"
+    ),
+    "/provider": CommandHelp(
+        "/provider NAME", "switch to a model of a provider; alone: list providers"
+    ),
+    "/sm": CommandHelp(
+        "/sm attach NAME | detach", "attach or detach a state machine; alone: list them"
+    ),
+    "/params": CommandHelp(
+        "/params NAME=VALUE -NAME", "set and unset parameters; alone: list them"
+    ),
+    "/needs": CommandHelp("/needs", "list what is required, and whether the model meets it"),
+    "/audit": CommandHelp("/audit [why]", "list the last events; why: what led to the last one"),
+    "/cost": CommandHelp("/cost", "show what this session cost, by model"),
+    "/history": CommandHelp("/history", "show the messages of this session"),
+    "/new": CommandHelp("/new", "start a new session on the same model"),
+    "/help": CommandHelp("/help", "show this list"),
+    "/quit": CommandHelp("/quit", "leave; the session is always saved"),
 }
 
 
 class Chat:
-    """A session that is talked to, and what its commands do."""
+    """The session in use, and the commands on it."""
 
-    def __init__(self, opener: Opener, opened: Opened) -> None:
+    def __init__(self, opener: SessionOpener, opened: OpenSession) -> None:
         self.opener = opener
         self._opened = opened
-        self.session = opened.session
-        self.models = opened.models
         self.suggestion = ""
-        """What the last refusal suggested and can be called."""
-        self.proposal = ""
-        """What the next prompt begins with: an offer that is taken by Enter."""
+        """A model that fits and can be called, from the last refusal."""
+        self.prefill = ""
+        """What the next prompt starts with, for Enter to accept."""
         self.leaving = False
-        self._results: list[ToolResultBlock] = []
+        self._tool_results: list[ToolResultBlock] = []
         self._commands: dict[str, Callable[[str], ChatMessage]] = {
             "/model": self._model,
             "/provider": self._provider,
             "/sm": self._machine,
             "/params": self._params,
-            "/needs": lambda _: tables.needs(self.session),
+            "/needs": lambda _: needs_table(self.session),
             "/audit": self._audit,
-            "/cost": lambda _: tables.cost(self.session, opener.ledger),
-            "/history": lambda _: tables.history(self.session),
+            "/cost": lambda _: cost_table(self.session, opener.ledger),
+            "/history": lambda _: history_table(self.session),
             "/new": self._new,
             "/help": lambda _: _help(),
             "/quit": self._quit,
         }
 
+    @property
+    def session(self) -> Session:
+        """The session in use."""
+        return self._opened.session
+
+    @property
+    def models(self) -> ModelCaller:
+        """The models that the session calls."""
+        return self._opened.models
+
+    def check_lease(self) -> None:
+        """Raise if another process has taken the session."""
+        self._opened.check_lease()
+
     def close(self) -> None:
-        """Close the session that is talked to."""
+        """Close the session in use."""
         self._opened.close()
 
     @property
-    def waiting_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The tool calls of the last answer that have no result: what is said next is one."""
-        last = self.session.messages[-1:]
-        calls = [one for said in last for one in said.content if isinstance(one, ToolUseBlock)]
-        return tuple(calls[len(self._results) :])
+    def pending_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The tool calls of the last answer that have no result; the next line is one."""
+        calls = [
+            block
+            for message in self.session.messages[-1:]
+            for block in message.content
+            if isinstance(block, ToolUseBlock)
+        ]
+        return tuple(calls[len(self._tool_results) :])
 
     def message(self, line: str) -> Message | None:
-        """Return what a line says, or None where results of tools are still missing.
+        """Return the message of a line, or None while results of tools are missing.
 
-        A chat runs no tools: whoever sits at it plays them.
+        A chat runs no tools: the user types their results.
         """
-        calls = self.waiting_calls
+        calls = self.pending_calls
         if not calls:
             return Message("user", (TextBlock(line),))
-        self._results.append(ToolResultBlock(calls[0].id, (TextBlock(line),)))
+        self._tool_results.append(ToolResultBlock(calls[0].id, (TextBlock(line),)))
         if len(calls) > 1:
             return None
-        results, self._results = tuple(self._results), []
+        results, self._tool_results = tuple(self._tool_results), []
         return Message("tool", results)
 
     def command(self, line: str) -> ChatMessage:
-        """Carry out a command; what goes wrong is told, and changes nothing."""
-        name, _, rest = line.strip().partition(" ")
+        """Run a command; an error is reported and changes nothing."""
+        name, _, arguments = line.strip().partition(" ")
         try:
             run = self._commands.get(name)
             if run is None:
                 raise UnknownName("command", name, COMMANDS, "/help lists all, // sends a /")
-            return run(rest.strip())
+            return run(arguments.strip())
         except ModelpactError as error:
-            return self.failed(error)
+            return self.report(error)
 
-    def failed(self, error: ModelpactError) -> ChatMessage:
-        """Tell of an error; of a refusal also what would do."""
-        return self._refused(error) if isinstance(error, SwitchRejected) else failed(error)
+    def report(self, error: ModelpactError) -> ChatMessage:
+        """Report an error; a refusal also names models that fit."""
+        if isinstance(error, SwitchRejected):
+            return self._report_refusal(error)
+        return error_message(error)
 
-    def _refused(self, rejected: SwitchRejected) -> ChatMessage:
-        wanted = rejected.diagnostic.suggestion or ""
-        no_way = ""
-        if wanted and not can_reach(self.models, wanted.partition("/")[0]):
-            no_way = self._no_way(wanted.partition("/")[0])
-        required = Needs(one.need for one in rejected.verdict.findings)
-        known = (self.session.target, rejected.diagnostic.target, wanted)
-        near = tuple(
-            one.target
-            for one in configured_candidates(self.session, self.models, required)
-            if one.verdict.ok and one.target not in known
-        )[:_AT_HAND]
-        self.suggestion = next(iter(near), "") if no_way or not wanted else wanted
-        return refused(rejected, no_way, near)
+    def _report_refusal(self, rejected: SwitchRejected) -> ChatMessage:
+        suggestion = rejected.diagnostic.suggestion or ""
+        provider = suggestion.partition("/")[0]
+        unreachable = ""
+        if suggestion and not can_reach(self.models, provider):
+            unreachable = self._why_unreachable(provider)
+        required = Needs(finding.need for finding in rejected.verdict.findings)
+        mentioned = (self.session.target, rejected.diagnostic.target, suggestion)
+        alternatives = tuple(
+            candidate.target
+            for candidate in configured_candidates(self.session, self.models, required)
+            if candidate.verdict.ok and candidate.target not in mentioned
+        )[:_MAX_ALTERNATIVES]
+        usable = suggestion and not unreachable
+        self.suggestion = suggestion if usable else next(iter(alternatives), "")
+        return refusal_message(rejected, unreachable, alternatives)
 
-    def _no_way(self, provider: str) -> str:
+    def _why_unreachable(self, provider: str) -> str:
         try:
             self.models.port(provider)
         except ModelpactError as error:
@@ -141,111 +189,119 @@ class Chat:
         return ""
 
     def _model(self, name: str) -> ChatMessage:
-        if not name:
-            if self.suggestion:
-                self.proposal = f"/model {self.suggestion}"
-                text = f"Suggested: {paint(self.suggestion, 'cyan')}. {self.proposal} takes it."
-                return ChatMessage("suggestion", text, {"suggestion": self.suggestion})
-            return tables.models(self.session, find_candidates(self.session, self.models, ""))
-        return self._switched(self.session.switch_model(name))
+        if name:
+            return self._switched(self.session.switch_model(name))
+        if not self.suggestion:
+            return models_table(self.session, find_candidates(self.session, self.models, ""))
+        self.prefill = f"/model {self.suggestion}"
+        text = f"Suggested: {paint(self.suggestion, 'cyan')}. {self.prefill} switches to it."
+        return ChatMessage("suggestion", text, {"suggestion": self.suggestion})
 
     def _provider(self, name: str) -> ChatMessage:
         if not name:
-            return tables.providers(self.session, self.models, reachable_providers(self.models))
+            return providers_table(self.session, self.models, reachable_providers(self.models))
         return self._switched(self.session.switch_provider(name))
 
-    def _switched(self, done: Switched) -> ChatMessage:
+    def _switched(self, switched: Switched) -> ChatMessage:
         self.suggestion = ""
-        head = f"Now on {paint(done.target, 'cyan')}{_before(done.previous)}.{self.where}"
-        return switched(done, head)
+        before = paint(f" (before: {switched.previous})", "dim")
+        head = f"Now on {paint(switched.target, 'cyan')}{before}.{self.address_note}"
+        return switch_message(switched, head)
 
     @property
-    def where(self) -> str:
-        """Where the provider in use is, if the environment says so; else nothing."""
+    def address_note(self) -> str:
+        """Where the provider in use is, if the environment sets its address; else empty."""
         address = self.models.env_overrides().get(self.session.target.partition("/")[0])
-        return "" if address is None else f" It is {address_words(address)}."
+        return "" if address is None else f" It is {override_text(address)}."
 
-    def _machine(self, rest: str) -> ChatMessage:
+    def _machine(self, arguments: str) -> ChatMessage:
         configuration = self.models.configuration
-        what, _, name = rest.partition(" ")
-        if not what:
-            return tables.machines(list_machines(configuration), self.session.machine)
-        if what == "attach" and name.strip():
+        action, _, name = arguments.partition(" ")
+        if not action:
+            return machines_table(list_machines(configuration), self.session.machine)
+        if action == "attach" and name.strip():
             machine = find_machine(name.strip(), configuration)
-            done = self.session.attach(machine)
-            return switched(done, f"{machine.name} is attached; /needs shows what it requires.")
-        if what == "detach" and not name:
+            switched = self.session.attach(machine)
+            head = f"{machine.name} is attached; /needs shows what it requires."
+            return switch_message(switched, head)
+        if action == "detach" and not name:
             self.session.detach()
-            text = f"{paint('✓', 'green')} Detached; what it required is required no longer."
+            text = f"{paint('✓', 'green')} Detached; its needs are no longer required."
             return ChatMessage("detached", text)
-        raise InputError(f"/sm {brief(rest)}: write {COMMANDS['/sm'].usage}")
+        raise InputError(f"/sm {brief(arguments)}: write {COMMANDS['/sm'].usage}")
 
-    def _params(self, rest: str) -> ChatMessage:
-        given, taken = read_params(rest)
-        if not given and not taken:
-            return tables.params(self.session)
+    def _params(self, arguments: str) -> ChatMessage:
+        values, removed = parse_params(arguments)
+        if not values and not removed:
+            return params_table(self.session)
         own = self.session.layers.get("/params", {})
-        held = self.session.params
-        for name in taken:
-            if name not in own and name not in held:
-                raise InputError(f"/params: {name} is not set; set is {', '.join(held) or 'none'}")
-        unset = [name for name in taken if name in own]
-        given |= {name: None for name in taken if name not in own}  # hides the layers beneath
-        self.session.set_params(given, unset=unset)
-        return tables.params(self.session)
+        effective = self.session.params
+        for name in removed:
+            if name not in own and name not in effective:
+                names = ", ".join(effective) or "none"
+                raise InputError(f"/params: {name} is not set; set are: {names}")
+        unset = [name for name in removed if name in own]
+        # A null hides the value of a lower layer.
+        values |= {name: None for name in removed if name not in own}
+        self.session.set_params(values, unset=unset)
+        return params_table(self.session)
 
-    def _audit(self, rest: str) -> ChatMessage:
-        if rest not in ("", "why"):
-            raise InputError(f"/audit {brief(rest)}: write /audit or /audit why")
-        return tables.audit(self.session, self.opener.ledger, why=rest == "why")
+    def _audit(self, arguments: str) -> ChatMessage:
+        if arguments not in ("", "why"):
+            raise InputError(f"/audit {brief(arguments)}: write /audit or /audit why")
+        return audit_table(self.session, self.opener.ledger, why=arguments == "why")
 
-    def _new(self, rest: str) -> ChatMessage:
-        if rest:
-            raise InputError("/new goes alone; /model switches afterwards")
+    def _new(self, arguments: str) -> ChatMessage:
+        if arguments:
+            raise InputError("/new takes no argument; use /model afterwards to switch")
         opened = self.opener.open(self.session.target)
         self.close()
-        self._opened, self.session, self.models = opened, opened.session, opened.models
-        self.suggestion, self._results = "", []
-        text = f"{paint('✓', 'green')} A new session, {opened.session.id}."
-        return ChatMessage("session", text, session_data(opened.session, resumed=False))
+        self._opened = opened
+        self.suggestion, self._tool_results = "", []
+        text = f"{paint('✓', 'green')} A new session, {self.session.id}."
+        return ChatMessage("session", text, session_json(self.session, resumed=False))
 
-    def _quit(self, rest: str) -> ChatMessage:
-        if rest:
-            raise InputError("/quit goes alone")
+    def _quit(self, arguments: str) -> ChatMessage:
+        if arguments:
+            raise InputError("/quit takes no argument")
         self.leaving = True
         return ChatMessage("left", "", {"session": self.session.id})
 
 
-def session_data(session: Session, *, resumed: bool) -> dict[str, Any]:
-    """Return a session for programs."""
+def session_json(session: Session, *, resumed: bool) -> dict[str, Any]:
+    """Return a session as JSON data."""
     return {
         "session": session.id,
         "target": session.target,
         "resumed": resumed,
         "unanswered": len(session.unanswered),
-        "needs": [str(one) for one in session.needs],
+        "needs": [str(need) for need in session.needs],
     }
 
 
-def read_params(text: str) -> tuple[dict[str, Any], list[str]]:
-    """Read `temperature=0.2 stop=["a b"] -seed`: values are JSON, or else plain words."""
-    given: dict[str, Any] = {}
-    taken: list[str] = []
+def parse_params(text: str) -> tuple[dict[str, Any], list[str]]:
+    """Parse `temperature=0.2 stop=["a b"] -seed` into values to set and names to unset.
+
+    A value is JSON, or else a plain word.
+    """
+    values: dict[str, Any] = {}
+    removed: list[str] = []
     rest = text.strip()
     while rest:
         if rest.startswith("-"):
-            word, _, rest = rest[1:].partition(" ")
-            taken.append(word)
+            name, _, rest = rest[1:].partition(" ")
+            removed.append(name)
         else:
             name, equals, rest = rest.partition("=")
             if not equals or not name.strip() or " " in name.strip():
                 raise InputError(f"/params {brief(text)}: write NAME=VALUE, or -NAME to unset")
-            given[name.strip()], rest = _value(rest)
+            values[name.strip()], rest = _parse_value(rest)
         rest = rest.lstrip()
-    return given, taken
+    return values, removed
 
 
-def _value(text: str) -> tuple[Any, str]:
+def _parse_value(text: str) -> tuple[Any, str]:
+    """Return the value at the start of a text, and the rest of the text."""
     try:
         value, end = json.JSONDecoder().raw_decode(text)
         if not text[end : end + 1].strip():
@@ -258,16 +314,8 @@ def _value(text: str) -> tuple[Any, str]:
     return word, rest
 
 
-def _before(previous: str) -> str:
-    return paint(f" (before: {previous})", "dim")
-
-
 def _help() -> ChatMessage:
-    rows = [(paint(one.usage, "cyan"), one.help) for one in COMMANDS.values()]
-    keys = paint(
-        "Enter sends, Alt-Enter breaks the line, Tab completes. Ctrl-C stops an answer; twice at "
-        "an empty prompt, or Ctrl-D, it leaves.",
-        "dim",
-    )
-    data = {"commands": {name: one.usage for name, one in COMMANDS.items()}}
-    return ChatMessage("help", table(rows) + f"\n{keys}", data)
+    rows = [(paint(command.usage, "cyan"), command.summary) for command in COMMANDS.values()]
+    text = f"{table(rows)}\n{paint(_KEYS_HELP, 'dim')}"
+    usages = {name: command.usage for name, command in COMMANDS.items()}
+    return ChatMessage("help", text, {"commands": usages})

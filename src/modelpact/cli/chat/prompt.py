@@ -1,6 +1,6 @@
-"""The prompt of a chat on a terminal: line editing, history, and completion that shows fit.
+"""The prompt of a chat on a terminal: line editing, history and completion.
 
-Only a chat on a terminal imports this: it is what needs prompt_toolkit.
+Only a chat on a terminal imports this module, since prompt_toolkit is slow to import.
 """
 
 import contextlib
@@ -19,9 +19,8 @@ from prompt_toolkit.output.color_depth import ColorDepth
 
 from modelpact.catalog.paths import user_folder
 from modelpact.cli.chat.commands import COMMANDS, Chat
-from modelpact.cli.chat.messages import fit_words
-from modelpact.cli.render.audit import visible
-from modelpact.cli.render.tables import clip, colours
+from modelpact.cli.chat.messages import fit_summary
+from modelpact.cli.render.terminal import clip, escape, use_colour
 from modelpact.sessions import find_candidates, list_machines
 from modelpact.sessions.candidates import can_reach, reachable_providers
 from modelpact.vocabulary.errors import ModelpactError
@@ -41,13 +40,13 @@ _PARAMETERS: Final = (
     "tools",
     "tool_choice",
 )
-"""Those that are offered; any other may be set as well."""
-_WORDS: Final = 60
-"""Columns of the menu for how a model fits."""
+"""The parameters that completion offers; any other can be set as well."""
+_FIT_COLUMNS: Final = 60
+"""The width of the column that says how a model fits."""
 
 
 class ChatPrompt:
-    """Asks for lines; what was typed is kept in a file that only its owner reads."""
+    """Reads lines with editing and history."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
@@ -59,16 +58,16 @@ class ChatPrompt:
             key_bindings=_keys(),
             multiline=True,
             reserve_space_for_menu=6,
-            color_depth=None if colours() else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if use_colour() else ColorDepth.DEPTH_1_BIT,
         )
 
     async def line(self) -> str | None:
-        """Return the next line, or None when it is time to leave."""
+        """Return the next line, or None if the user leaves."""
         while True:
-            proposal, self._chat.proposal = self._chat.proposal, ""
+            prefill, self._chat.prefill = self._chat.prefill, ""
             try:
-                found = await self._session.prompt_async(
-                    self._label(), default=proposal, handle_sigint=False
+                line = await self._session.prompt_async(
+                    self._label(), default=prefill, handle_sigint=False
                 )
             except EOFError:
                 return None
@@ -78,19 +77,22 @@ class ChatPrompt:
                     return None
                 self._interrupted = empty
                 if empty:
-                    print("Ctrl-C again, or Ctrl-D, leaves.")
+                    print("Press Ctrl-C again, or Ctrl-D, to leave.")
                 continue
             self._interrupted = False
-            return found
+            return line
 
     def _label(self) -> FormattedText:
-        calls = self._chat.waiting_calls
+        calls = self._chat.pending_calls
         name = f"result of {calls[0].name}" if calls else self._chat.session.target
-        return FormattedText([("ansicyan", visible(name, "")), ("", " ❯ ")])
+        return FormattedText([("ansicyan", escape(name, "")), ("", " ❯ ")])
 
 
 def _history() -> History:
-    """Return the history of all chats of this user; without a place for it, that of this one."""
+    """Return the history of all chats of this user; if no file can be written, of this chat.
+
+    Only the user can read the file.
+    """
     path = user_folder() / "chat_history"
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -102,7 +104,7 @@ def _history() -> History:
 
 
 def _keys() -> KeyBindings:
-    """Enter sends, Alt-Enter breaks the line."""
+    """Return the key bindings: Enter sends, Alt-Enter starts a new line."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -110,14 +112,14 @@ def _keys() -> KeyBindings:
         event.current_buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
-    def break_line(event: KeyPressEvent) -> None:
+    def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
     return keys
 
 
 class ChatCompleter(Completer):
-    """Completes commands and what follows them; models with how they fit beside them."""
+    """Completes commands and their arguments; models are listed with how they fit."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
@@ -127,12 +129,12 @@ class ChatCompleter(Completer):
         document: Document,
         complete_event: CompleteEvent,  # noqa: ARG002
     ) -> Iterator[Completion]:
-        """Yield what the text before the cursor may become."""
+        """Yield the completions of the text before the cursor."""
         text = document.text_before_cursor
         if not text.startswith("/") or text.startswith("//") or "\n" in text:
             return
         command, space, rest = text.partition(" ")
-        with contextlib.suppress(ModelpactError):  # a menu is no place for errors
+        with contextlib.suppress(ModelpactError):  # the command itself will report the error
             if not space:
                 yield from _commands(command)
             elif command == "/model":
@@ -147,24 +149,24 @@ class ChatCompleter(Completer):
                 yield from _plain(("why",), rest)
 
     def _models(self, start: str) -> Iterator[Completion]:
-        for one in find_candidates(self._chat.session, self._chat.models, start):
-            mark, words, colour = fit_words(one.verdict)
-            if not can_reach(self._chat.models, one.target.partition("/")[0]):
+        for candidate in find_candidates(self._chat.session, self._chat.models, start):
+            mark, words, colour = fit_summary(candidate.verdict)
+            if not can_reach(self._chat.models, candidate.target.partition("/")[0]):
                 words += "; no key or address here"
             yield Completion(
-                one.target,
+                candidate.target,
                 start_position=-len(start),
-                display=FormattedText([(_COLOURS[colour], f"{mark} "), ("", one.target)]),
-                display_meta=clip(words, _WORDS),
+                display=FormattedText([(_COLOURS[colour], f"{mark} "), ("", candidate.target)]),
+                display_meta=clip(words, _FIT_COLUMNS),
             )
 
     def _machines(self, rest: str) -> Iterator[Completion]:
-        what, space, name = rest.partition(" ")
+        action, space, name = rest.partition(" ")
         if not space:
-            yield from _plain(("attach", "detach"), what)
-        elif what == "attach":
-            known = list_machines(self._chat.models.configuration)
-            yield from _plain([one.name for one in known], name)
+            yield from _plain(("attach", "detach"), action)
+        elif action == "attach":
+            machines = list_machines(self._chat.models.configuration)
+            yield from _plain([machine.name for machine in machines], name)
 
     def _params(self, rest: str) -> Iterator[Completion]:
         word = rest.rpartition(" ")[2]
@@ -175,9 +177,9 @@ class ChatCompleter(Completer):
 
 
 def _commands(start: str) -> Iterator[Completion]:
-    for name, one in COMMANDS.items():
+    for name, command in COMMANDS.items():
         if name.startswith(start):
-            yield Completion(name, start_position=-len(start), display_meta=one.help)
+            yield Completion(name, start_position=-len(start), display_meta=command.summary)
 
 
 def _plain(names: "tuple[str, ...] | list[str]", start: str) -> Iterator[Completion]:
@@ -187,19 +189,19 @@ def _plain(names: "tuple[str, ...] | list[str]", start: str) -> Iterator[Complet
 
 
 @contextlib.contextmanager
-def quiet_keyboard() -> Iterator[None]:
-    """Let what is typed during an answer not be echoed into it; it waits for the next prompt."""
+def echo_off() -> Iterator[None]:
+    """Keep keys that are typed during an answer out of it; the next prompt gets them."""
     try:
         import termios
-    except ImportError:  # Windows echoes
+    except ImportError:  # on Windows, echo stays on
         yield
         return
     stdin = sys.stdin.fileno()
-    before = termios.tcgetattr(stdin)
-    quiet = before.copy()
-    quiet[3] &= ~termios.ECHO
-    termios.tcsetattr(stdin, termios.TCSADRAIN, quiet)
+    saved = termios.tcgetattr(stdin)
+    silent = saved.copy()
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(stdin, termios.TCSADRAIN, silent)
     try:
         yield
     finally:
-        termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+        termios.tcsetattr(stdin, termios.TCSADRAIN, saved)

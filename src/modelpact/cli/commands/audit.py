@@ -1,60 +1,85 @@
-"""`modelpact audit`: the ledger's events, and the proof that nobody changed them."""
+"""`modelpact audit`: the events of the ledger, and the proof that nobody changed them."""
 
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from modelpact.cli.commands.audit_files import (
-    archive_command,
-    export_command,
-    import_command,
-    keys_option,
-    watched_lines,
-)
-from modelpact.cli.options import config_option, json_option, print_json
-from modelpact.cli.paths import check_argument, open_reader, store_option, trusted_keys
+from modelpact.cli.options import CommandGroup, config_option, json_option, print_json
 from modelpact.cli.render.audit import (
+    cause_lines,
     event_json,
     event_row,
-    event_rows,
-    one_line,
     print_envelopes,
     print_event,
-    print_why,
     report_json,
-    report_line,
+    report_text,
 )
-from modelpact.cli.render.progress import Progress
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import Progress, escape_line
+from modelpact.cli.stores import (
+    check_printable,
+    open_ledger,
+    open_reader,
+    store_option,
+    trusted_keys,
+    user_keyring,
+)
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.verify.audit import verify_envelope
+from modelpact.ledger.verify.export import export_lines, read_export, write_export
 from modelpact.ledger.verify.report import ExpectedHead, TableReport, VerifyReport
 from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.verify.verifier import verify_export
 from modelpact.vocabulary.errors import InputError, nearest
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _POLL_S: Final = 0.25
-_OVERLAP: Final = 5 * 10**9
-"""How far back a follower looks: another writer's commit may come after later ones."""
+_OVERLAP_NS: Final = 5 * 10**9
+"""How far back `--follow` looks: a slow writer may commit an event with an earlier time."""
+_GZIP_RATIO: Final = 6
+"""How many times longer an export is than its compressed file, roughly."""
+_EXPORT_FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True, allow_dash=True)
+_NEW_FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group("audit", short_help="The ledger's events.")
+def keys_option(function: F) -> F:
+    """Add `--keys FILE`."""
+    return click.option(
+        "--keys",
+        "key_files",
+        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        multiple=True,
+        help="Public keys to trust, from `modelpact identity export`. By default your own.",
+    )(function)
+
+
+@click.group("audit", cls=CommandGroup)
 def command() -> None:
     """Show, follow, verify and move the events of the ledger."""
 
 
 @command.command("show")
 @click.argument("name", metavar="[EVENT|ENVELOPE]", required=False)
-@click.option("--why", is_flag=True, help="Walk back through what caused the event.")
-@click.option("--after", type=click.IntRange(0), default=0, help="Begin after this event's number.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--why", is_flag=True, help="Show the chain of events that led to the event.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Start after this event number.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="The most events to show.",
+)
 @json_option
 @store_option
 @config_option
@@ -67,48 +92,66 @@ def show_command(
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Show an event, the events of an envelope, or which envelopes there are."""
+    """Show an event or the events of an envelope.
+
+    Without a name, list the envelopes.
+    """
     with open_reader(store, config_path) as reader:
         if name is None:
-            found = reader.envelopes()
-            print_json(msgspec.to_builtins(found)) if as_json else print_envelopes(found)
+            envelopes = reader.envelopes()
+            print_json(msgspec.to_builtins(envelopes)) if as_json else print_envelopes(envelopes)
             return
-        event = reader.event(check_argument(name))
+        event = reader.event(check_printable(name))
         if event is not None:
-            events = reader.cause_chain(name) if why else [event]
-            if as_json:
-                shown = [event_json(one) for one in events]
-                print_json(shown if why else shown[0])
-            else:
-                print_why(events) if why else print_event(event)
+            _show_event(reader, event, why=why, as_json=as_json)
             return
         envelope = reader.envelope(name)
         if envelope is None:
-            raise InputError(_unknown(reader, name))
+            raise InputError(_unknown_name(reader, name))
         if why:
-            raise click.UsageError("--why is for an event: ENVELOPE:NUMBER.")
+            raise click.UsageError("--why needs an event: ENVELOPE:NUMBER.")
         events = reader.events(name, after=after, limit=limit)
-        if as_json:
-            print_json([event_json(one) for one in events])
-            return
-        click.echo(event_rows(events))
-        if events and events[-1].sequence < envelope.events:
-            left = envelope.events - events[-1].sequence
-            click.echo(f"\n{left:,} more follow: --after {events[-1].sequence}, or --limit.")
+    if as_json:
+        print_json([event_json(event) for event in events])
+        return
+    click.echo(table([event_row(event) for event in events]))
+    if events and events[-1].sequence < envelope.events:
+        remaining = envelope.events - events[-1].sequence
+        click.echo(f"\n{remaining:,} more follow: --after {events[-1].sequence}, or --limit.")
 
 
-def _unknown(reader: LedgerReader, name: str) -> str:
-    close = nearest(name.rpartition(":")[0] or name, (one.id for one in reader.envelopes()))
-    meant = f"; did you mean {' or '.join(close)}?" if close else ""
-    return f"there is no event or envelope {name!r:.80} in {reader.store.url}{meant}"
+def _show_event(reader: LedgerReader, event: Event, *, why: bool, as_json: bool) -> None:
+    if not why:
+        print_json(event_json(event)) if as_json else print_event(event)
+        return
+    chain = reader.cause_chain(event.id)
+    if as_json:
+        print_json([event_json(cause) for cause in chain])
+    else:
+        click.echo("\n".join(cause_lines(chain)))
+
+
+def _unknown_name(reader: LedgerReader, name: str) -> str:
+    envelopes = (envelope.id for envelope in reader.envelopes())
+    close = nearest(name.rpartition(":")[0] or name, envelopes)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"there is no event or envelope {name!r:.80} in {reader.store.url}{hint}"
 
 
 @command.command("tail")
 @click.argument("envelope", required=False)
-@click.option("-n", "--lines", "count", type=click.IntRange(0), default=20, show_default=True)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
-@click.option("--type", "prefix", default="", help="Only types that begin so.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each event.")
+@click.option(
+    "-n",
+    "--lines",
+    "count",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="How many of the latest events to show.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Wait for new events and show them.")
+@click.option("--type", "prefix", default="", help="Only event types that start with this.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per event.")
 @store_option
 @config_option
 def tail_command(
@@ -120,28 +163,24 @@ def tail_command(
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Show the latest events of the ledger, or of one envelope."""
-
-    def wanted(event: Event) -> bool:
-        return event.type.startswith(prefix) and envelope in (None, event.envelope)
-
+    """Show the latest events of the ledger or of one envelope."""
     with open_reader(store, config_path) as reader:
         for event in _tail(reader, envelope, count, follow):
-            if wanted(event):
-                line = (
-                    json.dumps(event_json(event), ensure_ascii=False)
-                    if as_json
-                    else "  ".join(event_row(event))
-                )
-                click.echo(line)
+            if not event.type.startswith(prefix) or envelope not in (None, event.envelope):
+                continue
+            if as_json:
+                click.echo(json.dumps(event_json(event), ensure_ascii=False))
+            else:
+                click.echo("  ".join(event_row(event)))
 
 
 def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) -> Iterator[Event]:
+    """Yield the latest events, and with `follow` each new one."""
     if envelope is not None:
-        found = reader.envelope(check_argument(envelope))
-        if found is None:
-            raise InputError(_unknown(reader, envelope))
-        first = reader.events(envelope, after=found.events - count, limit=max(count, 1))
+        summary = reader.envelope(check_printable(envelope))
+        if summary is None:
+            raise InputError(_unknown_name(reader, envelope))
+        first = reader.events(envelope, after=summary.events - count, limit=max(count, 1))
     else:
         first = reader.latest_events(max(count, 1))
     yield from first if count else ()
@@ -150,13 +189,13 @@ def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) 
     while follow:
         new = [
             event
-            for event in reader.latest_events(1_000, after=(latest - _OVERLAP, "", 0))
+            for event in reader.latest_events(1_000, after=(latest - _OVERLAP_NS, "", 0))
             if event.id not in seen
         ]
         yield from (event for event in new if event.time >= min(seen.values(), default=0))
         seen.update((event.id, event.time) for event in new)
         latest = max(seen.values(), default=0)
-        seen = {name: when for name, when in seen.items() if when >= latest - 2 * _OVERLAP}
+        seen = {event_id: at for event_id, at in seen.items() if at >= latest - 2 * _OVERLAP_NS}
         sys.stdout.flush()
         if not new:
             time.sleep(_POLL_S)
@@ -164,7 +203,9 @@ def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) 
 
 @command.command("verify")
 @click.argument("names", metavar="[FILE|ENVELOPE]...", nargs=-1)
-@click.option("--head", metavar="NUMBER:HASH", help="An event that must be in it, known elsewhere.")
+@click.option(
+    "--head", metavar="NUMBER:HASH", help="An event that it must contain, known from elsewhere."
+)
 @keys_option
 @json_option
 @store_option
@@ -177,52 +218,55 @@ def verify_command(
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Prove that exports, envelopes or the whole ledger are as they were written.
+    """Prove that exports, envelopes or the whole ledger are unchanged.
 
-    In a ledger also what other commands show is held against the events: costs, invocations,
-    providers. Exit 1 names the first broken link: edited, dropped, reordered, duplicated,
-    truncated, a forged checkpoint or an unknown key.
+    In a ledger, the tables of costs, invocations and providers are also compared with the events.
+
+    Exits with 1 and names the first broken link: edited, dropped, reordered, duplicated,
+    truncated, a forged checkpoint, or an unknown key.
     """
-    keys, expected = trusted_keys(key_files), _head(head)
+    keys, expected = trusted_keys(key_files), _read_head(head)
     files = [name for name in names if name == "-" or Path(name).is_file()]
-    inside = [check_argument(name) for name in names if name not in files]
+    envelopes = [check_printable(name) for name in names if name not in files]
     if expected and len(names) != 1:
-        raise click.UsageError("--head is for one FILE or ENVELOPE.")
-    told: list[tuple[str, VerifyReport | TableReport]] = []
+        raise click.UsageError("--head needs exactly one FILE or ENVELOPE.")
+    reports: list[tuple[str, VerifyReport | TableReport]] = []
     for name in files:
-        lines = watched_lines(Path(name))
-        told.append((name, _excused(verify_export(lines, keys, expected=expected), key_files)))
-    if inside or not names:
+        report = verify_export(_file_lines(Path(name)), keys, expected=expected)
+        reports.append((name, _allow_unsigned(report, key_files)))
+    if envelopes or not names:
         with open_reader(store, config_path) as reader:
-            found = {
+            verified = {
                 name: verify_envelope(
-                    reader, name, keys, expected=expected, progress=partial(_watched, reader, name)
+                    reader, name, keys, expected=expected, progress=partial(_track, reader, name)
                 )
-                for name in (inside if names else reader.envelope_names())
+                for name in (envelopes if names else reader.envelope_names())
             }
-            tables = verify_tables(reader, found, complete=not names)
-        told += [(str(name), _excused(report, key_files)) for name, report in found.items()]
-        told += [(f"table {report.table}", report) for report in tables]
+            tables = verify_tables(reader, verified, complete=not names)
+        reports += [(name, _allow_unsigned(report, key_files)) for name, report in verified.items()]
+        reports += [(f"table {report.table}", report) for report in tables]
     if as_json:
-        print_json([report_json(report, name) for name, report in told])
+        print_json([report_json(report, name) for name, report in reports])
     else:
-        click.echo("\n".join(report_line(report, name) for name, report in told) or "No events.")
-    raise SystemExit(0 if all(report.ok for _, report in told) else 1)
+        lines = [report_text(report, name) for name, report in reports]
+        click.echo("\n".join(lines) or "No events.")
+    raise SystemExit(0 if all(report.ok for _, report in reports) else 1)
 
 
-def _watched(reader: LedgerReader, name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+def _track(reader: LedgerReader, name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of an envelope under a progress bar."""
     rows = reader.read("SELECT COUNT(*) FROM events WHERE envelope = ?", (name,))
-    return Progress(one_line(name), int(rows[0][0])).over(lines, lambda _: 1)
+    return Progress(escape_line(name), int(rows[0][0])).track(lines, lambda _: 1)
 
 
-def _excused(report: VerifyReport, key_files: tuple[Path, ...]) -> VerifyReport:
-    """Let what nobody signed pass, unless somebody asked whose it is."""
+def _allow_unsigned(report: VerifyReport, key_files: tuple[Path, ...]) -> VerifyReport:
+    """Accept an export that nobody signed, unless the user named the keys to expect."""
     if report.unsigned and not key_files:
         return msgspec.structs.replace(report, broken=None)
     return report
 
 
-def _head(text: str | None) -> ExpectedHead | None:
+def _read_head(text: str | None) -> ExpectedHead | None:
     if text is None:
         return None
     number, _, digest = text.partition(":")
@@ -231,5 +275,124 @@ def _head(text: str | None) -> ExpectedHead | None:
     return ExpectedHead(int(number), digest.lower())
 
 
-for _moving in (export_command, import_command, archive_command):
-    command.add_command(_moving)
+def _file_lines(path: Path) -> Iterator[bytes]:
+    """Return the lines of an export file, under a progress bar, or of standard input."""
+    if str(path) == "-":
+        return iter(sys.stdin.buffer)
+    size = path.stat().st_size * (_GZIP_RATIO if path.suffix == ".gz" else 1)
+    return Progress(path.name, size).track(read_export(path), len)
+
+
+@command.command("export")
+@click.argument("envelope")
+@click.option("-o", "--out", type=_NEW_FILE, help="The file to write; a name in .gz is compressed.")
+@click.option("--sign", is_flag=True, help="First sign a checkpoint with your own key.")
+@store_option
+@config_option
+def export_command(
+    envelope: str, out: Path | None, sign: bool, store: str | None, config_path: Path | None
+) -> None:
+    """Write an envelope as JSON lines that anyone can verify."""
+    check_printable(envelope)
+    if sign:
+        with open_ledger(store, config_path) as ledger:
+            ledger.checkpoint(envelope, user_keyring())
+    with open_reader(store, config_path) as reader:
+        summary = reader.envelope(envelope)
+        count = summary.events if summary else 0
+        lines = Progress(envelope, count).track(export_lines(reader, envelope), lambda _: 1)
+        if out is None:
+            for line in lines:
+                sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+        else:
+            write_export(out, lines)
+            click.echo(escape_line(f"{out}: {count:,} events of {envelope}"), err=True)
+
+
+@command.command("import")
+@click.argument("file", type=_EXPORT_FILE)
+@click.option("--unsigned", is_flag=True, help="With --keys: also import unsigned events.")
+@keys_option
+@json_option
+@store_option
+@config_option
+def import_command(
+    file: Path,
+    unsigned: bool,
+    key_files: tuple[Path, ...],
+    as_json: bool,
+    store: str | None,
+    config_path: Path | None,
+) -> None:
+    """Import an export into the ledger, if it verifies.
+
+    Importing it again changes nothing.
+    """
+    from modelpact.ledger.verify.importer import NotVerified, import_export
+
+    keys = trusted_keys(key_files)
+    with tempfile.TemporaryDirectory() as folder:
+        if str(file) == "-":  # the importer reads the file twice
+            file = Path(folder) / "standard-input"
+            file.write_bytes(sys.stdin.buffer.read())
+        try:
+            with open_ledger(store, config_path) as ledger:
+                imported = import_export(
+                    ledger,
+                    lambda: _file_lines(file),
+                    keys,
+                    allow_unsigned=unsigned or not key_files,
+                )
+        except NotVerified as error:
+            if as_json:
+                print_json(report_json(error.report, str(file)))
+            else:
+                click.echo(report_text(error.report, str(file)))
+            raise SystemExit(1) from None
+    if as_json:
+        counts = {"events": imported.added, "known": imported.existing, "left": imported.skipped}
+        print_json({"envelope": imported.envelope, **counts})
+        return
+    summary = f"{imported.envelope}: {imported.added:,} events imported, "
+    summary += f"{imported.existing:,} were already here"
+    if imported.skipped:
+        summary += f"; {imported.skipped:,} unsigned ones were skipped: --unsigned imports them"
+    click.echo(escape_line(summary))
+
+
+@command.command("archive")
+@click.argument("envelope")
+@click.option("--to", "file", type=_NEW_FILE, required=True, help="The compressed file to write.")
+@click.option("--drop", is_flag=True, help="Then delete the events from the ledger.")
+@click.option("--reason", default="", help="The reason, for the record.")
+@json_option
+@store_option
+@config_option
+def archive_command(
+    envelope: str,
+    file: Path,
+    drop: bool,
+    reason: str,
+    as_json: bool,
+    store: str | None,
+    config_path: Path | None,
+) -> None:
+    """Close an envelope for good and write it to a file.
+
+    The file can still be verified later.
+    """
+    from modelpact.ledger.verify.archive import archive
+
+    check_printable(envelope)
+    signer = user_keyring()
+    if drop and signer is None:
+        raise LedgerError(
+            "--drop needs a signed archive: make a key with `modelpact identity init`"
+        )
+    with open_ledger(store, config_path) as ledger:
+        report = archive(ledger, envelope, file, signer=signer, drop=drop, reason=reason)
+    if as_json:
+        print_json(report_json(report, str(file)))
+    else:
+        click.echo(report_text(report, str(file)))

@@ -1,43 +1,52 @@
-"""`modelpact catalog`: the catalog's own tools."""
+"""`modelpact catalog`: builds, verifies, compares and updates the catalog."""
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
-from modelpact.cli.options import json_option, print_json
-from modelpact.cli.render.tables import clip, paint, table
+from modelpact.catalog.claim import Claim
+from modelpact.cli.options import CommandGroup, json_option, print_json
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import clip, paint
 from modelpact.negotiation.formats import claim_text
 from modelpact.vocabulary.errors import CatalogError, InputError, Problem, UnknownName
 
-_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+_MAX_PROBLEMS: Final = 20
 
 
-@click.group("catalog", short_help="The catalog's own tools.")
+@click.group("catalog", cls=CommandGroup)
 def command() -> None:
-    """Build, verify, compare and update the catalog."""
+    """Build, verify, compare and update the catalog.
+
+    The catalog merges several public catalogs of models. Each of them is called a lineage.
+    """
 
 
 @command.command("build")
 @click.option("--sources", type=_FOLDER, help="The folder with providers.toml and rules/.")
-@click.option("--lineages", type=_FOLDER, help="The folder with the lineages' *.jsonl.")
-@click.option("--out", type=_FILE, help="Where to write; by default the bundled snapshot.")
+@click.option("--lineages", type=_FOLDER, help="The folder with the *.jsonl of the lineages.")
+@click.option("--out", type=_FILE, help="The file to write. By default the bundled snapshot.")
 @json_option
 def build_command(
     sources: Path | None, lineages: Path | None, out: Path | None, as_json: bool
 ) -> None:
-    """Make the snapshot from its sources: always the same bytes."""
+    """Build the snapshot from its sources.
+
+    The same sources always give the same bytes.
+    """
     from modelpact.catalog.build import LINEAGES, build, read_lineages
     from modelpact.catalog.snapshot import BUNDLED, decode
     from modelpact.catalog.sources import SOURCES, read_sources
 
     data = build(read_sources(sources or SOURCES), read_lineages(lineages or LINEAGES))
     target = out or BUNDLED
-    _write(target, data)
+    _write_file(target, data)
     catalog = Catalog(decode(data, target.name))
     summary = {
         "file": str(target),
@@ -47,17 +56,19 @@ def build_command(
         "rules": len(catalog.rulebook.rules),
         "corrections": len(catalog.rulebook.corrections),
         "constraints": len(catalog.rulebook.constraints),
-        "lineages": [f"{one.name} {one.version} of {one.date}" for one in catalog.lineages],
+        "lineages": [
+            f"{lineage.name} {lineage.version} of {lineage.date}" for lineage in catalog.lineages
+        ],
     }
     if as_json:
         print_json(summary)
         return
     for key, value in summary.items():
-        shown = ", ".join(value) if isinstance(value, list) else value
-        click.echo(f"{key:12} {shown:,}" if isinstance(shown, int) else f"{key:12} {shown}")
+        text = ", ".join(value) if isinstance(value, list) else value
+        click.echo(f"{key:12} {text:,}" if isinstance(text, int) else f"{key:12} {text}")
 
 
-def _write(target: Path, data: bytes) -> None:
+def _write_file(target: Path, data: bytes) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
@@ -67,74 +78,76 @@ def _write(target: Path, data: bytes) -> None:
 
 @command.command("verify")
 @click.option("--sources", type=_FOLDER, help="The folder with providers.toml and rules/.")
-@click.option("--strict", is_flag=True, help="Let warnings fail too.")
+@click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @json_option
 def verify_command(sources: Path | None, strict: bool, as_json: bool) -> None:
-    """Run every load check, and warn of what is correct but suspect."""
+    """Run every check on the sources, and warn of suspicious rules."""
     from modelpact.catalog.snapshot import BUNDLED
     from modelpact.catalog.sources import SOURCES
     from modelpact.catalog.verify import verify
 
-    found = verify(sources or SOURCES, snapshot=BUNDLED if sources is None else None)
+    report = verify(sources or SOURCES, snapshot=BUNDLED if sources is None else None)
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(report))
     else:
-        _print_problems("error", "red", found.errors)
-        _print_problems("warning", "yellow", found.warnings)
+        _print_problems("error", "red", report.errors)
+        _print_problems("warning", "yellow", report.warnings)
         click.echo(
-            f"{found.models:,} models, {found.rules:,} rules: "
-            f"{len(found.errors)} errors, {len(found.warnings)} warnings"
+            f"{report.models:,} models, {report.rules:,} rules: "
+            f"{len(report.errors)} errors, {len(report.warnings)} warnings"
         )
-    raise SystemExit(1 if found.errors or (strict and found.warnings) else 0)
+    raise SystemExit(1 if report.errors or (strict and report.warnings) else 0)
 
 
 def _print_problems(kind: str, colour: str, problems: tuple[Problem, ...]) -> None:
-    for one in problems:
-        click.echo(f"{paint(kind, colour)}: {one}")
+    for problem in problems:
+        click.echo(f"{paint(kind, colour)}: {problem}")
 
 
 @command.command("conflicts")
-@click.option("--provider", metavar="P", help="Only this provider's models.")
+@click.option("--provider", metavar="P", help="Only models of this provider.")
 @click.option("--capability", metavar="C", help="Only this capability.")
-@click.option("--limit", type=click.IntRange(min=0), default=40, help="Rows shown; 0 for all.")
+@click.option("--limit", type=click.IntRange(min=0), default=40, help="Rows to show; 0 for all.")
 @json_option
 def conflicts_command(
     provider: str | None, capability: str | None, limit: int, as_json: bool
 ) -> None:
-    """List where the lineages disagree, and what was taken: the more cautious."""
+    """List where lineages disagree, and which value the catalog uses."""
     from modelpact.catalog.changes import conflicts
-    from modelpact.vocabulary.capability import capability as named
+    from modelpact.vocabulary.capability import capability as find_capability
 
     catalog = default_catalog()
-    wanted = None if capability is None else named(capability).id
+    capability_id = None if capability is None else find_capability(capability).id
     known = None if provider is None else catalog.find_provider(provider)
     if provider is not None and known is None:
         raise UnknownName("provider", provider, catalog.providers.names)
-    found = [
-        one
-        for one in conflicts(catalog, provider=known.id if known else None)
-        if wanted is None or one.capability == wanted
+    matches = [
+        conflict
+        for conflict in conflicts(catalog, provider=known.id if known else None)
+        if capability_id is None or conflict.capability == capability_id
     ]
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(matches))
         return
-    shown = found[:limit] if limit else found
     rows = [
         (
-            clip(one.target, 52),
-            one.capability,
-            ", ".join(f"{vote.lineage} {_vote(vote.support, vote.value)}" for vote in one.votes),
-            claim_text(one.taken) + (" by correction" if _corrected(one.taken) else ""),
+            clip(conflict.target, 52),
+            conflict.capability,
+            ", ".join(
+                f"{vote.lineage} {_vote_text(vote.support, vote.value)}" for vote in conflict.votes
+            ),
+            claim_text(conflict.taken)
+            + (" by correction" if _is_correction(conflict.taken) else ""),
         )
-        for one in shown
+        for conflict in (matches[:limit] if limit else matches)
     ]
-    click.echo(table(rows, ("model", "capability", "votes", "taken")))
-    counts = Counter(one.capability for one in found).most_common(8)
+    click.echo(table(rows, ("model", "capability", "votes", "used")))
+    counts = Counter(conflict.capability for conflict in matches).most_common(8)
     summary = ", ".join(f"{name} {count:,}" for name, count in counts)
-    click.echo(paint(f"\n{len(found):,} disagreements: {summary}", "dim"))
+    click.echo(paint(f"\n{len(matches):,} conflicts: {summary}", "dim"))
 
 
-def _vote(support: str, value: Any) -> str:
+def _vote_text(support: str, value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, tuple):
@@ -142,48 +155,52 @@ def _vote(support: str, value: Any) -> str:
     return "yes" if support == "native" else "no"
 
 
-def _corrected(claim: Any) -> bool:
+def _is_correction(claim: Claim) -> bool:
     return claim.evidence is not None and claim.evidence.layer == "correction"
 
 
 @command.command("diff")
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE, required=False)
-@click.option("--limit", type=click.IntRange(min=0), default=60, help="Rows shown; 0 for all.")
+@click.option("--limit", type=click.IntRange(min=0), default=60, help="Rows to show; 0 for all.")
 @json_option
 def diff_command(before: Path, after: Path | None, limit: int, as_json: bool) -> None:
-    """Show what changed from one snapshot to another, by default to the one in use."""
+    """Show what changed from one snapshot to another.
+
+    Without AFTER, compare with the catalog in use. Exits with 1 if there are differences.
+    """
     from modelpact.catalog.changes import changes
 
     newer = default_catalog() if after is None else Catalog.read(after)
-    found = list(changes(Catalog.read(before), newer))
+    differences = list(changes(Catalog.read(before), newer))
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins(differences))
+    elif not differences:
+        click.echo("No difference.")
     else:
         rows = [
             (
-                one.target,
-                one.capability or one.kind,
-                claim_text(one.before) if one.before else "",
-                claim_text(one.after) if one.after else "",
+                change.target,
+                change.capability or change.kind,
+                claim_text(change.before) if change.before else "",
+                claim_text(change.after) if change.after else "",
             )
-            for one in (found[:limit] if limit else found)
+            for change in (differences[:limit] if limit else differences)
         ]
-        click.echo(table(rows, ("model", "what", "before", "after")) if rows else "No difference.")
-        counts = Counter(one.kind for one in found)
-        if found:
-            said = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
-            click.echo(paint(f"\n{said}", "dim"))
-    raise SystemExit(1 if found else 0)
+        click.echo(table(rows, ("model", "what", "before", "after")))
+        counts = sorted(Counter(change.kind for change in differences).items())
+        summary = ", ".join(f"{count:,} {kind}" for kind, count in counts)
+        click.echo(paint(f"\n{summary}", "dim"))
+    raise SystemExit(1 if differences else 0)
 
 
 @command.command("update")
 @click.option("--from", "source", required=True, metavar="FILE|URL", help="The newer file.")
-@click.option("--lineage", help="Which lineage it is of: litellm, models-dev or genai-prices.")
-@click.option("--force", is_flag=True, help="Take it even if it has far fewer models.")
+@click.option("--lineage", help="Its lineage: litellm, models-dev or genai-prices.")
+@click.option("--force", is_flag=True, help="Use it even if it has far fewer models.")
 @json_option
 def update_command(source: str, lineage: str | None, force: bool, as_json: bool) -> None:
-    """Merge a newer file of one lineage into this user's own catalog."""
+    """Merge a newer file of one lineage into your own catalog."""
     from modelpact.catalog.update import update
 
     done = update(source, lineage, force=force)
@@ -191,16 +208,16 @@ def update_command(source: str, lineage: str | None, force: bool, as_json: bool)
         print_json({**msgspec.structs.asdict(done), "path": str(done.path)})
         return
     click.echo(f"{done.lineage} of {done.date}: {done.rows:,} rows, {done.skipped:,} left out")
-    click.echo(f"Your catalog in {done.path} is in use from now on.")
+    click.echo(f"Your catalog in {done.path} is now in use.")
 
 
 @command.command("extract")
 @click.argument("lineage", type=click.Choice(["genai-prices", "litellm", "models-dev"]))
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("--out", type=_FILE, help="Where to write; by default the bundled lineage file.")
+@click.option("--out", type=_FILE, help="The file to write. By default the bundled lineage file.")
 @click.option("--verbose", is_flag=True, help="Name every row that was left out.")
 def extract_command(lineage: str, source: Path, out: Path | None, verbose: bool) -> None:
-    """Make a lineage's reviewable facts from its original file or folder."""
+    """Extract the facts of a lineage from its original file or folder."""
     from modelpact.catalog.build import LINEAGES, read_lineage
     from modelpact.catalog.lineages.rows import encode
     from modelpact.catalog.update import extract
@@ -210,15 +227,15 @@ def extract_command(lineage: str, source: Path, out: Path | None, verbose: bool)
     try:
         read_lineage(data, f"{lineage}.jsonl")
     except CatalogError as error:
-        raise CatalogError(error.problems[:20]) from None
+        raise CatalogError(error.problems[:_MAX_PROBLEMS]) from None
     target = out or LINEAGES / f"{lineage}.jsonl"
-    _write(target, data)
+    _write_file(target, data)
     click.echo(f"{target.name}: {len(result.rows):,} rows of {result.header['date']}")
     for name, count in result.unmapped.items():
-        click.echo(f"left out {count:,}: {name} is no provider of ours")
-    reasons = Counter(one.reason.split(" of ")[0] for one in result.skipped)
+        click.echo(f"left out {count:,}: {name} is not a known provider")
+    reasons = Counter(row.reason.split(" of ")[0] for row in result.skipped)
     for reason, count in sorted(reasons.items()):
         click.echo(f"left out {count:,}: {reason}")
     if verbose:
-        for one in result.skipped:
-            click.echo(f"  {one.name}: {one.reason}")
+        for row in result.skipped:
+            click.echo(f"  {row.name}: {row.reason}")

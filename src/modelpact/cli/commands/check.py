@@ -1,165 +1,119 @@
-"""`modelpact check`: negotiates every workload of a configuration, for people and for CI."""
+"""`modelpact check`: negotiates every workload of a modelpact.toml, for people and for CI."""
 
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from modelpact.catalog.catalog import Catalog
-from modelpact.cli.options import json_option, print_json, with_evidence
-from modelpact.cli.render.ci import ci_path, junit, sarif
-from modelpact.cli.render.tables import paint
+from modelpact.cli.options import catalog_with_evidence, json_option, print_json
+from modelpact.cli.render.ci import WorkloadReport, ci_path, workloads_junit, workloads_sarif
+from modelpact.cli.render.terminal import paint, plural
 from modelpact.cli.render.verdicts import print_verdict
-from modelpact.configuration import Configuration, Workload, load_configuration
+from modelpact.configuration import load_configuration
+from modelpact.configuration.check import WorkloadCheck, check_workload
 from modelpact.configuration.schema import configuration_schema
-from modelpact.emulation.emulator import emulator_strategies
-from modelpact.negotiation import diagnose, markdown, negotiate, verdict_data
-from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.negotiation import markdown, verdict_data
 from modelpact.vocabulary.errors import InputError
 
 
-class WorkloadCheck(msgspec.Struct, frozen=True):
-    """What became of one workload: its model's verdict, and its fallback's."""
-
-    workload: Workload
-    verdict: Verdict
-    diagnostic: Diagnostic | None
-    fallback: Verdict | None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the work runs: on its model, or on a fallback that was checked in full."""
-        return self.verdict.ok or (self.fallback is not None and self.fallback.ok)
-
-    @property
-    def problem(self) -> str:
-        """What is wrong, in a sentence; empty where nothing is."""
-        if self.verdict.ok and (self.fallback is None or self.fallback.ok):
-            return ""
-        if self.verdict.ok and self.fallback is not None:
-            return f"the fallback {self.fallback.target} does not meet the needs"
-        if self.ok and self.fallback is not None:
-            return f"{self.verdict.target} does not fit; every call will go to the fallback"
-        return f"{self.verdict.target} does not meet the needs"
-
-
-@click.command("check", short_help="Negotiate every workload of a modelpact.toml.")
+@click.command("check")
 @click.argument(
     "file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]"
 )
 @click.option(
     "--format",
-    "form",
+    "output_format",
     type=click.Choice(["text", "json", "markdown", "sarif", "junit"]),
     default="text",
     show_default=True,
+    help="The output format.",
 )
 @click.option("--config", "config_path", type=click.Path(path_type=Path), help="The same as FILE.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of modelpact.toml and stop.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of modelpact.toml and exit.")
 @json_option
 def command(
-    file: Path | None, form: str, config_path: Path | None, schema: bool, as_json: bool
+    file: Path | None, output_format: str, config_path: Path | None, schema: bool, as_json: bool
 ) -> None:
-    """Check that every workload's model, and its fallback, meets what the work needs.
+    """Check that every workload's model and fallback meet its needs.
 
-    Exits with 1 when a workload cannot run, or its fallback would not do.
+    Exits with 1 if a workload cannot run, or if its fallback does not fit.
     """
     if schema:
         print_json(configuration_schema())
         return
     configuration = load_configuration(file or config_path)
     if configuration.path is None:
-        raise InputError("no modelpact.toml here or in a folder above; name one: check FILE")
-    catalog = with_evidence(configuration)
-    results = [check(one, configuration, catalog) for one in configuration.workloads.values()]
-    _write("json" if as_json else form, results, configuration)
-    raise SystemExit(1 if any(one.problem for one in results) else 0)
-
-
-def check(workload: Workload, configuration: Configuration, catalog: Catalog) -> WorkloadCheck:
-    """Negotiate one workload's needs with its model and with its fallback."""
-    policy = configuration.policy
-    verdict = negotiate(
-        workload.needs, workload.model, policy, strategies=emulator_strategies(), catalog=catalog
-    )
-    fallback = None
-    if workload.fallback is not None:
-        fallback = negotiate(
-            workload.needs,
-            workload.fallback,
-            policy,
-            strategies=emulator_strategies(),
-            catalog=catalog,
-        )
-    diagnostic = diagnose(verdict, policy=policy, catalog=catalog)
-    return WorkloadCheck(workload, verdict, diagnostic, fallback)
-
-
-def _write(form: str, results: list[WorkloadCheck], configuration: Configuration) -> None:
-    if form == "json":
-        print_json({"ok": not any(one.problem for one in results), "workloads": _data(results)})
-    elif form == "sarif":
-        print_json(sarif([_finding(one, configuration) for one in results]))
-    elif form == "junit":
-        click.echo(junit("modelpact check", [_finding(one, configuration) for one in results]))
-    elif form == "markdown":
-        bad = sum(1 for one in results if one.problem)
-        click.echo(f"# modelpact check: {bad} of {len(results)} workloads have a problem\n")
-        for one in results:
-            click.echo(f"## {one.workload.name}\n")
-            click.echo(markdown(one.verdict, one.diagnostic))
-            if one.fallback is not None:
-                click.echo(f"Fallback: {markdown(one.fallback).removeprefix('### ')}")
-    else:
-        _print(results, configuration)
-
-
-def _data(results: list[WorkloadCheck]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": one.workload.name,
-            "ok": not one.problem,
-            "runs": one.ok,
-            "problem": one.problem or None,
-            "verdict": verdict_data(one.verdict, one.diagnostic),
-            "fallback": None if one.fallback is None else verdict_data(one.fallback),
-        }
-        for one in results
+        raise InputError("no modelpact.toml in this folder or above: name one with `check FILE`")
+    catalog = catalog_with_evidence(configuration)
+    checks = [
+        check_workload(workload, configuration, catalog)
+        for workload in configuration.workloads.values()
     ]
+    _print_checks("json" if as_json else output_format, checks, configuration.path)
+    raise SystemExit(1 if any(check.problem for check in checks) else 0)
 
 
-def _finding(one: WorkloadCheck, configuration: Configuration) -> dict[str, Any]:
-    lines = [f"{miss.capability} {miss.sentence()}" for miss in one.verdict.missing]
-    if one.fallback is not None:
-        lines += [f"fallback: {miss.capability} {miss.sentence()}" for miss in one.fallback.missing]
-    if one.diagnostic is not None and one.diagnostic.suggestion:
-        lines.append(f"suggestion: {one.diagnostic.suggestion}")
+def _print_checks(output_format: str, checks: list[WorkloadCheck], path: Path) -> None:
+    failed = sum(1 for check in checks if check.problem)
+    if output_format == "json":
+        print_json({"ok": not failed, "workloads": [_check_json(check) for check in checks]})
+    elif output_format == "sarif":
+        print_json(workloads_sarif([_report(check, path) for check in checks]))
+    elif output_format == "junit":
+        click.echo(workloads_junit("modelpact check", [_report(check, path) for check in checks]))
+    elif output_format == "markdown":
+        click.echo(f"# modelpact check: {failed} of {len(checks)} workloads have a problem\n")
+        for check in checks:
+            click.echo(f"## {check.workload.name}\n")
+            click.echo(markdown(check.verdict, check.diagnostic))
+            if check.fallback is not None:
+                click.echo(f"Fallback: {markdown(check.fallback).removeprefix('### ')}")
+    else:
+        _print_text(checks, failed, path)
+
+
+def _check_json(check: WorkloadCheck) -> dict[str, Any]:
     return {
-        "name": one.workload.name,
-        "problem": one.problem,
-        "fatal": not one.ok,
-        "details": lines,
-        "file": ci_path(configuration.path or Path("modelpact.toml")),
-        "line": one.workload.line or 1,
+        "name": check.workload.name,
+        "ok": not check.problem,
+        "runs": check.runs,
+        "problem": check.problem or None,
+        "verdict": verdict_data(check.verdict, check.diagnostic),
+        "fallback": None if check.fallback is None else verdict_data(check.fallback),
     }
 
 
-def _print(results: list[WorkloadCheck], configuration: Configuration) -> None:
-    for one in results:
-        print_verdict(one.verdict, one.diagnostic, title=one.workload.name)
-        if one.fallback is not None:
-            if one.fallback.ok:
-                click.echo(f"  Fallback {one.fallback.target} meets every hard need.")
-            else:
-                print_verdict(one.fallback, None, title="  fallback")
-        if one.problem and one.ok:
-            click.echo(f"  {paint('!', 'yellow')} {one.problem}")
-        click.echo()
-    if not results:
-        click.echo(f"{configuration.path} has no [workloads.NAME]; there is nothing to check.")
+def _report(check: WorkloadCheck, path: Path) -> WorkloadReport:
+    details = [f"{miss.capability} {miss.sentence()}" for miss in check.verdict.missing]
+    if check.fallback is not None:
+        details += [
+            f"fallback: {miss.capability} {miss.sentence()}" for miss in check.fallback.missing
+        ]
+    if check.diagnostic is not None and check.diagnostic.suggestion:
+        details.append(f"suggestion: {check.diagnostic.suggestion}")
+    return WorkloadReport(
+        name=check.workload.name,
+        problem=check.problem,
+        fatal=not check.runs,
+        details=details,
+        file=ci_path(path),
+        line=check.workload.line or 1,
+    )
+
+
+def _print_text(checks: list[WorkloadCheck], failed: int, path: Path) -> None:
+    if not checks:
+        click.echo(f"{path} has no [workloads.NAME]: there is nothing to check.")
         return
-    bad = sum(1 for one in results if one.problem)
-    words = paint(f"{bad} of {len(results)} have a problem", "red") if bad else "all fit"
-    count = f"{len(results)} workload{'s' if len(results) != 1 else ''}"
-    click.echo(f"{count}: {words}")
+    for check in checks:
+        print_verdict(check.verdict, check.diagnostic, title=check.workload.name)
+        if check.fallback is not None:
+            if check.fallback.ok:
+                click.echo(f"  Fallback {check.fallback.target} meets every hard need.")
+            else:
+                print_verdict(check.fallback, None, title="  fallback")
+        if check.problem and check.runs:
+            click.echo(f"  {paint('!', 'yellow')} {check.problem}")
+        click.echo()
+    summary = paint(f"{failed} of {len(checks)} have a problem", "red") if failed else "all fit"
+    click.echo(f"{plural(len(checks), 'workload')}: {summary}")

@@ -1,4 +1,4 @@
-"""`modelpact completion`: the shell completion script."""
+"""`modelpact completion`: the completion script of a shell."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -6,16 +6,16 @@ from click.shell_completion import get_completion_class
 from modelpact.vocabulary.errors import InputError
 
 
-@click.command("completion", short_help="Print the shell completion script.")
+@click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script for a shell.
+    """Print the completion script of a shell.
 
-    For bash: modelpact completion bash > ~/.local/share/bash-completion/completions/modelpact
+    For bash, write it to ~/.local/share/bash-completion/completions/modelpact.
     """
     from modelpact.cli.main import root
 
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise InputError(f"no completion for {shell}")
-    click.echo(kind(root, {}, "modelpact", "_MODELPACT_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise InputError(f"there is no completion for {shell}")
+    click.echo(completion_class(root, {}, "modelpact", "_MODELPACT_COMPLETE").source())

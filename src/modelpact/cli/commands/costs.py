@@ -1,4 +1,4 @@
-"""`modelpact costs`: what was spent, on whom and on what."""
+"""`modelpact costs`: what was spent, by provider, model, intent, worker or function."""
 
 import csv
 import io
@@ -9,165 +9,166 @@ from typing import Any, Final, get_args
 import click
 
 from modelpact.cli.options import config_option, print_json
-from modelpact.cli.paths import open_reader, store_option
-from modelpact.cli.render.audit import one_line
-from modelpact.cli.render.tables import paint, table
-from modelpact.cli.times import read_since, show_time
+from modelpact.cli.render.tables import bar, table
+from modelpact.cli.render.terminal import escape_line, paint, plural
+from modelpact.cli.stores import open_reader, store_option
+from modelpact.cli.times import format_time, parse_time
 from modelpact.ledger.costs import Unit
-from modelpact.ledger.money import format_decimal, format_money
 from modelpact.ledger.totals.totals import GROUPINGS, CostTotal, Grouping, cost_totals
+from modelpact.vocabulary.money import format_decimal, format_money
 
-_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
-_BAR: Final = 20
-_NOTHING: Final = "–"
+_NONE: Final = "–"
 _UNPRICED: Final = "?"
-_TOKENS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("tokens."))
+_TOKEN_UNITS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("tokens."))
 
 
-@click.command("costs", short_help="What was spent, and on what.")
+@click.command("costs")
 @click.option(
     "--by",
+    "grouping",
     type=click.Choice(GROUPINGS),
     default="provider",
     show_default=True,
-    help="What to add up by.",
+    help="What to group the costs by.",
 )
-@click.option("--since", metavar="TIME", help="24h, 7d, 2026-11-01 or an ISO time; UTC.")
-@click.option("--until", metavar="TIME", help="The same, for the end.")
+@click.option(
+    "--since", metavar="TIME", help="The start: 24h, 7d, 2026-11-01 or an ISO time, in UTC."
+)
+@click.option("--until", metavar="TIME", help="The end, in the same form.")
 @click.option(
     "--format",
-    "how",
+    "output_format",
     type=click.Choice(["table", "json", "csv"]),
     default="table",
     show_default=True,
+    help="The output format.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @store_option
 @config_option
 def command(
-    by: Grouping,
+    grouping: Grouping,
     since: str | None,
     until: str | None,
-    how: str,
+    output_format: str,
     as_json: bool,
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Add up the cost records of the ledger; corrections count once, estimates are marked ≈."""
-    start = read_since(since) if since else None
-    end = read_since(until) if until else None
+    """Add up the cost records of the ledger.
+
+    A corrected record counts once. Estimates are marked with ≈.
+    """
+    start = parse_time(since) if since else None
+    end = parse_time(until) if until else None
     with open_reader(store, config_path) as reader:
-        totals = cost_totals(reader, by, since=start, until=end)
-    if as_json or how == "json":
+        totals = cost_totals(reader, grouping, since=start, until=end)
+    if as_json or output_format == "json":
         print_json(
             {
-                "by": by,
+                "by": grouping,
                 "since": None if start is None else str(start),
                 "until": None if end is None else str(end),
-                "rows": [_as_json(by, one) for one in totals],
-                "totals": [_as_json(None, one) for one in _sums(totals)],
+                "rows": [_total_json(grouping, total) for total in totals],
+                "totals": [_total_json(None, total) for total in _currency_sums(totals)],
             }
         )
-    elif how == "csv":
-        click.echo(_csv(by, totals), nl=False)
+    elif output_format == "csv":
+        click.echo(_csv(grouping, totals), nl=False)
     else:
-        _print_table(by, totals, start)
+        _print_table(grouping, totals, start)
 
 
-def bar(amount: int, largest: int, columns: int = _BAR) -> str:
-    """Draw an amount as a bar, in eighths of a column; what is not nothing is seen."""
-    if amount <= 0 or largest <= 0:
-        return ""
-    eighths = max(1, amount * columns * 8 // largest)
-    full, part = divmod(eighths, 8)
-    return "█" * full + _BLOCKS[part].strip()
-
-
-def _sums(totals: Iterable[CostTotal]) -> list[CostTotal]:
+def _currency_sums(totals: Iterable[CostTotal]) -> list[CostTotal]:
     """Return one total for each currency."""
-    found: dict[str, CostTotal] = {}
-    for one in totals:
-        before = found.get(one.currency)
-        found[one.currency] = (
-            CostTotal("", one.currency, one.records, one.amounts, one.estimated)
+    sums: dict[str, CostTotal] = {}
+    for total in totals:
+        before = sums.get(total.currency)
+        sums[total.currency] = (
+            CostTotal("", total.currency, total.records, total.amounts, total.estimated)
             if before is None
             else CostTotal(
                 "",
-                one.currency,
-                before.records + one.records,
-                _added(before.amounts, one.amounts),
-                _added(before.estimated, one.estimated),
+                total.currency,
+                before.records + total.records,
+                _add(before.amounts, total.amounts),
+                _add(before.estimated, total.estimated),
             )
         )
-    return list(found.values())
+    return list(sums.values())
 
 
-def _added(one: Mapping[Unit, int], other: Mapping[Unit, int]) -> dict[Unit, int]:
-    return {unit: amount + other[unit] for unit, amount in one.items()}
+def _add(first: Mapping[Unit, int], second: Mapping[Unit, int]) -> dict[Unit, int]:
+    return {unit: amount + second[unit] for unit, amount in first.items()}
 
 
-def _print_table(by: Grouping, totals: list[CostTotal], since: int | None) -> None:
+def _print_table(grouping: Grouping, totals: list[CostTotal], since: int | None) -> None:
     if not totals:
-        click.echo("No costs are recorded" + (f" since {show_time(since)} UTC." if since else "."))
+        start = f" since {format_time(since)} UTC" if since else ""
+        click.echo(f"No costs are recorded{start}.")
         return
     largest: dict[str, int] = {}
-    for one in totals:
-        largest[one.currency] = max(largest.get(one.currency, 0), one.money)
-    rows = [(*_cells(one), paint(bar(one.money, largest[one.currency]), "cyan")) for one in totals]
-    if len(totals) > 1:
-        rows += [(paint("total", "bold"), *_cells(one)[1:], "") for one in _sums(totals)]
-    header = (by, "records", "cost", "input", "output", "time", "pieces", "")
-    click.echo(table(rows, header, right=range(1, 7)))
-    for one in _sums(totals):
-        if any(one.estimated.values()):
-            what = _estimated(one)
-            click.echo(paint(f"≈ {what} of this is estimated and not corrected yet.", "dim"))
-    if any(map(_unpriced, totals)):
-        click.echo(paint(f"{_UNPRICED} No price is known for these tokens.", "dim"))
-    if any(one.currency for one in totals) and any(map(_unpaid, totals)):
-        why = "it failed, or counts in time or pieces alone"
-        click.echo(paint(f"{_NOTHING} No money is on record: {why}.", "dim"))
-
-
-def _unpriced(one: CostTotal) -> bool:
-    """Tell whether there are tokens, and no money for them."""
-    return not one.currency and any(one.amounts[unit] for unit in _TOKENS)
-
-
-def _unpaid(one: CostTotal) -> bool:
-    return not one.currency and not _unpriced(one)
-
-
-def _estimated(one: CostTotal) -> str:
-    """Say how much of a total is estimated: the money, or what there is instead of money."""
-    amounts = one.estimated
-    if amounts["currency"]:
-        return format_money(amounts["currency"], one.currency)
-    tokens, pieces = sum(amounts[unit] for unit in _TOKENS), amounts["discrete"]
-    said = [
-        f"{tokens:,} token{'s' if tokens > 1 else ''}" if tokens else "",
-        _seconds(amounts["time"]) if amounts["time"] else "",
-        f"{pieces:,} piece{'s' if pieces > 1 else ''}" if pieces else "",
+    for total in totals:
+        largest[total.currency] = max(largest.get(total.currency, 0), total.money)
+    sums = _currency_sums(totals)
+    rows = [
+        (*_cells(total), paint(bar(total.money, largest[total.currency]), "cyan"))
+        for total in totals
     ]
-    return ", ".join(part for part in said if part)
+    if len(totals) > 1:
+        rows += [(paint("total", "bold"), *_cells(total)[1:], "") for total in sums]
+    header = (grouping, "records", "cost", "input", "output", "time", "pieces", "")
+    click.echo(table(rows, header, right=range(1, 7)))
+    for total in sums:
+        if any(total.estimated.values()):
+            amount = _estimate_text(total)
+            click.echo(paint(f"≈ {amount} of this is estimated and not yet corrected.", "dim"))
+    if any(map(_is_unpriced, totals)):
+        click.echo(paint(f"{_UNPRICED} The price of these tokens is unknown.", "dim"))
+    if any(total.currency for total in totals) and any(map(_has_no_money, totals)):
+        reason = "the work failed, or is counted in time or pieces only"
+        click.echo(paint(f"{_NONE} No money is recorded: {reason}.", "dim"))
 
 
-def _cells(one: CostTotal) -> tuple[str, ...]:
-    """Write a total; what is estimated is marked at the money, or at the first that there is."""
-    amounts = one.amounts
-    nothing = _UNPRICED if _unpriced(one) else _NOTHING
+def _is_unpriced(total: CostTotal) -> bool:
+    """Return whether there are tokens but no money for them."""
+    return not total.currency and any(total.amounts[unit] for unit in _TOKEN_UNITS)
+
+
+def _has_no_money(total: CostTotal) -> bool:
+    return not total.currency and not _is_unpriced(total)
+
+
+def _estimate_text(total: CostTotal) -> str:
+    """Return how much of a total is estimated: the money, or the tokens, time and pieces."""
+    amounts = total.estimated
+    if amounts["currency"]:
+        return format_money(amounts["currency"], total.currency)
+    tokens = sum(amounts[unit] for unit in _TOKEN_UNITS)
+    parts = [
+        plural(tokens, "token") if tokens else "",
+        _seconds(amounts["time"]) if amounts["time"] else "",
+        plural(amounts["discrete"], "piece") if amounts["discrete"] else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _cells(total: CostTotal) -> tuple[str, ...]:
+    """Return the cells of a total; ≈ marks the money, or else the first amount, as estimated."""
+    amounts = total.amounts
+    no_money = _UNPRICED if _is_unpriced(total) else _NONE
     cells = [
-        format_money(one.money, one.currency) if one.currency else nothing,
+        format_money(total.money, total.currency) if total.currency else no_money,
         _count(amounts["tokens.input"]),
         _count(amounts["tokens.output"] + amounts["tokens.reasoning"]),
-        _seconds(amounts["time"]) if amounts["time"] else _NOTHING,
+        _seconds(amounts["time"]) if amounts["time"] else _NONE,
         _count(amounts["discrete"]),
     ]
-    if any(one.estimated.values()):
-        empty = (_NOTHING, _UNPRICED)
-        at = next((place for place, cell in enumerate(cells) if cell not in empty), 0)
-        cells[at] = f"≈ {cells[at]}"
-    return (one_line(one.name) or paint("(none)", "dim"), f"{one.records:,}", *cells)
+    if any(total.estimated.values()):
+        empty = (_NONE, _UNPRICED)
+        column = next((column for column, cell in enumerate(cells) if cell not in empty), 0)
+        cells[column] = f"≈ {cells[column]}"
+    return (escape_line(total.name) or paint("(none)", "dim"), f"{total.records:,}", *cells)
 
 
 def _seconds(nanoseconds: int) -> str:
@@ -175,49 +176,50 @@ def _seconds(nanoseconds: int) -> str:
 
 
 def _count(amount: int) -> str:
-    return f"{amount:,}" if amount else _NOTHING
+    return f"{amount:,}" if amount else _NONE
 
 
-def _as_json(by: str | None, one: CostTotal) -> dict[str, Any]:
+def _total_json(grouping: str | None, total: CostTotal) -> dict[str, Any]:
     return {
-        **({by: one.name} if by else {}),
-        "records": one.records,
-        "currency": one.currency or None,
-        "amount_nano": one.money,
-        "estimated_nano": one.estimated["currency"],
-        "estimated": any(one.estimated.values()),
-        "unpriced": _unpriced(one),
-        "tokens": {unit.removeprefix("tokens."): one.amounts[unit] for unit in _TOKENS},
-        "time_ns": one.amounts["time"],
-        "pieces": one.amounts["discrete"],
+        **({grouping: total.name} if grouping else {}),
+        "records": total.records,
+        "currency": total.currency or None,
+        "amount_nano": total.money,
+        "estimated_nano": total.estimated["currency"],
+        "estimated": any(total.estimated.values()),
+        "unpriced": _is_unpriced(total),
+        "tokens": {unit.removeprefix("tokens."): total.amounts[unit] for unit in _TOKEN_UNITS},
+        "time_ns": total.amounts["time"],
+        "pieces": total.amounts["discrete"],
     }
 
 
-def _csv(by: Grouping, totals: list[CostTotal]) -> str:
+def _csv(grouping: Grouping, totals: list[CostTotal]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [unit.replace(".", "_").replace("-", "_") for unit in _TOKENS]
-    writer.writerow([by, "records", "currency", "amount", "estimated", *names, "time_ns", "pieces"])
-    for one in totals:
+    units = [unit.replace(".", "_").replace("-", "_") for unit in _TOKEN_UNITS]
+    columns = ["records", "currency", "amount", "estimated", *units, "time_ns", "pieces"]
+    writer.writerow([grouping, *columns])
+    for total in totals:
         writer.writerow(
             [
-                _cell(one.name),
-                one.records,
-                _cell(one.currency),
-                _plain(one.money),
-                _plain(one.estimated["currency"]),
-                *(one.amounts[unit] for unit in _TOKENS),
-                one.amounts["time"],
-                one.amounts["discrete"],
+                _csv_text(total.name),
+                total.records,
+                _csv_text(total.currency),
+                _csv_money(total.money),
+                _csv_money(total.estimated["currency"]),
+                *(total.amounts[unit] for unit in _TOKEN_UNITS),
+                total.amounts["time"],
+                total.amounts["discrete"],
             ]
         )
     return text.getvalue()
 
 
-def _plain(nano: int) -> str:
+def _csv_money(nano: int) -> str:
     return format_decimal(nano, min_digits=2)
 
 
-def _cell(text: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula, and a terminal from obeying it."""
-    return one_line(f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text)
+def _csv_text(text: str) -> str:
+    """Return a name that neither a spreadsheet nor a terminal takes for a command."""
+    return escape_line(f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text)

@@ -1,112 +1,93 @@
-"""`modelpact diff`: what changes on a switch."""
+"""`modelpact diff`: what changes on a switch from one model to another."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
-from modelpact.catalog.claim import Claim
+from modelpact.catalog.comparison import ClaimDifference, compare_models
 from modelpact.catalog.resolution import Resolution
 from modelpact.cli.options import (
     complete_target,
     config_option,
-    configured,
     json_option,
+    load_catalog,
     print_json,
     resolve_target,
 )
-from modelpact.cli.render.tables import money, paint, table
+from modelpact.cli.render.tables import table, token_price
+from modelpact.cli.render.terminal import paint
 from modelpact.negotiation.formats import claim_text
-from modelpact.vocabulary.capability import CAPABILITIES
 
-_SIGNS = {"lost": ("−", "red"), "gained": ("+", "green"), "unsure": ("?", "yellow")}
-_SIGN_OTHER = ("~", "cyan")
+_SIGNS: Final = {"lost": ("−", "red"), "gained": ("+", "green"), "unsure": ("?", "yellow")}
+_OTHER_SIGN: Final = ("~", "cyan")
 
 
-@click.command("diff", short_help="What changes on a switch from one model to another.")
+@click.command("diff")
 @click.argument("first", metavar="A", shell_complete=complete_target)
 @click.argument("second", metavar="B", shell_complete=complete_target)
 @json_option
 @config_option
 def command(first: str, second: str, as_json: bool, config_path: Path | None) -> None:
-    """Show what a switch from model A to model B loses, gains and changes."""
-    _, catalog = configured(config_path)
-    one = resolve_target(catalog, first)
-    other = resolve_target(catalog, second)
-    changes = differences(one, other)
+    """Show what a switch from model A to model B loses, gains and changes.
+
+    A and B are PROVIDER/MODEL.
+    """
+    _, catalog = load_catalog(config_path)
+    before = resolve_target(catalog, first)
+    after = resolve_target(catalog, second)
+    differences = compare_models(before, after)
     if as_json:
         print_json(
             {
-                "from": one.target,
-                "to": other.target,
-                "changes": [
-                    {
-                        "capability": name,
-                        "change": kind,
-                        "from": msgspec.to_builtins(before),
-                        "to": msgspec.to_builtins(after),
-                    }
-                    for name, kind, before, after in changes
-                ],
+                "from": before.target,
+                "to": after.target,
+                "changes": [_difference_json(difference) for difference in differences],
                 "price": {
-                    "from": msgspec.to_builtins(one.price),
-                    "to": msgspec.to_builtins(other.price),
+                    "from": msgspec.to_builtins(before.price),
+                    "to": msgspec.to_builtins(after.price),
                 },
             }
         )
         return
-    click.echo(f"{paint(one.target, 'bold')} → {paint(other.target, 'bold')}\n")
-    rows = []
-    for name, kind, before, after in changes:
-        sign, colour = _SIGNS.get(kind, _SIGN_OTHER)
-        rows.append((paint(sign, colour), name, claim_text(before), claim_text(after), kind))
-    rows += _price_rows(one, other)
+    click.echo(f"{paint(before.target, 'bold')} → {paint(after.target, 'bold')}\n")
+    rows = [_row(difference) for difference in differences] + _price_rows(before, after)
     if rows:
         click.echo(table(rows, ("", "capability", "now", "then", "")))
     else:
-        click.echo("Nothing that is known of the two differs.")
+        click.echo("There is no known difference between the two.")
 
 
-def differences(one: Resolution, other: Resolution) -> list[tuple[str, str, Claim, Claim]]:
-    """Return (capability, kind of change, before, after), losses first."""
-    order = {"lost": 0, "less": 1, "unsure": 2, "other": 3, "more": 4, "gained": 5}
-    found = []
-    for info in CAPABILITIES.values():
-        before, after = one.claim(info.id), other.claim(info.id)
-        kind = _change(before, after)
-        if kind:
-            found.append((info.id, kind, before, after))
-    return sorted(found, key=lambda entry: order[entry[1]])
+def _difference_json(difference: ClaimDifference) -> dict[str, Any]:
+    return {
+        "capability": difference.capability,
+        "change": difference.kind,
+        "from": msgspec.to_builtins(difference.before),
+        "to": msgspec.to_builtins(difference.after),
+    }
 
 
-def _change(before: Claim, after: Claim) -> str:
-    if before.support != after.support:
-        had = before.support not in ("unsupported", "unknown")
-        has = after.support not in ("unsupported", "unknown")
-        if had and after.support == "unknown":
-            return "unsure"
-        if has and before.support == "unknown":
-            return "gained"
-        if had != has:
-            return "lost" if had else "gained"
-        return "" if {before.support, after.support} == {"unsupported", "unknown"} else "other"
-    if not before.known or before.value == after.value:
-        return ""
-    if isinstance(before.value, int) and isinstance(after.value, int):
-        return "less" if after.value < before.value else "more"
-    return "other"
+def _row(difference: ClaimDifference) -> tuple[str, ...]:
+    sign, colour = _SIGNS.get(difference.kind, _OTHER_SIGN)
+    return (
+        paint(sign, colour),
+        difference.capability,
+        claim_text(difference.before),
+        claim_text(difference.after),
+        difference.kind,
+    )
 
 
-def _price_rows(one: Resolution, other: Resolution) -> list[tuple[Any, ...]]:
-    rows = []
+def _price_rows(before: Resolution, after: Resolution) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     for part in ("input", "output"):
-        before = getattr(one.price, part, None)
-        after = getattr(other.price, part, None)
-        if before != after:
-            kind = ""
-            if before is not None and after is not None:
-                kind = "dearer" if after > before else "cheaper"
+        old = getattr(before.price, part, None)
+        new = getattr(after.price, part, None)
+        if old != new:
+            change = ""
+            if old is not None and new is not None:
+                change = "dearer" if new > old else "cheaper"
             sign = paint("$", "cyan")
-            rows.append((sign, f"price, {part}", money(before), money(after), kind))
+            rows.append((sign, f"price, {part}", token_price(old), token_price(new), change))
     return rows

@@ -1,4 +1,4 @@
-"""`modelpact identity`: keys and certificates."""
+"""`modelpact identity`: signing keys, and certificates of providers and runtimes."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,8 +9,9 @@ import click
 import msgspec
 
 from modelpact.catalog.paths import user_folder
-from modelpact.cli.options import json_option, print_json
-from modelpact.cli.render.tables import paint, table
+from modelpact.cli.options import CommandGroup, json_option, print_json
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import paint
 from modelpact.identity import Authority, IdentityRecord, Issued, Keyring
 from modelpact.identity.authority import DAYS
 from modelpact.identity.files import is_vacant, utc_now
@@ -18,7 +19,7 @@ from modelpact.vocabulary.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_REASONS: Final = (
+_REVOCATION_REASONS: Final = (
     "unspecified",
     "key-compromise",
     "affiliation-changed",
@@ -26,7 +27,7 @@ _REASONS: Final = (
     "cessation-of-operation",
     "privilege-withdrawn",
 )
-_COLOURS: Final = {"valid": "green", "revoked": "red", "expired": "yellow"}
+_STATE_COLOURS: Final = {"valid": "green", "revoked": "red", "expired": "yellow"}
 
 
 def _dir_option(function: F) -> F:
@@ -34,7 +35,7 @@ def _dir_option(function: F) -> F:
         "--dir",
         "folder",
         type=click.Path(path_type=Path, file_okay=False),
-        help="The folder with keys and certificates; by default in the user's data folder.",
+        help="The folder with keys and certificates. By default in your data folder.",
     )(function)
 
 
@@ -44,7 +45,7 @@ def _days_option(function: F) -> F:
         type=click.IntRange(1, 3650),
         default=DAYS,
         show_default=True,
-        help="How long the certificate holds.",
+        help="How many days the certificate is valid.",
     )(function)
 
 
@@ -56,43 +57,50 @@ def _authority(folder: Path | None) -> Path:
     return (folder or user_folder() / "identity") / "authority"
 
 
-@click.group("identity", short_help="Keys and certificates.")
+@click.group("identity", cls=CommandGroup)
 def command() -> None:
-    """Make, rotate and revoke the keys and certificates of providers and runtimes."""
+    """Make, rotate and revoke signing keys and certificates."""
 
 
 @command.command("init")
 @_dir_option
-@click.option("--name", default="modelpact authority", help="What the authority calls itself.")
+@click.option("--name", default="modelpact authority", help="The name of the authority.")
 @json_option
 def init_command(folder: Path | None, name: str, as_json: bool) -> None:
-    """Make a signing key and a certificate authority, whichever is not there yet."""
+    """Make a signing key and a certificate authority.
+
+    What already exists is left as it is.
+    """
     signing, issuing = _keyring(folder), _authority(folder)
-    missing = [one for one in (signing, issuing) if is_vacant(one)]
+    missing = [path for path in (signing, issuing) if is_vacant(path)]
     if not missing:
-        raise InputError(f"{signing.parent} has keys already: rotate them, or name another --dir")
+        raise InputError(f"{signing.parent} already has keys: rotate them, or name another --dir")
     keyring = Keyring.init(signing) if signing in missing else Keyring.open(signing)
     authority = (
         Authority.init(issuing, name=name) if issuing in missing else Authority.open(issuing)
     )
-    made = {
+    created = {
         "folder": str(signing.parent),
         "signing_key": keyring.key_id,
         "authority": str(authority.certificate),
         "revoked": str(authority.crl),
     }
     if as_json:
-        print_json(made)
+        print_json(created)
         return
-    _print_pairs(made)
+    _print_pairs(created)
 
 
 @command.command("issue")
 @click.argument("name")
 @click.option(
-    "--kind", type=click.Choice(["provider", "runtime"]), default="provider", show_default=True
+    "--kind",
+    type=click.Choice(["provider", "runtime"]),
+    default="provider",
+    show_default=True,
+    help="Whom the certificate is for.",
 )
-@click.option("--host", "hosts", multiple=True, metavar="HOST", help="A host name or address.")
+@click.option("--host", "hosts", multiple=True, metavar="HOST", help="Its host name or address.")
 @_days_option
 @_dir_option
 @json_option
@@ -120,48 +128,62 @@ def rotate_command(
 ) -> None:
     """Make a new key and certificate for a name, or a new signing key.
 
-    The old certificate holds until it ends: revoke its serial when the peers have changed over.
+    The old certificate stays valid until it expires. Revoke its serial once all peers use the new
+    one.
     """
     if signing_key == (name is not None):
-        raise click.UsageError("Give either a NAME or --signing-key.")
+        raise click.UsageError("Give either NAME or --signing-key.")
     if name is not None:
         authority = Authority.open(_authority(folder))
         _print_issued(authority.rotate(name, keep_key=keep_key, days=days), as_json)
         return
     if keep_key:
-        raise click.UsageError("--keep-key is for certificates: a signing key is always new.")
+        raise click.UsageError("--keep-key is for certificates: a signing key is always replaced.")
     keyring = Keyring.open(_keyring(folder))
-    before = keyring.key_id
+    old_key = keyring.key_id
     keyring.rotate()
-    made = {"signing_key": keyring.key_id, "handed_over_by": before}
+    rotated = {"signing_key": keyring.key_id, "handed_over_by": old_key}
     if as_json:
-        print_json(made)
+        print_json(rotated)
         return
-    _print_pairs(made)
+    _print_pairs(rotated)
 
 
 @command.command("revoke")
 @click.argument("which", metavar="NAME|SERIAL")
-@click.option("--reason", type=click.Choice(_REASONS), default="unspecified", show_default=True)
+@click.option(
+    "--reason",
+    type=click.Choice(_REVOCATION_REASONS),
+    default="unspecified",
+    show_default=True,
+    metavar="REASON",
+    help=f"The reason, for the revocation list: {', '.join(_REVOCATION_REASONS)}.",
+)
 @_dir_option
 @json_option
 def revoke_command(which: str, reason: Any, folder: Path | None, as_json: bool) -> None:
-    """Revoke every certificate of a name, or one by its serial; exit 1 if all were already."""
-    done = Authority.open(_authority(folder)).revoke(which, reason)
+    """Revoke the certificates of a name, or one by its serial.
+
+    Exits with 1 if all of them were already revoked.
+    """
+    revoked = Authority.open(_authority(folder)).revoke(which, reason)
     if as_json:
-        print_json([_as_json(one, utc_now()) for one in done])
-    elif done:
-        _print_records(done)
+        print_json([_record_json(record, utc_now()) for record in revoked])
+    elif revoked:
+        _print_records(revoked)
     else:
-        click.echo(f"{which} was revoked already.")
-    raise SystemExit(0 if done else 1)
+        click.echo(f"{which} was already revoked.")
+    raise SystemExit(0 if revoked else 1)
 
 
 @command.command("list")
 @_dir_option
 @json_option
 def list_command(folder: Path | None, as_json: bool) -> None:
-    """List signing keys and certificates; exit 1 if a current certificate has expired."""
+    """List signing keys and certificates.
+
+    Exits with 1 if a current certificate has expired.
+    """
     keys = Keyring.open(_keyring(folder)).public_keys
     records = Authority.open(_authority(folder)).list()
     now = utc_now()
@@ -170,7 +192,7 @@ def list_command(folder: Path | None, as_json: bool) -> None:
             {"key_id": key.key_id, "created": key.created, "current": key is keys.current}
             for key in keys.keys
         ]
-        certificates = [_as_json(one, now) for one in records]
+        certificates = [_record_json(record, now) for record in records]
         print_json({"signing_keys": signing, "certificates": certificates})
     else:
         rows = [
@@ -181,20 +203,23 @@ def list_command(folder: Path | None, as_json: bool) -> None:
         if records:
             click.echo()
             _print_records(records)
-    expired = any(one.current and one.state(now) == "expired" for one in records)
+    expired = any(record.current and record.state(now) == "expired" for record in records)
     raise SystemExit(1 if expired else 0)
 
 
 @command.command("export")
 @_dir_option
 def export_command(folder: Path | None) -> None:
-    """Print the public signing keys as JSON, for verification elsewhere."""
+    """Print the public signing keys as JSON.
+
+    Others need them to verify what you signed.
+    """
     click.echo(Keyring.open(_keyring(folder)).export(), nl=False)
 
 
 def _print_issued(issued: Issued, as_json: bool) -> None:
     if as_json:
-        print_json({**_as_json(issued.record, utc_now()), "file": str(issued.path)})
+        print_json({**_record_json(issued.record, utc_now()), "file": str(issued.path)})
         return
     record = issued.record
     _print_pairs(
@@ -216,16 +241,19 @@ def _print_pairs(pairs: dict[str, str]) -> None:
 def _print_records(records: tuple[IdentityRecord, ...]) -> None:
     now = utc_now()
     rows = []
-    for one in records:
-        state = one.state(now)
-        shown = paint(state, _COLOURS[state]) + (f": {one.revoked}" if one.revoked else "")
-        current = "current" if one.current else ""
-        until = f"{one.not_after:%Y-%m-%d}"
-        rows.append((one.name, one.kind, shown, current, until, one.serial, one.fingerprint))
+    for record in records:
+        state = record.state(now)
+        status = paint(state, _STATE_COLOURS[state])
+        if record.revoked:
+            status += f": {record.revoked}"
+        current = "current" if record.current else ""
+        until = f"{record.not_after:%Y-%m-%d}"
+        serial, fingerprint = record.serial, record.fingerprint
+        rows.append((record.name, record.kind, status, current, until, serial, fingerprint))
     header = ("name", "kind", "state", "", "until", "serial", "fingerprint of the key")
     click.echo(table(rows, header))
 
 
-def _as_json(record: IdentityRecord, now: datetime) -> dict[str, Any]:
+def _record_json(record: IdentityRecord, now: datetime) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(record)
     return {**data, "identity": record.identity, "state": record.state(now)}

@@ -1,48 +1,62 @@
-"""`modelpact keys`: who may use the gateway."""
+"""`modelpact keys`: the keys of the gateway's clients."""
 
 import datetime
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
 
-from modelpact.cli.options import config_option, json_option, print_json
-from modelpact.cli.paths import open_ledger, open_reader, store_option
+from modelpact.cli.options import CommandGroup, Dollars, config_option, json_option, print_json
 from modelpact.cli.render.tables import table
+from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.gateway.key_store import create_key, list_keys, revoke_key
 from modelpact.gateway.keys import PERIODS, ClientKey, KeySettings, Period
 from modelpact.gateway.plan.policy import LOOSENABLE
-from modelpact.ledger.money import format_money
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.money import format_money
 
-_NANO = 1_000_000_000
-_HEADER = ("id", "name", "for", "budget", "rate", "may loosen", "made", "")
+_NANO: Final = 1_000_000_000
+_HEADER: Final = ("id", "name", "models", "budget", "rate", "may loosen", "created", "")
 
 
-@click.group("keys", short_help="Client keys of the gateway: create, list, revoke.")
+@click.group("keys", cls=CommandGroup)
 def command() -> None:
-    """Make, list and revoke the keys that the gateway's clients show. Only hashes are stored."""
+    """Create, list and revoke the keys of the gateway's clients.
+
+    The ledger stores only their hashes.
+    """
 
 
 @command.command("create")
 @click.argument("name")
-@click.option("--model", "models", multiple=True, help="What it is for: openai/*, workload/x; …")
-@click.option("--budget", metavar="USD", help="Dollars that may be spent in a period.")
-@click.option("--period", type=click.Choice(PERIODS), default="month", show_default=True)
-@click.option("--rate", type=click.IntRange(1), help="Requests a minute.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="A model it may use, such as openai/* or workload/x; repeatable. By default all.",
+)
+@click.option("--budget", type=Dollars(), help="The most dollars it may spend in a period.")
+@click.option(
+    "--period",
+    type=click.Choice(PERIODS),
+    default="month",
+    show_default=True,
+    help="The period of the budget.",
+)
+@click.option("--rate", type=click.IntRange(1), help="The most requests per minute.")
 @click.option(
     "--loosen",
     multiple=True,
     type=click.Choice(LOOSENABLE),
-    help="A part of policy that its requests may loosen by header.",
+    help="A part of the policy that its requests may loosen with a header; repeatable.",
 )
 @json_option
 @store_option
 @config_option
-def create(
+def create_command(
     name: str,
     models: tuple[str, ...],
-    budget: str | None,
+    budget: int | None,
     period: Period,
     rate: int | None,
     loosen: tuple[str, ...],
@@ -50,43 +64,48 @@ def create(
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Make a key. It is printed this once."""
-    settings = KeySettings(models, _nano(budget), period, rate, loosen)
+    """Create a key and print it.
+
+    It is printed only this once.
+    """
+    settings = KeySettings(models, budget, period, rate, loosen)
     with open_ledger(store, config_path) as ledger:
         key, secret = create_key(ledger, name, settings)
     if as_json:
-        print_json({**_data(key), "key": secret})
+        print_json({**msgspec.to_builtins(key), "key": secret})
     else:
         click.echo(secret)
-        click.echo(f"{key.id} for {key.name}; this is the only time that it is shown.", err=True)
+        click.echo(f"{key.id} for {key.name}. The key is not shown again.", err=True)
 
 
 @command.command("list")
 @json_option
 @store_option
 @config_option
-def listed(as_json: bool, store: str | None, config_path: Path | None) -> None:
-    """List the keys; their secrets are not known."""
+def list_command(as_json: bool, store: str | None, config_path: Path | None) -> None:
+    """List the keys, without their secrets."""
     with open_reader(store, config_path) as reader:
-        found = list_keys(reader)
+        keys = list_keys(reader)
     if as_json:
-        print_json({"keys": [_data(one) for one in found]})
-        return
-    if not found:
-        click.echo("No keys. `modelpact keys create NAME` makes one.")
-        return
-    click.echo(table(map(_row, found), _HEADER))
+        print_json({"keys": msgspec.to_builtins(keys)})
+    elif keys:
+        click.echo(table(map(_row, keys), _HEADER))
+    else:
+        click.echo("There are no keys. `modelpact keys create NAME` creates one.")
 
 
 @command.command("revoke")
 @click.argument("key")
 @store_option
 @config_option
-def revoke(key: str, store: str | None, config_path: Path | None) -> None:
-    """Revoke a key, by its id or its name. Gateways hear of it within seconds."""
+def revoke_command(key: str, store: str | None, config_path: Path | None) -> None:
+    """Revoke a key by its id or name.
+
+    Gateways reject it within seconds.
+    """
     with open_ledger(store, config_path) as ledger:
-        gone = revoke_key(ledger, key)
-    click.echo(f"{gone.id} ({gone.name}) is revoked.")
+        revoked = revoke_key(ledger, key)
+    click.echo(f"{revoked.id} ({revoked.name}) is revoked.")
 
 
 def _row(key: ClientKey) -> tuple[str, ...]:
@@ -102,20 +121,3 @@ def _row(key: ClientKey) -> tuple[str, ...]:
         datetime.datetime.fromtimestamp(key.created / _NANO, datetime.UTC).date().isoformat(),
         "revoked" if key.revoked else "",
     )
-
-
-def _nano(dollars: str | None) -> int | None:
-    if dollars is None:
-        return None
-    try:
-        whole, _, rest = dollars.removeprefix("$").partition(".")
-        if len(rest) > 9 or not (whole or rest):
-            raise ValueError
-        return int(whole or "0") * _NANO + int((rest or "0").ljust(9, "0"))
-    except ValueError:
-        raise InputError(f"--budget: expected dollars such as 12.50, not {dollars!r:.40}") from None
-
-
-def _data(key: ClientKey) -> dict[str, object]:
-    data: dict[str, object] = msgspec.to_builtins(key)
-    return data

@@ -1,4 +1,4 @@
-"""What `modelpact lint` reads: files, standard input, and models of Python modules."""
+"""`modelpact lint`: checks JSON Schemas, from files, standard input and Python modules."""
 
 import importlib
 import inspect
@@ -14,65 +14,195 @@ import click
 import msgspec
 
 from modelpact.cli.options import json_option, print_json, read_input
-from modelpact.cli.render.ci import ci_path, places
+from modelpact.cli.render.ci import ci_path
+from modelpact.cli.render.json_positions import json_positions
 from modelpact.cli.render.lint import (
-    Linted,
-    Located,
+    LintResult,
+    LocatedFinding,
     github_lines,
-    json_data,
-    print_text,
-    sarif_data,
+    has_errors,
+    lint_json,
+    lint_sarif,
+    print_lint,
 )
-from modelpact.schemas.fix import FixedSchema, fix_schema
+from modelpact.schemas.fix import fix_schema
 from modelpact.schemas.lint import lint_schema
 from modelpact.schemas.profile import PROFILES, load_profile, read_profiles
 from modelpact.schemas.report import SchemaFinding
 from modelpact.vocabulary.errors import InputError, brief, nearest
 from modelpact.vocabulary.strict_json import parse_json
 
-LARGEST: Final = 5_000_000
-_MODEL: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_MAX_BYTES: Final = 5_000_000
+_MODEL_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _INDENT: Final = re.compile(r'\n([ \t]+)"')
+_NO_PYDANTIC: Final = "Pydantic is not installed here: pip install pydantic"
 
 
 class SchemaSource(msgspec.Struct, frozen=True):
-    """A schema and where it is from."""
+    """A schema and where it comes from."""
 
     name: str
     schema: Any
     text: str | None = None
-    """Its JSON, where it was read from a text."""
+    """Its JSON text, or None if it comes from a Python module."""
     path: Path | None = None
-    """The file that a rewrite goes to."""
+    """The file to rewrite, or None if there is none."""
     line: int = 1
 
-    def rewritten(self, schema: dict[str, Any]) -> str:
+    def format(self, schema: dict[str, Any]) -> str:
         """Return a rewritten schema as text, in the style of the source."""
         text = self.text if self.text is not None else '{\n  "'
-        indent = _INDENT.search(text)
-        layout = indent[1] if indent else None
+        match = _INDENT.search(text)
+        indent = match[1] if match else None
         try:
-            made = json.dumps(schema, indent=layout, ensure_ascii=text.isascii())
-            made.encode()
+            formatted = json.dumps(schema, indent=indent, ensure_ascii=text.isascii())
+            formatted.encode()
         except UnicodeEncodeError:
-            made = json.dumps(schema, indent=layout)
-        return made + "\n" if self.text is None or text.endswith("\n") else made
+            formatted = json.dumps(schema, indent=indent)
+        return formatted + "\n" if self.text is None or text.endswith("\n") else formatted
+
+
+@click.command("lint")
+@click.argument("schemas", nargs=-1, metavar="SCHEMA...")
+@click.option(
+    "--for",
+    "profiles",
+    default="tier1",
+    show_default=True,
+    metavar="PROFILES",
+    help=f"The profiles to check for, separated by commas: {', '.join(PROFILES)}.",
+)
+@click.option("--fix", is_flag=True, help="Rewrite what can be rewritten.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+    help="The output format.",
+)
+@click.option("--profiles", "list_profiles", is_flag=True, help="List the profiles and exit.")
+@json_option
+def command(
+    schemas: tuple[str, ...],
+    profiles: str,
+    fix: bool,
+    output_format: str,
+    list_profiles: bool,
+    as_json: bool,
+) -> None:
+    """Check JSON Schemas against what vendors accept in strict mode.
+
+    SCHEMA is a JSON file, - for standard input, or package.module:Model.
+
+    Exits with 1 if there are errors; notes do not count. --fix rewrites files in place. A schema
+    from standard input or from a module is printed instead. What cannot be rewritten is reported.
+    """
+    output_format = "json" if as_json else output_format
+    if list_profiles:
+        _print_profiles(output_format)
+        return
+    if not schemas:
+        raise click.UsageError("Name a schema: a file, - or package.module:Model.")
+    names = read_profiles(profiles)
+    sources = [read_source(name) for name in schemas]
+    results = [_lint(source, names, fix) for source in sources]
+    if fix:
+        _write_fixed(sources, results, output_format)
+    schema_printed = fix and any(source.path is None for source in sources)
+    _print_results(results, output_format, to_stderr=schema_printed)
+    raise SystemExit(1 if has_errors(results) else 0)
+
+
+def _lint(source: SchemaSource, profiles: tuple[str, ...], fix: bool) -> LintResult:
+    try:
+        if not fix:
+            report = lint_schema(source.schema, profiles)
+            return LintResult(source.name, _locate(source, report.findings, source.text))
+        fixed = fix_schema(source.schema, profiles)
+    except InputError as error:
+        raise InputError(f"{source.name}: {error}") from None
+    text = source.text
+    if text is not None and fixed.changes:
+        text = source.format(fixed.schema)
+    return LintResult(source.name, _locate(source, fixed.report.findings, text), fixed)
+
+
+def _locate(
+    source: SchemaSource, findings: tuple[SchemaFinding, ...], text: str | None
+) -> tuple[LocatedFinding, ...]:
+    """Return the findings with their positions in the text, in the order of the text."""
+    if text is None:
+        return tuple(LocatedFinding(finding, source.name, source.line, 1) for finding in findings)
+    positions = json_positions(text, {finding.path for finding in findings})
+    located = [
+        LocatedFinding(finding, source.name, *positions.get(finding.path, (1, 1)))
+        for finding in findings
+    ]
+    return tuple(sorted(located, key=lambda finding: (finding.line, finding.column)))
+
+
+def _write_fixed(
+    sources: list[SchemaSource], results: list[LintResult], output_format: str
+) -> None:
+    """Write the rewritten files; print a schema without a file if the output is text."""
+    for source, result in zip(sources, results, strict=True):
+        fixed = result.fixed
+        if fixed is None:
+            continue
+        if source.path is None:
+            if output_format == "text":
+                click.echo(source.format(fixed.schema).rstrip("\n"))
+        elif fixed.changes:
+            replace_file(source.path, source.format(fixed.schema))
+
+
+def _print_results(results: list[LintResult], output_format: str, *, to_stderr: bool) -> None:
+    if output_format == "json":
+        print_json(lint_json(results))
+    elif output_format == "sarif":
+        print_json(lint_sarif(results))
+    elif output_format == "github":
+        for line in github_lines(results):
+            click.echo(line)
+    else:
+        print_lint(results, err=to_stderr)
+
+
+def _print_profiles(output_format: str) -> None:
+    profiles = [load_profile(name) for name in PROFILES]
+    if output_format == "json":
+        data = [
+            {
+                "id": profile.id,
+                "title": profile.title,
+                "version": profile.version,
+                "sources": profile.sources,
+            }
+            for profile in profiles
+        ]
+        print_json({"profiles": data})
+        return
+    for profile in profiles:
+        click.echo(f"{profile.id:<10} {profile.version}  {profile.title}")
+        for source in profile.sources:
+            click.echo(f"{'':<10} {source}")
 
 
 def read_source(name: str) -> SchemaSource:
     """Read a schema from a file, from standard input (`-`), or from `package.module:Model`."""
-    if _MODEL.fullmatch(name) and not Path(name).exists():
-        return _model(name)
-    shown, data = read_input(name, LARGEST, "5 MB; no vendor takes a schema of that size")
-    schema = parse_json(data.removeprefix(b"\xef\xbb\xbf"), shown)
+    if _MODEL_NAME.fullmatch(name) and not Path(name).exists():
+        return _read_model(name)
+    display_name, data = read_input(name, _MAX_BYTES, "5 MB, more than any vendor accepts")
+    schema = parse_json(data.removeprefix(b"\xef\xbb\xbf"), display_name)
     text = data.decode("utf-8-sig")
     if name == "-":
         return SchemaSource("<stdin>", schema, text)
     return SchemaSource(ci_path(Path(name)), schema, text, Path(name))
 
 
-def write_source(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a crash leaves the old one or the new one."""
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file in one step, so that a crash leaves either the old or the new one."""
     target = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -85,170 +215,63 @@ def write_source(path: Path, text: str) -> None:
         raise
 
 
-def _model(name: str) -> SchemaSource:
+def _read_model(name: str) -> SchemaSource:
     module_name, _, attributes = name.partition(":")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module_name)
+        value: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise InputError(_not_found(name, module_name, error)) from None
+        raise InputError(_not_found_message(name, module_name, error)) from None
     except Exception as error:
         raise InputError(
             f"{name}: the module cannot be imported: {type(error).__name__}: {error}"
         ) from None
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            close = nearest(attribute, dir(found))
-            meant = f"; did you mean {' or '.join(close)}?" if close else ""
-            raise InputError(f"{name}: {module_name} has no {attribute!r}{meant}")
-        found = getattr(found, attribute)
-    file, line = _place(found, module_name)
-    return SchemaSource(file or name, _schema_of(name, found), line=line)
+        if not hasattr(value, attribute):
+            close = nearest(attribute, dir(value))
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise InputError(f"{name}: {module_name} has no {attribute!r}{hint}")
+        value = getattr(value, attribute)
+    file, line = _source_position(value, module_name)
+    return SchemaSource(file or name, _schema_of(name, value), line=line)
 
 
-def _not_found(name: str, module: str, error: ModuleNotFoundError) -> str:
+def _not_found_message(name: str, module: str, error: ModuleNotFoundError) -> str:
     if error.name == "pydantic":
-        return f"{name}: Pydantic is not installed here: pip install pydantic"
+        return f"{name}: {_NO_PYDANTIC}"
     if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-        return f"{name}: there is no file of that name and no module {error.name!r} from here"
+        return f"{name}: there is neither a file of that name nor a module {error.name!r}"
     return f"{name}: {module} cannot be imported: no module {error.name!r}"
 
 
-def _schema_of(name: str, found: Any) -> Any:
-    if isinstance(found, dict):
-        return found
+def _schema_of(name: str, value: Any) -> Any:
+    """Return the JSON Schema of a Pydantic model or type; a dictionary is a schema itself."""
+    if isinstance(value, dict):
+        return value
     try:
-        if callable(make := getattr(found, "model_json_schema", None)):
-            return make()
+        if callable(model_schema := getattr(value, "model_json_schema", None)):
+            return model_schema()
         from pydantic import TypeAdapter
 
-        return TypeAdapter(found).json_schema()
+        return TypeAdapter(value).json_schema()
     except ModuleNotFoundError:
-        raise InputError(f"{name}: Pydantic is not installed here: pip install pydantic") from None
+        raise InputError(f"{name}: {_NO_PYDANTIC}") from None
     except Exception as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
         raise InputError(
-            f"{name}: expected a Pydantic model or a schema, not {brief(found)}: {first}"
+            f"{name}: expected a Pydantic model or a schema, not {brief(value)}: {reason}"
         ) from None
 
 
-def _place(found: Any, module: str) -> tuple[str, int]:
-    """Return the file and line of a model, for those who show findings in files."""
+def _source_position(value: Any, module: str) -> tuple[str, int]:
+    """Return the file and line of a model, or those of its module."""
     file = getattr(sys.modules.get(module), "__file__", None)
     line = 1
     try:
-        file = inspect.getsourcefile(found) or file
-        line = inspect.getsourcelines(found)[1]
+        file = inspect.getsourcefile(value) or file
+        line = inspect.getsourcelines(value)[1]
     except (OSError, TypeError):
         pass
     return (ci_path(Path(file)) if file else ""), line
-
-
-@click.command("lint", short_help="Check JSON Schemas against what vendors take.")
-@click.argument("schemas", nargs=-1, metavar="SCHEMA...")
-@click.option(
-    "--for",
-    "profiles",
-    default="tier1",
-    show_default=True,
-    metavar="PROFILES",
-    help=f"What to check for: {', '.join(PROFILES)}, several with commas.",
-)
-@click.option("--fix", is_flag=True, help="Rewrite what can be rewritten, in place.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "sarif", "github"]),
-    default="text",
-    show_default=True,
-)
-@click.option("--profiles", "listing", is_flag=True, help="List the profiles and stop.")
-@json_option
-def command(
-    schemas: tuple[str, ...], profiles: str, fix: bool, form: str, listing: bool, as_json: bool
-) -> None:
-    """Check each SCHEMA: a JSON file, - for standard input, or package.module:Model.
-
-    Exits with 1 when there are errors; notes are only told. With --fix files are rewritten in
-    place, and the schema of standard input or of a model is printed; what could not be rewritten
-    is told.
-    """
-    form = "json" if as_json else form
-    if listing:
-        _list_profiles(form)
-        return
-    if not schemas:
-        raise click.UsageError("name a schema: a file, - or package.module:Model")
-    names = read_profiles(profiles)
-    sources = [read_source(name) for name in schemas]
-    results = [_lint(source, names, fix) for source in sources]
-    if fix:
-        _put(sources, results, form)
-    _write(results, form, fix and any(source.path is None for source in sources))
-    failed = any(one.finding.level == "error" for result in results for one in result.found)
-    raise SystemExit(1 if failed else 0)
-
-
-def _lint(source: SchemaSource, profiles: tuple[str, ...], fix: bool) -> Linted:
-    try:
-        if not fix:
-            report = lint_schema(source.schema, profiles)
-            return Linted(source.name, _located(source, report.findings, source.text))
-        fixed = fix_schema(source.schema, profiles)
-    except InputError as error:
-        raise InputError(f"{source.name}: {error}") from None
-    text = source.rewritten(fixed.schema) if source.text is not None else None
-    if not fixed.changes:
-        text = source.text
-    return Linted(source.name, _located(source, fixed.report.findings, text), fixed)
-
-
-def _located(
-    source: SchemaSource, findings: tuple[SchemaFinding, ...], text: str | None
-) -> tuple[Located, ...]:
-    if text is None:
-        return tuple(Located(one, source.name, source.line, 1) for one in findings)
-    found = places(text, {one.path for one in findings})
-    located = [Located(one, source.name, *found.get(one.path, (1, 1))) for one in findings]
-    return tuple(sorted(located, key=lambda one: (one.line, one.column)))
-
-
-def _put(sources: list[SchemaSource], results: list[Linted], form: str) -> None:
-    """Write rewritten files; print what has no file, where the form leaves room for it."""
-    for source, result in zip(sources, results, strict=True):
-        fixed: FixedSchema | None = result.fixed
-        if fixed is None:
-            continue
-        if source.path is None:
-            if form == "text":
-                click.echo(source.rewritten(fixed.schema).rstrip("\n"))
-        elif fixed.changes:
-            write_source(source.path, source.rewritten(fixed.schema))
-
-
-def _write(results: list[Linted], form: str, printed: bool) -> None:
-    if form == "json":
-        print_json(json_data(results))
-    elif form == "sarif":
-        print_json(sarif_data(results))
-    elif form == "github":
-        for line in github_lines(results):
-            click.echo(line)
-    else:
-        print_text(results, err=printed)
-
-
-def _list_profiles(form: str) -> None:
-    listed = [load_profile(name) for name in PROFILES]
-    if form == "json":
-        data = [
-            {"id": one.id, "title": one.title, "version": one.version, "sources": one.sources}
-            for one in listed
-        ]
-        print_json({"profiles": data})
-        return
-    for one in listed:
-        click.echo(f"{one.id:<10} {one.version}  {one.title}")
-        for source in one.sources:
-            click.echo(f"{'':<10} {source}")

@@ -1,4 +1,4 @@
-"""`modelpact negotiate`: whether a model meets needs, for people and in the dialects' JSON."""
+"""`modelpact negotiate`: whether a model meets needs, for people and in the JSON of dialects."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from modelpact.catalog.catalog import Catalog
 from modelpact.cli.options import (
-    complete_needs,
     complete_target,
     config_option,
-    configured,
     json_option,
+    load_catalog,
+    need_option,
     print_json,
     read_json,
     read_needs,
@@ -25,28 +26,29 @@ from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError
 
 
-@click.command("negotiate", short_help="Answer whether a model meets needs.")
+@click.command("negotiate")
 @click.argument("file", required=False)
-@click.option("--dialect", type=click.Choice(["stud", "abp"]), help="JSON in, its JSON out.")
-@click.option("--report", is_flag=True, help="abp: print the CompatibilityReport.")
+@click.option(
+    "--dialect", type=click.Choice(["stud", "abp"]), help="Read and print JSON of this dialect."
+)
+@click.option("--report", is_flag=True, help="For abp: print the CompatibilityReport.")
 @click.option(
     "--emulate",
     is_flag=True,
-    help="Let emulations count: the default ones for abp, else the working set.",
+    help="Count emulated capabilities: for abp with its default strategies, else with all that "
+    "modelpact has.",
 )
-@click.option("--target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option(
-    "--need",
-    "needs",
-    multiple=True,
-    metavar="NEEDS",
-    help='"tools,context>=200k"',
-    shell_complete=complete_needs,
+    "--target",
+    metavar="PROVIDER/MODEL",
+    help="The model to negotiate with.",
+    shell_complete=complete_target,
 )
+@need_option('What it must meet, such as "tools,context>=200k"; repeatable.')
 @click.option(
     "--unknown",
     type=click.Choice(["refuse", "probe"]),
-    help="What to do about what is not known; by default as modelpact.toml says, else refuse.",
+    help="What to do if a capability is unknown. By default as in modelpact.toml, else refuse.",
 )
 @json_option
 @config_option
@@ -61,48 +63,60 @@ def command(
     as_json: bool,
     config_path: Path | None,
 ) -> None:
-    """Negotiate needs against a model, or answer a dialect's JSON from FILE or standard input.
+    """Check whether a model meets needs.
+
+    With --dialect, read a request in JSON from FILE or standard input.
 
     \b
     modelpact negotiate --target openai/gpt-5 --need "tools,context>=200k"
-    echo '{"requirements": […], "target": "openai/gpt-5"}' | modelpact negotiate --dialect stud
+    echo '{"requirements": […], "target": "openai/gpt-5"}' |
+      modelpact negotiate --dialect stud
     """
-    configuration, catalog = configured(config_path)
+    configuration, catalog = load_catalog(config_path)
     policy = configuration.policy
     if unknown is not None:
         policy = msgspec.structs.replace(policy, unknown=unknown)
     if dialect is None:
         if target is None or not needs or file is not None or report:
-            raise click.UsageError("give --target and --need, or --dialect with JSON")
+            raise click.UsageError("Give --target and --need, or --dialect and JSON.")
         if emulate:
             policy = msgspec.structs.replace(policy, emulate=True)
-        found = resolve_target(catalog, target)
-        verdict = negotiate(
-            read_needs(needs), found, policy, strategies=emulator_strategies(), catalog=catalog
-        )
-        diagnostic = diagnose(verdict, target=found, policy=policy, catalog=catalog)
-        if as_json:
-            print_json(verdict_data(verdict, diagnostic))
-        else:
-            print_verdict(verdict, diagnostic)
-        raise SystemExit(0 if verdict.ok else 1)
+        fits = _negotiate_target(target, needs, policy, catalog, as_json)
+        raise SystemExit(0 if fits else 1)
     if target is not None or needs:
-        raise click.UsageError("--target and --need go without --dialect")
+        raise click.UsageError("--target and --need cannot be used with --dialect.")
     request = read_json(file)
     if dialect == "stud":
         if report or emulate:
-            raise click.UsageError("--report and --emulate go with --dialect abp")
-        raise SystemExit(_stud(request, policy, catalog))
-    raise SystemExit(_abp(request, report, emulate))
+            raise click.UsageError("--report and --emulate need --dialect abp.")
+        fits = _negotiate_stud(request, policy, catalog)
+    else:
+        fits = _negotiate_abp(request, report=report, emulate=emulate)
+    raise SystemExit(0 if fits else 1)
 
 
-def _stud(request: object, policy: Policy, catalog: object) -> int:
-    answer = stud.negotiate_json(request, policy=policy, catalog=catalog)  # type: ignore[arg-type]
+def _negotiate_target(
+    target: str, needs: Sequence[str], policy: Policy, catalog: Catalog, as_json: bool
+) -> bool:
+    model = resolve_target(catalog, target)
+    verdict = negotiate(
+        read_needs(needs), model, policy, strategies=emulator_strategies(), catalog=catalog
+    )
+    diagnostic = diagnose(verdict, target=model, policy=policy, catalog=catalog)
+    if as_json:
+        print_json(verdict_data(verdict, diagnostic))
+    else:
+        print_verdict(verdict, diagnostic)
+    return verdict.ok
+
+
+def _negotiate_stud(request: object, policy: Policy, catalog: Catalog) -> bool:
+    answer = stud.negotiate_json(request, policy=policy, catalog=catalog)
     print_json(answer)
-    return 0 if answer["ok"] else 1
+    return bool(answer["ok"])
 
 
-def _abp(request: object, report: bool, emulate: bool) -> int:
+def _negotiate_abp(request: object, *, report: bool, emulate: bool) -> bool:
     fields = ("manifest", "requirements")
     if not isinstance(request, dict) or not set(fields) >= set(request):
         raise InputError(f"expected an object with {' and '.join(fields)}")
@@ -115,8 +129,7 @@ def _abp(request: object, report: bool, emulate: bool) -> int:
         print_json(msgspec.to_builtins(abp.generate_report(result)))
     else:
         print_json(result.to_json())
-    if result.is_compatible():
-        return 0
-    missing = ", ".join(result.unsupported)
-    click.echo(f"{abp.CAPABILITY_UNSUPPORTED}: {missing}", err=True)
-    return 1
+    if not result.is_compatible():
+        missing = ", ".join(result.unsupported)
+        click.echo(f"{abp.CAPABILITY_UNSUPPORTED}: {missing}", err=True)
+    return result.is_compatible()

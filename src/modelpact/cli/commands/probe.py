@@ -1,44 +1,43 @@
-"""`modelpact probe`: finds out with a few cheap calls what a model really does."""
+"""`modelpact probe`: tests with a few cheap calls what a model can do."""
 
 import asyncio
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.resolution import Resolution
 from modelpact.cli.options import (
+    Dollars,
     complete_target,
     config_option,
-    configured,
     json_option,
+    load_catalog,
     print_json,
     resolve_target,
 )
-from modelpact.cli.paths import address_words, open_ledger, store_option
-from modelpact.cli.render.progress import Progress
-from modelpact.cli.render.tables import clip, paint, table
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import Progress, clip, paint, plural
+from modelpact.cli.runtime import make_runtime, override_text
+from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import forget, record
 from modelpact.ledger.ledger import Ledger
 from modelpact.negotiation.formats import claim_text
 from modelpact.probing import Budget, Probe, ProbePlan, ProbeReport, ProbeResult, plan_probe
-from modelpact.providers.contract import profile_in_force
 from modelpact.providers.models.endpoints import ProviderAddress, find_address
-from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.money import format_money
 from modelpact.wire import Client
 
-_NANO = 1_000_000_000
-_INTERRUPTED = "interrupted"
-_MARKS = {
+_INTERRUPTED: Final = "interrupted"
+_MARKS: Final = {
     "supported": ("✓", "green"),
     "unsupported": ("✗", "red"),
     "ignored": ("✗", "red"),
@@ -47,33 +46,24 @@ _MARKS = {
 
 
 class ProbeFailed(ModelpactError):
-    """The model did not answer, so that nothing was found out."""
+    """The model did not answer, so the probe found out nothing."""
 
 
-def _nano(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    """Read dollars as nano-dollars."""
-    try:
-        amount = Decimal(value.removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal(-1)
-    if not amount.is_finite() or not 0 <= amount <= 1_000_000:
-        told = f"{value!r:.40} is not an amount in dollars, such as 0.05"
-        raise click.BadParameter(told, ctx, param)
-    return int(amount * _NANO)
-
-
-@click.command("probe", short_help="Find out for real what a model does, and keep the evidence.")
+@click.command("probe")
 @click.argument("target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option(
-    "--capability", "capabilities", multiple=True, metavar="C", help="Probe only this; repeatable."
+    "--capability",
+    "capabilities",
+    multiple=True,
+    metavar="C",
+    help="Probe only this capability; repeatable.",
 )
 @click.option(
     "--budget",
-    metavar="USD",
-    callback=_nano,
+    type=Dollars(),
     default="0.10",
     show_default=True,
-    help="The most dollars to spend; the probe stops before it would exceed them.",
+    help="The most dollars to spend. The probe stops before it would exceed them.",
 )
 @click.option(
     "--calls",
@@ -83,16 +73,15 @@ def _nano(ctx: click.Context, param: click.Parameter, value: str) -> int:
     help="The most calls to make.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask before spending.")
-@click.option("--context-window", is_flag=True, help="Also fill the context window; not cheap.")
-@click.option("--dry-run", is_flag=True, help="Print the plan and its estimate, and stop.")
-@click.option("--no-store", is_flag=True, help="Keep nothing: no evidence and no record of calls.")
+@click.option("--context-window", is_flag=True, help="Also fill the context window: expensive.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and its estimate, and exit.")
+@click.option("--no-store", is_flag=True, help="Store neither evidence nor a record of the calls.")
 @click.option(
     "--transcript",
-    "transcript",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what was asked and answered to this file; its hash is in the evidence.",
+    help="Write all prompts and answers to this file. The evidence has its hash.",
 )
-@click.option("--forget", "forgetting", is_flag=True, help="Drop evidence instead of probing.")
+@click.option("--forget", "forgetting", is_flag=True, help="Delete evidence instead of probing.")
 @store_option
 @json_option
 @config_option
@@ -111,32 +100,35 @@ def command(
     as_json: bool,
     config_path: Path | None,
 ) -> None:
-    """Probe a model with a few cheap calls per capability, and check its answers.
+    """Test the capabilities of a model with a few cheap calls each.
 
-    The plan and an estimate of its cost come first. Exit codes: 0 when nothing that was found
-    contradicts the catalog, 1 when something does, 2 when the model could not be probed, 130 after
-    Ctrl-C, when what was found by then is told and kept.
+    The plan and the estimated cost are shown first. The results are stored as evidence.
+
+    Exit codes: 0 the results agree with the catalog, 1 one contradicts it, 2 the model could not be
+    probed, 130 interrupted with Ctrl-C; what was found until then is stored.
     """
-    configuration, catalog = configured(config_path)
-    found = resolve_target(catalog, target)
+    configuration, catalog = load_catalog(config_path)
+    model = resolve_target(catalog, target)
     if forgetting:
-        _forget(found.target, capabilities, store, config_path, as_json)
+        _forget(model.target, capabilities, store, config_path, as_json)
         return
-    plan = plan_probe(found, capabilities, context_window=context_window)
-    allowed = Budget(calls, budget)
-    address = _address(configuration, found)
+    plan = plan_probe(model, capabilities, context_window=context_window)
+    limits = Budget(calls, budget)
+    address = _address(configuration, model)
     if dry_run:
-        data = _plan_data(plan, allowed, address)
-        print_json(data) if as_json else _print_plan(plan, allowed, address)
+        if as_json:
+            print_json(_plan_json(plan, limits, address))
+        else:
+            _print_plan(plan, limits, address)
         return
     if not as_json or not yes:
-        _print_plan(plan, allowed, address, err=as_json)
+        _print_plan(plan, limits, address, err=as_json)
     if not yes:
-        _ask()
+        _confirm()
     if transcript is not None:
         _check_writable(transcript)
-    with _ledger(store, config_path, no_store) as ledger:
-        report = _run(plan, allowed, configuration, catalog, ledger, quiet=as_json)
+    with _open_ledger(store, config_path, no_store) as ledger:
+        report = _run(plan, limits, configuration, catalog, ledger, quiet=as_json)
         if transcript is not None:
             transcript.write_bytes(report.transcript)
         record(ledger, *report.observations)
@@ -149,19 +141,19 @@ def command(
     elif as_json:
         print_json(report.to_json())
     else:
-        _print_report(report, kept=not no_store)
+        _print_report(report, stored=not no_store)
     raise SystemExit(130 if interrupted else 1 if report.contradictions else 0)
 
 
-def _ask() -> None:
+def _confirm() -> None:
     if not sys.stdin.isatty():
-        raise InputError("nobody is there to agree to the cost: give --yes, or --dry-run to look")
-    if not click.confirm("Go on?", default=False, err=True):
+        raise InputError("there is no terminal to confirm the cost: give --yes, or --dry-run")
+    if not click.confirm("Continue?", default=False, err=True):
         raise SystemExit(0)
 
 
 def _check_writable(path: Path) -> None:
-    """Find out before anything is spent whether what it buys can be written down."""
+    """Raise if the transcript cannot be written, before anything is spent."""
     try:
         path.touch()
     except OSError as error:
@@ -169,7 +161,7 @@ def _check_writable(path: Path) -> None:
 
 
 @contextmanager
-def _ledger(store: str | None, config_path: Path | None, no_store: bool) -> Iterator[Ledger]:
+def _open_ledger(store: str | None, config_path: Path | None, no_store: bool) -> Iterator[Ledger]:
     if not no_store:
         with open_ledger(store, config_path) as ledger:
             yield ledger
@@ -192,26 +184,21 @@ def _run(
 ) -> ProbeReport:
     progress = Progress(f"Probing {plan.target}", len(plan.trials) + 1 + plan.window)
 
-    def told(done: int, total: int, what: str) -> None:  # noqa: ARG001
+    def on_progress(done: int, total: int, what: str) -> None:  # noqa: ARG001
         if not quiet:
-            progress.at(done)
+            progress.update(done)
 
     async def run() -> ProbeReport:
-        runtime = Runtime(
-            ledger,
-            name="probe",
-            profile=profile_in_force(configuration),
-            plain_http=frozenset(configuration.contract.plain_http),
-        )
+        runtime = make_runtime(ledger, configuration, "probe")
         async with Client() as client:
             models = ModelCaller(
                 runtime, configuration=configuration, catalog=catalog, client=client
             )
-            probe = Probe(models, plan, budget=budget, on_progress=told)
+            probe = Probe(models, plan, budget=budget, on_progress=on_progress)
             try:
                 return probe.report(await probe.run())
             except asyncio.CancelledError:
-                return probe.report(_INTERRUPTED)  # by Ctrl-C: there is nobody else to cancel it
+                return probe.report(_INTERRUPTED)  # only Ctrl-C cancels it
 
     try:
         return asyncio.run(run())
@@ -231,31 +218,30 @@ def _forget(
     if as_json:
         print_json({"target": target, "forgotten": count})
     else:
-        what = "piece of evidence" if count == 1 else "pieces of evidence"
-        stand = "stands" if count == 1 else "stand"
-        click.echo(f"{count} {what} on {target} no longer {stand}.")
+        pieces = "piece" if count == 1 else "pieces"
+        click.echo(f"{count} {pieces} of evidence on {target} deleted.")
 
 
-def _address(configuration: Configuration, found: Resolution) -> ProviderAddress:
-    return find_address(configuration.providers.get(found.provider_id), found.provider)
+def _address(configuration: Configuration, model: Resolution) -> ProviderAddress:
+    return find_address(configuration.providers.get(model.provider_id), model.provider)
 
 
 def _print_plan(
     plan: ProbePlan, budget: Budget, address: ProviderAddress, *, err: bool = False
 ) -> None:
     names = ", ".join(plan.capabilities)
-    where = f" {address_words(address)}" if address.variable else ""
+    where = f" {override_text(address)}" if address.variable else ""
     click.echo(f"{paint('Probe', 'bold')} {plan.target}{where}: {names}", err=err)
-    most = min(plan.max_calls, budget.calls)
+    max_calls = min(plan.max_calls, budget.calls)
     size = f"{plan.usage.input:,} tokens in, {plan.usage.output:,} out at most"
     if plan.money is None:
-        cost = "the price is not known, so that only the calls are bounded"
+        cost = "the price is unknown, so only the number of calls is limited"
     else:
         cost = f"at most {_dollars(plan.money)}, budget {_dollars(budget.money)}"
-    click.echo(f"{plan.calls} calls, at most {most}; {size}; {cost}", err=err)
+    click.echo(f"{plan.calls} calls, at most {max_calls}; {size}; {cost}", err=err)
 
 
-def _plan_data(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> dict[str, Any]:
+def _plan_json(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> dict[str, Any]:
     return {
         "target": plan.target,
         **({"address": {"url": address.url, "from": address.variable}} if address.variable else {}),
@@ -270,39 +256,38 @@ def _plan_data(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> dic
     }
 
 
-def _print_report(report: ProbeReport, *, kept: bool) -> None:
+def _print_report(report: ProbeReport, *, stored: bool) -> None:
     click.echo()
-    rows = [_row(one) for one in report.results]
+    rows = [_row(result) for result in report.results]
     click.echo(table(rows, ("", "capability", "catalog", "probe", "", "")))
     click.echo()
     if report.stopped:
         click.echo(f"{paint('!', 'yellow')} The probe ended early: {report.stopped}")
-    against = report.contradictions
-    if against:
-        what = "contradicts" if len(against) == 1 else "contradict"
-        count = paint(f"{len(against)} of {len(report.results)}", "yellow")
-        click.echo(f"{count} {what} the catalog.")
+    count = len(report.contradictions)
+    if count:
+        verb = "contradicts" if count == 1 else "contradict"
+        click.echo(f"{paint(f'{count} of {len(report.results)}', 'yellow')} {verb} the catalog.")
     cost = "" if report.spent is None else f", {_dollars(report.spent)}"
-    where = f"evidence kept, calls in {report.envelope}" if kept else "nothing kept"
-    click.echo(f"{report.calls} calls{cost}; {where}; transcript {report.hash[:19]}…")
+    where = f"evidence stored, calls in {report.envelope}" if stored else "nothing stored"
+    calls = plural(report.calls, "call")
+    click.echo(f"{calls}{cost}; {where}; transcript {report.hash[:19]}…")
 
 
-def _row(one: ProbeResult) -> tuple[str, ...]:
-    sign, colour = _MARKS[one.verdict]
-    found = one.verdict
-    if one.verdict == "supported" and one.value is not None:
-        found = f"{one.value:,}" if isinstance(one.value, int) else one.value  # type: ignore[assignment]
+def _row(result: ProbeResult) -> tuple[str, ...]:
+    sign, colour = _MARKS[result.verdict]
+    outcome: object = result.verdict
+    if result.verdict == "supported" and result.value is not None:
+        outcome = f"{result.value:,}" if isinstance(result.value, int) else result.value
     return (
         paint(sign, colour),
-        one.capability,
-        claim_text(one.claimed),
-        str(found),
-        paint("contradicts", "yellow") if one.contradicts else "",
-        paint(clip(one.detail, 72), "dim"),
+        result.capability,
+        claim_text(result.claimed),
+        str(outcome),
+        paint("contradicts", "yellow") if result.contradicts else "",
+        paint(clip(result.detail, 72), "dim"),
     )
 
 
 def _dollars(nano: int) -> str:
-    text = f"{nano / _NANO:.6f}".rstrip("0")
-    whole, _, rest = text.partition(".")
-    return f"${whole}.{rest.ljust(2, '0')}"
+    """Write an amount in dollars, rounded to a millionth."""
+    return format_money(round(nano, -3), "USD")

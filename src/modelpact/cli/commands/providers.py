@@ -1,4 +1,4 @@
-"""`modelpact providers`: who is registered, with what."""
+"""`modelpact providers`: the registered providers and what they offer."""
 
 import asyncio
 import tomllib
@@ -8,12 +8,12 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.catalog.paths import user_folder
-from modelpact.cli.options import config_option, json_option, print_json
-from modelpact.cli.paths import open_ledger, open_reader, store_option
-from modelpact.cli.render.audit import one_line, visible
-from modelpact.cli.render.tables import paint, table
-from modelpact.cli.runtimes import make_runtime, with_reach
+from modelpact.cli.options import CommandGroup, config_option, json_option, print_json, read_input
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import escape, escape_line, paint, plural
+from modelpact.cli.runtime import make_runtime, run_connected
+from modelpact.cli.stores import authority_folder, open_ledger, open_reader, store_option
+from modelpact.configuration import load_configuration
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import ContractError, DeregistrationPolicy, Registration
 from modelpact.providers.runtime.registration import in_inbox, read_registration
@@ -22,9 +22,9 @@ from modelpact.providers.runtime.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 from modelpact.vocabulary.strict_json import parse_json
 
-_COLOURS: Final = {"active": "green", "deregistered": "dim", "expelled": "red", "released": "dim"}
-_LARGEST: Final = 4 * 1024 * 1024
-_ONE: Final = {
+_STATE_COLOURS: Final = {"active": "green", "expelled": "red"}
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_UNIT_TEXT: Final = {
     "discrete": "a piece",
     "time": "a nanosecond",
     "tokens.input": "an input token",
@@ -35,7 +35,7 @@ _ONE: Final = {
 }
 
 
-@click.group("providers", short_help="Registered providers.")
+@click.group("providers", cls=CommandGroup)
 def command() -> None:
     """List, show, register and deregister the providers of a ledger."""
 
@@ -45,26 +45,28 @@ def command() -> None:
 @config_option
 @json_option
 def list_command(store: str | None, config_path: Path | None, as_json: bool) -> None:
-    """List every provider that is or was registered."""
+    """List the providers that are or were registered."""
     with open_reader(store, config_path) as reader:
-        listed = list_providers(reader)
-    revoked = _revoked()
+        providers = list_providers(reader)
+    revoked = _revoked_keys()
     if as_json:
-        print_json([_as_json(registration, state, revoked) for registration, state in listed])
+        print_json(
+            [_registration_json(registration, state, revoked) for registration, state in providers]
+        )
         return
-    if not listed:
+    if not providers:
         click.echo("No providers are registered.")
         return
     rows = [
         (
             registration.id,
             registration.category,
-            paint(state, _COLOURS.get(state, "dim")),
+            paint(state, _STATE_COLOURS.get(state, "dim")),
             str(len(registration.offers)),
-            _where(registration),
+            _location(registration),
             _trust(registration, revoked),
         )
-        for registration, state in listed
+        for registration, state in providers
     ]
     click.echo(
         table(rows, ("provider", "category", "state", "offers", "where", "identity"), right=[3])
@@ -77,37 +79,40 @@ def list_command(store: str | None, config_path: Path | None, as_json: bool) -> 
 @config_option
 @json_option
 def show_command(provider: str, store: str | None, config_path: Path | None, as_json: bool) -> None:
-    """Show a provider: its offers, its trust, its violations, its open work."""
+    """Show a provider: its offers, identity, violations and open work."""
     with open_reader(store, config_path) as reader:
-        registration, state = _found(reader, provider)
-        flagged = _flags(reader, provider)
-        waiting = reader.read(
+        registration, state = _find(reader, provider)
+        violations = _violations(reader, provider)
+        open_count = reader.read(
             "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
         )[0][0]
         latency = measure_latency(reader, provider, registration.max_latency_ms)
-    revoked = _revoked()
+    revoked = _revoked_keys()
     if as_json:
-        more: dict[str, Any] = {"open": waiting, "flags": flagged}
+        extra: dict[str, Any] = {"open": open_count, "flags": violations}
         if registration.max_latency_ms is not None:
-            more["latency"] = msgspec.to_builtins(latency)
-        print_json({**_as_json(registration, state, revoked), **more})
+            extra["latency"] = msgspec.to_builtins(latency)
+        print_json({**_registration_json(registration, state, revoked), **extra})
         return
-    click.echo(table(_facts(registration, state, waiting, revoked)))
+    click.echo(table(_facts(registration, state, open_count, revoked)))
     for offer in registration.offers:
-        click.echo(f"\n{paint(one_line(offer.kind), 'bold')}  {', '.join(offer.semantics)}")
+        click.echo(f"\n{paint(escape_line(offer.kind), 'bold')}  {', '.join(offer.semantics)}")
         if offer.description:
-            click.echo(f"  {visible(offer.description)}")
+            click.echo(f"  {escape(offer.description)}")
         for rate in offer.rates:
-            money = f"{rate.pico / 1_000_000_000_000:.12f}".rstrip("0").rstrip(".")
-            click.echo(f"  {money} {registration.currency} for {_ONE[rate.unit]}")
+            amount = f"{rate.pico / 1_000_000_000_000:.12f}".rstrip("0").rstrip(".")
+            click.echo(f"  {amount} {registration.currency} for {_UNIT_TEXT[rate.unit]}")
     if registration.max_latency_ms is not None:
         click.echo(
             f"\n{latency.count} signals, {latency.late} later than the declared "
             f"{latency.declared_ms} ms; the latest took {latency.longest_ms} ms"
         )
-    if flagged:
+    if violations:
         click.echo()
-        rows = [(one["event"], one["violation"], one_line(one["detail"])) for one in flagged]
+        rows = [
+            (violation["event"], violation["violation"], escape_line(violation["detail"]))
+            for violation in violations
+        ]
         click.echo(table(rows, ("event", "violation", "")))
 
 
@@ -119,11 +124,15 @@ def show_command(provider: str, store: str | None, config_path: Path | None, as_
 def register_command(
     file: Path, store: str | None, config_path: Path | None, as_json: bool
 ) -> None:
-    """Register a provider from FILE (JSON or TOML); exit 1 if the contract does not allow it."""
-    registration = read_registration(_read(file), f"{file}: registration")
+    """Register a provider from FILE, which is JSON or TOML.
+
+    Exits with 1 if the contract does not allow it.
+    """
+    registration = read_registration(_read_file(file), f"{file}: registration")
     with open_ledger(store, config_path) as ledger:
         try:
-            event = make_runtime(ledger, config_path).registry.register(registration)
+            runtime = make_runtime(ledger, load_configuration(config_path))
+            event = runtime.registry.register(registration)
         except ContractError as error:
             raise _refused(error) from None
     if as_json:
@@ -137,10 +146,10 @@ def register_command(
 @click.option(
     "--policy",
     type=click.Choice(["drain", "cancel"]),
-    help="What becomes of open invocations; by default what the profile says.",
+    help="Let open invocations finish, or cancel them. By default as the compliance profile says.",
 )
-@click.option("--reason", default="", help="Why, for the record.")
-@click.option("--release", is_flag=True, help="Let another identity have the name from now on.")
+@click.option("--reason", default="", help="The reason, for the record.")
+@click.option("--release", is_flag=True, help="Let another identity take the name.")
 @store_option
 @config_option
 @json_option
@@ -153,14 +162,15 @@ def deregister_command(
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Stop routing to a provider; exit 1 if it is not active.
+    """Stop sending work to a provider.
 
-    Its name is kept for its identity, so that it can come back and nobody else can.
+    Its name stays reserved for its identity, so that only the same provider can register it
+    again. Exits with 1 if the provider is not active.
     """
     with open_ledger(store, config_path) as ledger:
         try:
             event = asyncio.run(
-                with_reach(
+                run_connected(
                     ledger,
                     config_path,
                     lambda runtime: runtime.deregister(provider, reason, policy, release=release),
@@ -171,17 +181,19 @@ def deregister_command(
     if as_json:
         print_json({"provider": provider, "event": event.id, "open": event.payload["open"]})
     else:
-        click.echo(f"{provider} is {event.payload['state']} ({event.id}).{_left(event.payload)}")
+        click.echo(
+            f"{provider} is {event.payload['state']} ({event.id}).{_open_text(event.payload)}"
+        )
 
 
-def _left(told: dict[str, Any]) -> str:
-    """Say what becomes of the invocations that were open."""
-    if not told["open"]:
+def _open_text(payload: dict[str, Any]) -> str:
+    """Return what happens to the invocations that were open."""
+    if not payload["open"]:
         return ""
-    many = f"{told['open']:,} open invocation{'s' if told['open'] > 1 else ''}"
-    if told["policy"] == "cancel":
-        return f" Cancelled: {many}."
-    return f" It may still answer: {many}."
+    count = plural(payload["open"], "open invocation")
+    if payload["policy"] == "cancel":
+        return f" Cancelled: {count}."
+    return f" It may still answer: {count}."
 
 
 def _refused(error: ContractError) -> SystemExit:
@@ -189,14 +201,8 @@ def _refused(error: ContractError) -> SystemExit:
     return SystemExit(1)
 
 
-def _read(file: Path) -> Any:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_LARGEST + 1)
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
-    if len(data) > _LARGEST:
-        raise InputError(f"{file} is larger than any registration")
+def _read_file(file: Path) -> Any:
+    _, data = read_input(str(file), _MAX_BYTES, "any registration")
     if file.suffix != ".toml":
         return parse_json(data, str(file))
     try:
@@ -205,29 +211,31 @@ def _read(file: Path) -> Any:
         raise InputError(f"{file} is not TOML: {error}") from None
 
 
-def _found(reader: LedgerReader, provider: str) -> tuple[Registration, str]:
-    found = find_provider(reader, provider)
-    if found is None:
+def _find(reader: LedgerReader, provider: str) -> tuple[Registration, str]:
+    """Return the registration of a provider and its state."""
+    match = find_provider(reader, provider)
+    if match is None:
         names = [registration.id for registration, _ in list_providers(reader)]
         raise UnknownName("provider", provider, names, "`modelpact providers list` lists all")
-    return found
+    return match
 
 
-def _flags(reader: LedgerReader, provider: str) -> list[dict[str, str]]:
-    found, after = [], 0
+def _violations(reader: LedgerReader, provider: str) -> list[dict[str, str]]:
+    """Return the contract violations of a provider that were recorded."""
+    violations, after = [], 0
     while events := reader.events("registry", after=after):
         after = events[-1].sequence
-        found += [
-            {"event": one.id, **{key: one.payload[key] for key in ("violation", "detail")}}
-            for one in events
-            if one.type == "provider.flagged" and one.payload.get("provider") == provider
+        violations += [
+            {"event": event.id, **{key: event.payload[key] for key in ("violation", "detail")}}
+            for event in events
+            if event.type == "provider.flagged" and event.payload.get("provider") == provider
         ]
-    return found
+    return violations
 
 
-def _where(registration: Registration) -> str:
+def _location(registration: Registration) -> str:
     if registration.base_url:
-        return one_line(registration.base_url)
+        return escape_line(registration.base_url)
     return "the inbox" if in_inbox(registration) else "in process"
 
 
@@ -237,9 +245,9 @@ def _trust(registration: Registration, revoked: frozenset[str]) -> str:
     return "pinned" if registration.identity else "none"
 
 
-def _revoked() -> frozenset[str]:
-    """Return the keys whose every certificate the user's own authority has revoked."""
-    folder = user_folder() / "identity" / "authority"
+def _revoked_keys() -> frozenset[str]:
+    """Return the keys of which the user's authority has revoked every certificate."""
+    folder = authority_folder()
     if not folder.is_dir():
         return frozenset()
     from modelpact.identity import Authority
@@ -247,29 +255,31 @@ def _revoked() -> frozenset[str]:
     try:
         records = Authority.open(folder).list()
     except ModelpactError as error:
-        click.echo(f"modelpact: what is revoked is not known: {error}", err=True)
+        click.echo(f"modelpact: revocations are unknown: {error}", err=True)
         return frozenset()
-    good = {one.fingerprint for one in records if one.revoked is None}
-    return frozenset(one.fingerprint for one in records) - good
+    valid = {record.fingerprint for record in records if record.revoked is None}
+    return frozenset(record.fingerprint for record in records) - valid
 
 
 def _facts(
-    registration: Registration, state: str, waiting: int, revoked: frozenset[str]
+    registration: Registration, state: str, open_count: int, revoked: frozenset[str]
 ) -> list[tuple[str, str]]:
-    name = f" ({one_line(registration.name)})" if registration.name else ""
-    gone = paint(" (revoked)", "red") if registration.identity in revoked else ""
+    name = f" ({escape_line(registration.name)})" if registration.name else ""
+    suffix = paint(" (revoked)", "red") if registration.identity in revoked else ""
     return [
         ("provider", registration.id + name),
         ("category", registration.category),
-        ("state", paint(state, _COLOURS.get(state, "dim"))),
-        ("where", _where(registration)),
-        ("identity", (registration.identity or "none") + gone),
+        ("state", paint(state, _STATE_COLOURS.get(state, "dim"))),
+        ("where", _location(registration)),
+        ("identity", (registration.identity or "none") + suffix),
         ("signing key", registration.signing_key or "none"),
         ("units", ", ".join(registration.units)),
-        ("open", str(waiting)),
+        ("open", str(open_count)),
     ]
 
 
-def _as_json(registration: Registration, state: str, revoked: frozenset[str]) -> dict[str, Any]:
+def _registration_json(
+    registration: Registration, state: str, revoked: frozenset[str]
+) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(registration)
     return {**data, "state": state, "revoked": registration.identity in revoked}

@@ -1,4 +1,4 @@
-"""`modelpact serve`: the gateway and the OpenWOP host, until told to stop."""
+"""`modelpact serve`: runs the gateway and the OpenWOP host until a signal stops it."""
 
 import asyncio
 import contextlib
@@ -8,58 +8,79 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
 from modelpact.cli.options import config_option, print_json
-from modelpact.cli.paths import (
-    address_data,
-    address_words,
-    check_not_ourselves,
-    open_ledger,
-    store_option,
-)
+from modelpact.cli.runtime import override_text, overrides_json
+from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration, load_configuration
 from modelpact.gateway.key_store import create_key, list_keys
 from modelpact.gateway.keys import KeySettings, generate_secret
 from modelpact.gateway.server import GatewayServer, serve_gateway
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.models.credentials import read_secret
+from modelpact.providers.models.endpoints import ProviderAddress
 from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.wire.url import Url, is_loopback
 
-_TOKEN: Final = "MODELPACT_TOKEN"
+_TOKEN_VARIABLE: Final = "MODELPACT_TOKEN"
 _PORT: Final = 8377
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
+"""Requests allocate much and leave few cycles: collect more rarely than Python does."""
 
 
-@click.command("serve", short_help="Serve the gateway and the OpenWOP host.")
-@click.option("--host", "address", default="127.0.0.1", show_default=True, help="Where to listen.")
+class ServeOptions(NamedTuple):
+    """The options of the command line that hold for the whole run."""
+
+    address: str
+    port: int
+    grace: float
+    notice: float
+    fixed_token: str
+    """The token that `--key` generated for this run, or empty."""
+    conformance: bool
+    as_json: bool
+    config_path: Path | None
+    configured_store: str | None
+    """The ledger of the configuration at the start; None if the command line names one."""
+
+
+@click.command("serve")
+@click.option(
+    "--host",
+    "address",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=_PORT,
     show_default=True,
-    help="The port; 0 takes a free one.",
+    help="The port; 0 picks a free one.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(0, 86_400),
     default=30.0,
     show_default=True,
-    help="Seconds that what is under way may take to finish after SIGTERM.",
+    help="Seconds that running requests have to finish after SIGTERM.",
 )
 @click.option(
     "--notice",
     type=click.FloatRange(0, 3_600),
     default=1.0,
     show_default=True,
-    help="Seconds for which /readyz says 503 before new connections are refused.",
+    help="Seconds for which /readyz returns 503 before new connections are refused.",
 )
-@click.option("--key", is_flag=True, help="Make up a key for this run, if it has no token.")
-@click.option("--conformance", is_flag=True, help="Add the seams that OpenWOP suites ask for.")
-@click.option("--json", "as_json", is_flag=True, help="Print where it listens as JSON.")
+@click.option("--key", is_flag=True, help="Generate a token for this run, if none is configured.")
+@click.option("--conformance", is_flag=True, help="Add the test routes of the OpenWOP suites.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address and the key as JSON.")
 @store_option
 @config_option
 def command(
@@ -73,53 +94,42 @@ def command(
     store: str | None,
     config_path: Path | None,
 ) -> None:
-    """Serve the OpenAI and Anthropic APIs, and workflows as an OpenWOP host.
+    """Run the gateway (OpenAI and Anthropic APIs) and the OpenWOP host.
 
-    Clients show a key that `modelpact keys create` made; on a store without keys one is made and
-    printed. The operator's own token is in MODELPACT_TOKEN, or where [host] token says. SIGHUP
-    reads modelpact.toml again; SIGTERM lets what is under way finish.
+    Clients authenticate with a key from `modelpact keys create`. If the ledger has no keys, the
+    gateway creates one and prints it. The operator's token is in MODELPACT_TOKEN, or where
+    [host] token says.
+
+    SIGHUP reads modelpact.toml again. SIGTERM lets running requests finish.
     """
     configuration = load_configuration(config_path)
-    token = _token(configuration)
+    token = _read_token(configuration)
+    generated = generate_secret() if key and not token else ""
+    options = ServeOptions(
+        address=address,
+        port=port,
+        grace=grace,
+        notice=notice,
+        fixed_token=generated,
+        conformance=conformance,
+        as_json=as_json,
+        config_path=config_path,
+        configured_store=None if store else configuration.store_url(),
+    )
     with open_ledger(store, config_path) as ledger:
-        made = ""
-        key = key and not token
-        if key:
-            token = made = generate_secret()
-        opened = None if store else configuration.store_url()
-        listening = Listening(
-            address, port, grace, notice, key, conformance, as_json, config_path, opened
-        )
         try:
-            _run(_serve(ledger, configuration, token, made, listening))
+            _run(_serve(ledger, configuration, token or generated, options))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            told = f"{address}:{port} is taken: stop what listens there, or choose another --port"
-            raise InputError(told) from None
-
-
-_COLLECTED_AFTER: Final = (50_000, 20, 20)
-
-
-class Listening(NamedTuple):
-    """Where and how to listen, as the command line says."""
-
-    address: str
-    port: int
-    grace: float
-    notice: float
-    key: bool
-    """Whether the token is made up for this run."""
-    conformance: bool
-    as_json: bool
-    config_path: Path | None
-    opened: str | None
-    """The configuration's ledger as it was at the start; None where the command line names one."""
+            raise InputError(
+                f"{address}:{port} is already in use: stop the other server, or choose another "
+                "--port"
+            ) from None
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where it is installed."""
+    """Run on uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -128,26 +138,15 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
         uvloop.run(main)
 
 
-def _token(configuration: Configuration) -> str:
-    named = configuration.host.token
-    if named is not None:
-        return read_secret(named, "[host] token").reveal()
-    return os.environ.get(_TOKEN, "").strip()
-
-
-def _first_key(ledger: Ledger) -> str:
-    """Make a key where there is none; it is told once, so only by who listens already."""
-    if any(one.revoked is None for one in list_keys(ledger)):
-        return ""
-    return create_key(ledger, "first", KeySettings())[1]
+def _read_token(configuration: Configuration) -> str:
+    token_ref = configuration.host.token
+    if token_ref is not None:
+        return read_secret(token_ref, "[host] token").reveal()
+    return os.environ.get(_TOKEN_VARIABLE, "").strip()
 
 
 async def _serve(
-    ledger: Ledger,
-    configuration: Configuration,
-    token: str,
-    made: str,
-    how: "Listening",
+    ledger: Ledger, configuration: Configuration, token: str, options: ServeOptions
 ) -> None:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -155,86 +154,114 @@ async def _serve(
         ledger,
         configuration,
         token=token,
-        address=how.address,
-        port=how.port,
-        conformance=how.conformance,
-        grace=how.grace,
-    ) as serving:
-        ledger.start_commit_worker(serving.gateway.recorder.has_sole_call)
+        address=options.address,
+        port=options.port,
+        conformance=options.conformance,
+        grace=options.grace,
+    ) as server:
+        ledger.start_commit_worker(server.gateway.recorder.has_sole_call)
         with contextlib.suppress(NotImplementedError):
-            for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(one, signals.put_nowait, one)
-        for warning in serving.host.warnings:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, signals.put_nowait, number)
+        for warning in server.host.warnings:
             click.echo(f"modelpact: warning: {warning}", err=True)
-        led = serving.gateway.state.models.env_overrides()
-        check_not_ourselves(led, serving.url)
+        overrides = server.gateway.state.models.env_overrides()
+        _check_no_loop(overrides, server.url)
+        new_key = options.fixed_token
         if not token:
-            made = await asyncio.to_thread(_first_key, ledger)
-            serving.gateway.load_keys()
-        if how.as_json:
-            more = {"addresses": address_data(led)} if led else {}
-            print_json({"url": serving.url, "token": made or None, **more})
+            # The key is shown only once, so it is created when the server is sure to run.
+            new_key = await asyncio.to_thread(_create_first_key, ledger)
+            server.gateway.load_keys()
+        if options.as_json:
+            extra = {"addresses": overrides_json(overrides)} if overrides else {}
+            print_json({"url": server.url, "token": new_key or None, **extra})
         else:
-            _tell(serving.url, made, _shown(configuration, made))
-            for name, address in led.items():
-                click.echo(f"Requests for {name} go to the server {address_words(address)}.")
+            _print_start(server.url, new_key, _shell_key(configuration, new_key))
+            for name, address in overrides.items():
+                click.echo(f"Requests for {name} go to the server {override_text(address)}.")
         sys.stdout.flush()
-        # What is loaded now lives to the end: to look through it again and again finds nothing.
+        # All that is loaded by now lives to the end: the collector need not scan it again.
         gc.freeze()
-        gc.set_threshold(*_COLLECTED_AFTER)
-        while (told := await signals.get()) == signal.SIGHUP:
-            await _reload(serving, how, token if how.key else None)
-        # Nobody who presses Ctrl-C waits for a load balancer; a second signal ends it at once.
-        notice = how.notice if told == signal.SIGTERM else 0.0
-        draining = asyncio.create_task(serving.drain(how.grace, notice))
-        hurry = asyncio.create_task(_hurried(signals))
-        await asyncio.wait((draining, hurry), return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        while (received := await signals.get()) == signal.SIGHUP:
+            await _reload(server, options)
+        # Ctrl-C has no load balancer to wait for. A second signal ends the server at once.
+        notice = options.notice if received == signal.SIGTERM else 0.0
+        draining = asyncio.create_task(server.drain(options.grace, notice))
+        second_signal = asyncio.create_task(_next_stop_signal(signals))
+        await asyncio.wait((draining, second_signal), return_when=asyncio.FIRST_COMPLETED)
+        second_signal.cancel()
         if not draining.done():
             draining.cancel()
-            await serving.drain(0)
+            await server.drain(0)
 
 
-async def _hurried(signals: asyncio.Queue[int]) -> None:
-    """Wait for a second signal to stop."""
+def _create_first_key(ledger: Ledger) -> str:
+    """Create a key if the ledger has none that is valid; return it, or an empty string."""
+    if any(key.revoked is None for key in list_keys(ledger)):
+        return ""
+    return create_key(ledger, "first", KeySettings())[1]
+
+
+def _check_no_loop(overrides: Mapping[str, ProviderAddress], url: str) -> None:
+    """Raise if the environment points a provider at this gateway.
+
+    That happens if the variable that leads applications to the gateway is set for it as well.
+    """
+    own = Url.parse(url).origin
+    for name, address in overrides.items():
+        try:
+            origin = Url.parse(address.url).origin
+        except InputError:
+            continue  # an invalid address is reported when a request needs it
+        same_host = origin.host == own.host or (is_loopback(origin.host) and is_loopback(own.host))
+        if same_host and origin.port == own.port:
+            raise InputError(
+                f"{address.variable} points {name} at this gateway itself ({address.url}): unset "
+                f"it for the gateway, or set base_url under [providers.{name}]; only your "
+                "applications need it"
+            )
+
+
+async def _next_stop_signal(signals: asyncio.Queue[int]) -> None:
     while await signals.get() == signal.SIGHUP:
         continue
 
 
-async def _reload(serving: GatewayServer, how: Listening, token: str | None) -> None:
-    """Take a changed modelpact.toml; one that is wrong is told of, and the old one stays."""
+async def _reload(server: GatewayServer, options: ServeOptions) -> None:
+    """Apply a changed modelpact.toml; if it is invalid, keep the old one and say so."""
     try:
-        configuration = await asyncio.to_thread(load_configuration, how.config_path)
-        await serving.reload(configuration, _token(configuration) if token is None else token)
+        configuration = await asyncio.to_thread(load_configuration, options.config_path)
+        await server.reload(configuration, options.fixed_token or _read_token(configuration))
     except ModelpactError as error:
-        click.echo(f"modelpact: the configuration stays as it was: {error}", err=True)
+        click.echo(f"modelpact: the configuration is unchanged: {error}", err=True)
         return
-    click.echo("modelpact: the configuration was read again", err=True)
-    warnings = serving.restart_required(configuration)
-    if how.opened not in (None, configuration.store_url()):
-        warnings = ("[store] url has changed: the ledger stays until a restart", *warnings)
-    for one in warnings:
-        click.echo(f"modelpact: warning: {one}", err=True)
+    click.echo("modelpact: the configuration was reloaded", err=True)
+    warnings = server.restart_required(configuration)
+    if options.configured_store not in (None, configuration.store_url()):
+        warnings = ("[store] url has changed: it takes effect after a restart", *warnings)
+    for warning in warnings:
+        click.echo(f"modelpact: warning: {warning}", err=True)
 
 
-def _shown(configuration: Configuration, made: str) -> str:
-    """Return what a client shows, as a shell has it: the key that was made, or where one lies."""
-    named = configuration.host.token
-    if made:
-        return made
-    if named is not None:
-        return f"${named.env}" if named.env else f"$(cat {shlex.quote(named.file)})"
-    return f"${_TOKEN}" if os.environ.get(_TOKEN, "").strip() else "$KEY"
+def _shell_key(configuration: Configuration, new_key: str) -> str:
+    """Return a key for the example as a shell writes it: the new one, or where to find one."""
+    token_ref = configuration.host.token
+    if new_key:
+        return new_key
+    if token_ref is not None:
+        return f"${token_ref.env}" if token_ref.env else f"$(cat {shlex.quote(token_ref.file)})"
+    return f"${_TOKEN_VARIABLE}" if os.environ.get(_TOKEN_VARIABLE, "").strip() else "$KEY"
 
 
-def _tell(url: str, made: str, key: str) -> None:
+def _print_start(url: str, new_key: str, shell_key: str) -> None:
     click.echo(f"modelpact listens on {url}\n")
-    if made:
-        click.echo(f"A key, told this once: {made}\n")
-    elif key == "$KEY":
-        click.echo("This store has keys; `modelpact keys create NAME` makes another.\n")
-    click.echo("Ask the bundled mock model:")
-    click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {key}" \\')
+    if new_key:
+        click.echo(f"A new key, shown only once: {new_key}\n")
+    elif shell_key == "$KEY":
+        click.echo("The ledger has keys; `modelpact keys create NAME` creates another.\n")
+    click.echo("Try the bundled mock model:")
+    click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {shell_key}" \\')
     click.echo(
         """    -d '{"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}'\n"""
     )

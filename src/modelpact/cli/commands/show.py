@@ -1,185 +1,179 @@
-"""`modelpact show`: what a model can do, and how that is known."""
+"""`modelpact show`: what a model can do, and the evidence for it."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from modelpact.catalog.claim import Claim
-from modelpact.catalog.resolution import Resolution, TraceEntry
+from modelpact.catalog.resolution import Resolution
 from modelpact.cli.options import (
     complete_target,
     config_option,
-    configured,
     json_option,
+    load_catalog,
     print_json,
     resolve_target,
 )
-from modelpact.cli.render.tables import clip, mark, money, paint, table
+from modelpact.cli.render.tables import support_mark, table, token_price
+from modelpact.cli.render.terminal import clip, paint
 from modelpact.negotiation.formats import claim_text, evidence_text
 from modelpact.vocabulary.capability import CAPABILITIES
 
-_TITLES = {
+_GROUP_TITLES: Final = {
     "model": "Capabilities",
     "modality": "Input and output",
     "parameter": "Parameters and provider tools",
     "agent": "Agent backends",
-    "host": "Hosts' own",
+    "host": "Host extensions",
 }
+_RARE: Final = frozenset(
+    {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"}
+)
+"""Capabilities that few models have: only those that have them show them."""
 
 
-@click.command("show", short_help="What a model can do, and how that is known.")
+@click.command("show")
 @click.argument("target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option("--api", help="Resolve for this API of the provider, such as openai-responses.")
-@click.option("--trace", is_flag=True, help="Show each layer and rule, and what it said.")
-@click.option("--all", "everything", is_flag=True, help="Also what nothing is known of.")
+@click.option("--trace", is_flag=True, help="Show what each layer and rule states.")
+@click.option("--all", "show_all", is_flag=True, help="Include unknown capabilities.")
 @json_option
 @config_option
 def command(
     target: str,
     api: str | None,
     trace: bool,
-    everything: bool,
+    show_all: bool,
     as_json: bool,
     config_path: Path | None,
 ) -> None:
     """Show the capabilities of a model with the evidence for each."""
-    _, catalog = configured(config_path)
-    found = resolve_target(catalog, target, api)
+    _, catalog = load_catalog(config_path)
+    model = resolve_target(catalog, target, api)
     if as_json:
-        print_json(show_data(found, trace=trace))
+        print_json(_model_json(model, trace=trace))
         return
-    _print_head(found)
+    _print_head(model)
     if trace:
-        _print_trace(found)
+        _print_trace(model)
     else:
-        _print_claims(found, everything)
+        _print_claims(model, show_all)
 
 
-def show_data(found: Resolution, *, trace: bool = False) -> dict[str, Any]:
-    """Return a resolution as plain data."""
+def _model_json(model: Resolution, *, trace: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "target": found.target,
-        "provider": found.provider_id,
-        "model": found.model,
-        "api": found.api,
-        "listed": found.listed,
-        "released": found.released or None,
-        "retires": found.retires or None,
-        "status": found.status or None,
-        "price": msgspec.to_builtins(found.price),
-        "claims": {claim.capability: msgspec.to_builtins(claim) for claim in found},
+        "target": model.target,
+        "provider": model.provider_id,
+        "model": model.model,
+        "api": model.api,
+        "listed": model.listed,
+        "released": model.released or None,
+        "retires": model.retires or None,
+        "status": model.status or None,
+        "price": msgspec.to_builtins(model.price),
+        "claims": {claim.capability: msgspec.to_builtins(claim) for claim in model},
         "overruled": {
-            claim.capability: msgspec.to_builtins(before)
-            for claim in found
-            if (before := found.overruled(claim.capability)) is not None
+            claim.capability: msgspec.to_builtins(overruled)
+            for claim in model
+            if (overruled := model.overruled(claim.capability)) is not None
         },
-        "constraints": msgspec.to_builtins(found.constraints),
-        "modelCapabilities": msgspec.to_builtins(found.capabilities),
+        "constraints": msgspec.to_builtins(model.constraints),
+        "modelCapabilities": msgspec.to_builtins(model.capabilities),
     }
     if trace:
-        data["trace"] = msgspec.to_builtins(found.trace)
+        data["trace"] = msgspec.to_builtins(model.trace)
     return data
 
 
-def _print_head(found: Resolution) -> None:
-    provider = found.provider
-    about = [provider.name if provider else "unknown provider", f"API {found.api or 'unknown'}"]
-    if found.released:
-        about.append(f"released {found.released}")
-    if found.status:
-        about.append(found.status)
-    if found.retires:
-        about.append(f"retires {found.retires}")
-    click.echo(f"{paint(found.target, 'bold')}  {paint(' · '.join(about), 'dim')}")
-    if not found.listed:
-        click.echo(
-            paint(
-                "No public catalog lists this model; what follows is by rule and family.", "yellow"
-            )
-        )
-    price = found.price
+def _print_head(model: Resolution) -> None:
+    provider = model.provider
+    facts = [provider.name if provider else "unknown provider", f"API {model.api or 'unknown'}"]
+    if model.released:
+        facts.append(f"released {model.released}")
+    if model.status:
+        facts.append(model.status)
+    if model.retires:
+        facts.append(f"retires {model.retires}")
+    click.echo(f"{paint(model.target, 'bold')}  {paint(' · '.join(facts), 'dim')}")
+    if not model.listed:
+        warning = "No public catalog lists this model: the claims come from rules and its family."
+        click.echo(paint(warning, "yellow"))
+    price = model.price
     if price is not None and (price.input or price.output):
-        parts = [f"{money(price.input)} in", f"{money(price.output)} out"]
+        prices = [f"{token_price(price.input)} in", f"{token_price(price.output)} out"]
         if price.cache_read is not None:
-            parts.append(f"{money(price.cache_read)} cache read")
+            prices.append(f"{token_price(price.cache_read)} cache read")
         if price.cache_write is not None:
-            parts.append(f"{money(price.cache_write)} cache write")
-        parts += [f"more above {above:,} tokens" for above, _ in price.tiers[:1]]
-        click.echo(f"{' · '.join(parts)} {paint('per million tokens', 'dim')}")
+            prices.append(f"{token_price(price.cache_write)} cache write")
+        prices += [f"more above {above:,} tokens" for above, _ in price.tiers[:1]]
+        click.echo(f"{' · '.join(prices)} {paint('per million tokens', 'dim')}")
     click.echo()
 
 
-def _print_claims(found: Resolution, everything: bool) -> None:
+def _print_claims(model: Resolution, show_all: bool) -> None:
     hidden = 0
-    for group, title in _TITLES.items():
+    for group, title in _GROUP_TITLES.items():
         rows = []
         for info in CAPABILITIES.values():
-            claim = found.claim(info.id)
             if info.group != group:
                 continue
-            if not everything and _of_no_interest(claim):
+            claim = model.claim(info.id)
+            if not show_all and _is_hidden(claim):
                 hidden += 1
                 continue
-            rows.append((mark(claim), info.id, claim_text(claim), _known_by(found, claim)))
+            evidence = _evidence(model, claim)
+            rows.append((support_mark(claim), info.id, claim_text(claim), evidence))
         if rows:
             click.echo(table(rows, ("", title, "claim", "how we know")))
             click.echo()
-    for one in found.constraints:
-        click.echo(f"{paint('!', 'yellow')} {' and '.join(one.excludes)} exclude each other here")
+    for constraint in model.constraints:
+        names = " and ".join(constraint.excludes)
+        click.echo(f"{paint('!', 'yellow')} {names} cannot be used together here")
     if hidden:
-        click.echo(paint(f"{hidden} more of which little is known: --all shows them.", "dim"))
+        click.echo(paint(f"{hidden} more are unknown or rare: --all shows them.", "dim"))
 
 
-def _known_by(found: Resolution, claim: Claim) -> str:
-    """Say how a claim is known, and what evidence overrules."""
-    said = evidence_text(claim)
-    if claim.reason and claim.support == "unsupported":
-        said = f"{said}: {clip(claim.reason, 64)}"
-    said = paint(said, "dim")
-    before = found.overruled(claim.capability)
-    if before is None:
-        return said
-    told = f"; contradicts {evidence_text(before)}: {claim_text(before)}"
-    return said + paint(told, "yellow")
-
-
-_ODD = frozenset(
-    {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"}
-)
-
-
-def _of_no_interest(claim: Claim) -> bool:
-    if claim.capability in _ODD and claim.support == "unsupported":
+def _is_hidden(claim: Claim) -> bool:
+    if claim.capability in _RARE and claim.support == "unsupported":
         return True
     return claim.support == "unknown" and claim.assumed in (None, "unsupported")
 
 
-def _print_trace(found: Resolution) -> None:
-    for number, entry in enumerate(found.trace, 1):
+def _evidence(model: Resolution, claim: Claim) -> str:
+    """Return the evidence for a claim, and the claim that it overrules."""
+    text = evidence_text(claim)
+    if claim.reason and claim.support == "unsupported":
+        text = f"{text}: {clip(claim.reason, 64)}"
+    text = paint(text, "dim")
+    overruled = model.overruled(claim.capability)
+    if overruled is not None:
+        contradiction = f"; contradicts {evidence_text(overruled)}: {claim_text(overruled)}"
+        text += paint(contradiction, "yellow")
+    return text
+
+
+def _print_trace(model: Resolution) -> None:
+    for number, entry in enumerate(model.trace, 1):
         title = f"{number}. {entry.layer}"
-        about = [part for part in (entry.source, entry.date) if part]
+        origin = [part for part in (entry.source, entry.date) if part]
         if entry.assumed:
-            about.append("assumed, not known")
-        click.echo(f"{paint(title, 'bold')}  {entry.rule}  {paint(' · '.join(about), 'dim')}")
-        rows = [("   ", field, clip(_value(value), 88)) for field, value in _sorted_fields(entry)]
-        click.echo(table(rows))
+            origin.append("assumed, not known")
+        click.echo(f"{paint(title, 'bold')}  {entry.rule}  {paint(' · '.join(origin), 'dim')}")
+        fields = sorted(entry.fields.items())
+        click.echo(table([("   ", field, clip(_value_text(value), 88)) for field, value in fields]))
         click.echo()
     click.echo(paint("Later layers overwrite earlier ones, field by field.", "dim"))
 
 
-def _sorted_fields(entry: TraceEntry) -> list[tuple[str, Any]]:
-    return sorted(entry.fields.items())
-
-
-def _value(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        votes = {key: _value(one) for key, one in value.items()}
+        votes = {lineage: _value_text(vote) for lineage, vote in value.items()}
         if len(set(votes.values())) == 1:
             return f"{next(iter(votes.values()))}  ({', '.join(votes)})"
-        return "disputed: " + ", ".join(f"{key} {one}" for key, one in votes.items())
+        return "disputed: " + ", ".join(f"{lineage} {vote}" for lineage, vote in votes.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

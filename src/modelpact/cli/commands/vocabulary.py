@@ -1,4 +1,4 @@
-"""`modelpact vocabulary`: the words, and what the dialects call them."""
+"""`modelpact vocabulary`: the capabilities with their dialect names, and the providers."""
 
 from typing import Any
 
@@ -6,50 +6,60 @@ import click
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.cli.options import json_option, print_json
-from modelpact.cli.render.tables import paint, table
+from modelpact.cli.render.tables import table
+from modelpact.cli.render.terminal import paint
 from modelpact.vocabulary.capability import ALIASES, CAPABILITIES, Capability
 from modelpact.vocabulary.dialects import DIALECTS
 
 
-@click.command("vocabulary", short_help="The capabilities, the dialects' names, the providers.")
-@click.argument("what", type=click.Choice(["capabilities", "providers"]), default="capabilities")
+@click.command("vocabulary")
+@click.argument(
+    "topic",
+    type=click.Choice(["capabilities", "providers"]),
+    default="capabilities",
+    metavar="[capabilities|providers]",
+)
 @json_option
-def command(what: str, as_json: bool) -> None:
-    """List the capabilities that needs may name, with the dialects' names; or the providers."""
-    rows = _capabilities() if what == "capabilities" else _providers()
+def command(topic: str, as_json: bool) -> None:
+    """List the capabilities that needs can name, or the providers.
+
+    Each capability is listed with the names that the dialects have for it.
+    """
+    rows = _capabilities() if topic == "capabilities" else _providers()
     if as_json:
         print_json(rows)
         return
     header = list(rows[0])
-    shown = [[_text(row[key]) for key in header] for row in rows]
-    click.echo(table(shown, header))
-    click.echo(paint(f"\n{len(rows)} {what}", "dim"))
+    click.echo(table([[_cell(row[key]) for key in header] for row in rows], header))
+    click.echo(paint(f"\n{len(rows)} {topic}", "dim"))
 
 
-def _text(value: Any) -> str:
+def _cell(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _capabilities() -> list[dict[str, Any]]:
     return [
         {
-            "capability": one.id,
-            "kind": _kind(one),
-            "meaning": one.meaning + (f" ({one.formula})" if one.formula else ""),
-            "also": sorted(name for name, known in ALIASES.items() if known == one.id),
+            "capability": info.id,
+            "kind": _kind(info),
+            "meaning": info.meaning + (f" ({info.formula})" if info.formula else ""),
+            "also": sorted(alias for alias, target in ALIASES.items() if target == info.id),
             "dialects": [
-                f"{d.name} {d.write(one.id)}" for d in DIALECTS.values() if d.knows(one.id)
+                f"{dialect.name} {dialect.write(info.id)}"
+                for dialect in DIALECTS.values()
+                if dialect.knows(info.id)
             ],
         }
-        for one in CAPABILITIES.values()
+        for info in CAPABILITIES.values()
     ]
 
 
-def _kind(one: Capability) -> str:
-    if one.kind == "limit":
-        return f"limit, {one.unit}"
-    if one.kind == "choice":
-        return (" < " if one.ordered else " | ").join(one.choices)
+def _kind(info: Capability) -> str:
+    if info.kind == "limit":
+        return f"limit, {info.unit}"
+    if info.kind == "choice":
+        return (" < " if info.ordered else " | ").join(info.choices)
     return "flag"
 
 
@@ -57,14 +67,14 @@ def _providers() -> list[dict[str, Any]]:
     catalog = default_catalog()
     return [
         {
-            "provider": one.id,
-            "name": one.name,
-            "kind": one.kind,
-            "serves": one.serves,
-            "models": len(catalog.models.names(one.id)),
-            "apis": list(one.apis),
-            "key from": list(one.key_env),
-            "also": list(one.aliases),
+            "provider": provider.id,
+            "name": provider.name,
+            "kind": provider.kind,
+            "serves": provider.serves,
+            "models": len(catalog.models.names(provider.id)),
+            "apis": list(provider.apis),
+            "key from": list(provider.key_env),
+            "also": list(provider.aliases),
         }
-        for one in catalog.providers.all
+        for provider in catalog.providers.all
     ]

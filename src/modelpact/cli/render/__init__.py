@@ -1,1 +1,1 @@
-"""Output for people and for CI systems."""
+"""Output for people, for programs and for CI systems."""

@@ -1,4 +1,4 @@
-"""The forms in which `modelpact lint` tells what it found."""
+"""Writes the results of `modelpact lint`: as text, as JSON, as SARIF, as GitHub annotations."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,15 +7,15 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from modelpact.cli.render.ci import sarif_log
-from modelpact.cli.render.tables import paint
+from modelpact.cli.render.ci import sarif_location, sarif_log
+from modelpact.cli.render.terminal import paint, plural
 from modelpact.schemas.fix import FIXABLE, FixedSchema
 from modelpact.schemas.report import SchemaFinding
 from modelpact.schemas.rules import RULES
 
 
-class Located(msgspec.Struct, frozen=True):
-    """A finding with the place in its file."""
+class LocatedFinding(msgspec.Struct, frozen=True):
+    """A finding with its position in a file."""
 
     finding: SchemaFinding
     file: str
@@ -23,125 +23,125 @@ class Located(msgspec.Struct, frozen=True):
     column: int
 
 
-class Linted(msgspec.Struct, frozen=True):
-    """What became of one schema."""
+class LintResult(msgspec.Struct, frozen=True):
+    """The findings on one schema, and its rewrite if one was asked for."""
 
     file: str
-    found: tuple[Located, ...]
+    findings: tuple[LocatedFinding, ...]
     fixed: FixedSchema | None = None
 
 
-def json_data(results: Sequence[Linted]) -> dict[str, Any]:
-    """Return everything as data."""
+def lint_json(results: Sequence[LintResult]) -> dict[str, Any]:
+    """Return all results as JSON data."""
     data: dict[str, Any] = {
-        "ok": not any(one.finding.level == "error" for one in _all(results)),
+        "ok": not has_errors(results),
         "findings": [
             {
-                **msgspec.to_builtins(one.finding),
-                "file": one.file,
-                "line": one.line,
-                "column": one.column,
+                **msgspec.to_builtins(located.finding),
+                "file": located.file,
+                "line": located.line,
+                "column": located.column,
             }
-            for one in _all(results)
+            for located in _all(results)
         ],
     }
-    fixed = [(one.file, one.fixed) for one in results if one.fixed is not None]
-    if fixed:
+    rewrites = [(result.file, result.fixed) for result in results if result.fixed is not None]
+    if rewrites:
         for name in ("changes", "kept"):
             data[name] = [
                 {**msgspec.to_builtins(change), "file": file}
-                for file, one in fixed
-                for change in getattr(one, name)
+                for file, fixed in rewrites
+                for change in getattr(fixed, name)
             ]
-        data["schemas"] = {file: one.schema for file, one in fixed}
+        data["schemas"] = {file: fixed.schema for file, fixed in rewrites}
     return data
 
 
-def sarif_data(results: Sequence[Linted]) -> dict[str, Any]:
+def has_errors(results: Sequence[LintResult]) -> bool:
+    """Return whether any finding is an error, not only a note."""
+    return any(located.finding.level == "error" for located in _all(results))
+
+
+def lint_sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     """Return a SARIF log."""
-    listed = list(_all(results))
-    rules = {one.finding.rule: RULES[one.finding.rule] for one in listed}
-    return sarif_log(rules, [_sarif_result(one) for one in listed])
+    findings = list(_all(results))
+    rules = {located.finding.rule: RULES[located.finding.rule] for located in findings}
+    return sarif_log(rules, [_sarif_result(located) for located in findings])
 
 
-def _sarif_result(one: Located) -> dict[str, Any]:
+def _sarif_result(located: LocatedFinding) -> dict[str, Any]:
+    finding = located.finding
+    uri = quote(located.file, safe="/")
     return {
-        "ruleId": one.finding.rule,
-        "level": one.finding.level,
-        "message": {"text": _sentence(one.finding)},
+        "ruleId": finding.rule,
+        "level": finding.level,
+        "message": {"text": _sentence(finding)},
         "locations": [
             {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": quote(one.file, safe="/")},
-                    "region": {"startLine": one.line, "startColumn": one.column},
-                },
-                "logicalLocations": [{"fullyQualifiedName": one.finding.path or "/"}],
+                **sarif_location(uri, startLine=located.line, startColumn=located.column),
+                "logicalLocations": [{"fullyQualifiedName": finding.path or "/"}],
             }
         ],
-        "properties": {"profiles": list(one.finding.profiles)},
+        "properties": {"profiles": list(finding.profiles)},
     }
 
 
-def github_lines(results: Sequence[Linted]) -> Iterable[str]:
-    """Yield GitHub's workflow commands, which become annotations."""
-    for one in _all(results):
-        kind = "error" if one.finding.level == "error" else "notice"
-        where = (
-            f"file={_property(one.file)},line={one.line},col={one.column},"
-            f"title={_property(one.finding.rule)}"
+def github_lines(results: Sequence[LintResult]) -> Iterable[str]:
+    """Yield GitHub workflow commands, which GitHub shows as annotations."""
+    for located in _all(results):
+        kind = "error" if located.finding.level == "error" else "notice"
+        properties = (
+            f"file={_github_property(located.file)},line={located.line},col={located.column},"
+            f"title={_github_property(located.finding.rule)}"
         )
-        yield f"::{kind} {where}::{_data(_sentence(one.finding))}"
+        yield f"::{kind} {properties}::{_github_data(_sentence(located.finding))}"
 
 
-def _data(text: str) -> str:
+def _github_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _github_property(text: str) -> str:
+    return _github_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def print_lint(results: Sequence[LintResult], *, err: bool = False) -> None:
+    """Print a line for each rewrite and each finding, and a summary."""
+    for result in results:
+        if result.fixed is not None:
+            for change in result.fixed.changes:
+                where = f"{result.file}: {change.path or '(root)'}"
+                click.echo(f"{where}: {paint('fixed', 'green')} {change.message}", err=err)
+    for located in _all(results):
+        finding = located.finding
+        level = paint(finding.level, "red" if finding.level == "error" else "yellow")
+        position = f"{located.file}:{located.line}:{located.column}"
+        rule = paint(finding.rule, "dim")
+        click.echo(f"{position}: {level} {rule} {_sentence(finding)}", err=err)
+    for result in results:
+        for change in result.fixed.kept if result.fixed is not None else ():
+            where = f"{result.file}: {change.path or '(root)'}"
+            click.echo(f"{where}: not rewritten: {change.message}", err=err)
+    click.echo(_summary(results), err=err)
+
+
+def _summary(results: Sequence[LintResult]) -> str:
+    findings = [located.finding for located in _all(results)]
+    errors = sum(finding.level == "error" for finding in findings)
+    counts = [plural(errors, "error")] if errors else []
+    if len(findings) > errors:
+        counts.append(plural(len(findings) - errors, "note"))
+    summary = f"{plural(len(results), 'schema')}: {', '.join(counts) or 'nothing found'}"
+    rewrites = [result.fixed for result in results if result.fixed is not None]
+    if rewrites:
+        return f"{summary}; {plural(sum(len(fixed.changes) for fixed in rewrites), 'rewrite')}"
+    fixable = sum(finding.rule in FIXABLE for finding in findings)
+    return f"{summary}; --fix may rewrite {fixable}" if fixable else summary
 
 
 def _sentence(finding: SchemaFinding) -> str:
     return f"{finding.path or '(root)'}: {finding.message} [{', '.join(finding.profiles)}]"
 
 
-def print_text(results: Sequence[Linted], *, err: bool = False) -> None:
-    """Print for people: a line each, what was rewritten, and a sum."""
-    for result in results:
-        if result.fixed is not None:
-            for change in result.fixed.changes:
-                where = f"{result.file}: {change.path or '(root)'}"
-                click.echo(f"{where}: {paint('fixed', 'green')} {change.message}", err=err)
-    for one in _all(results):
-        level = paint(one.finding.level, "red" if one.finding.level == "error" else "yellow")
-        place = f"{one.file}:{one.line}:{one.column}"
-        rule = paint(one.finding.rule, "dim")
-        click.echo(f"{place}: {level} {rule} {_sentence(one.finding)}", err=err)
-    for result in results:
-        for change in result.fixed.kept if result.fixed is not None else ():
-            where = f"{result.file}: {change.path or '(root)'}"
-            click.echo(f"{where}: not rewritten: {change.message}", err=err)
-    click.echo(_sum(results), err=err)
-
-
-def _sum(results: Sequence[Linted]) -> str:
-    listed = [one.finding for one in _all(results)]
-    errors = sum(one.level == "error" for one in listed)
-    schemas = "1 schema" if len(results) == 1 else f"{len(results)} schemas"
-    parts = [_many(errors, "error")] if errors else []
-    if len(listed) > errors:
-        parts.append(_many(len(listed) - errors, "note"))
-    text = f"{schemas}: {', '.join(parts) or 'nothing found'}"
-    fixed = [one.fixed for one in results if one.fixed is not None]
-    if fixed:
-        return f"{text}; {_many(sum(len(one.changes) for one in fixed), 'rewrite')}"
-    fixable = sum(one.rule in FIXABLE for one in listed)
-    return f"{text}; --fix may rewrite {fixable}" if fixable else text
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _all(results: Sequence[Linted]) -> Iterable[Located]:
-    return (one for result in results for one in result.found)
+def _all(results: Sequence[LintResult]) -> Iterable[LocatedFinding]:
+    return (located for result in results for located in result.findings)

@@ -27,12 +27,12 @@ from modelpact.gateway.upstream.answer import (
 from modelpact.gateway.upstream.passthrough import ForwardedCall
 from modelpact.gateway.upstream.translate import TranslatedCall
 from modelpact.ledger.costs import CostLine, cost_of, money_of
-from modelpact.ledger.money import format_decimal
 from modelpact.needs.requests import RequestApi
 from modelpact.needs.token_estimate import stream_tokens
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.records import AnswerDigest, InvocationOutcome, failed
 from modelpact.vocabulary.errors import ModelpactError
+from modelpact.vocabulary.money import format_decimal
 from modelpact.wire import RawHeaders, write_event
 
 _INTERNAL: Final = failed("internal_error: the gateway failed")

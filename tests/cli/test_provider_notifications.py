@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modelpact.configuration import load_configuration
 from modelpact.identity import Authority
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ContractError
@@ -98,7 +99,7 @@ async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
         first = await opened(user, fake)
         done = await say(run, "invocations", "cancel", first)
         assert done.returncode == 0
-        assert "fake was not told: there is no certificate of a runtime" in done.stderr
+        assert "fake was not notified: you have no runtime certificate" in done.stderr
         assert fake.cancelled == []
     user.identity("desk", "runtime")
     with Ledger.open(user.store) as ledger:
@@ -109,19 +110,19 @@ async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
         second = await opened(user, fake)
     done = await say(run, "providers", "deregister", "fake", "--policy", "cancel")
     assert done.returncode == 0
-    assert done.stderr.count("modelpact: fake was not told: ") == 1
+    assert done.stderr.count("modelpact: fake was not notified: ") == 1
     with Ledger.open(user.store) as ledger:
         assert Runtime(ledger).find(second).state == "cancelled"
 
 
 def test_plain_hosts_of_the_configuration_are_in_force_everywhere(user: World, run: Run) -> None:
     """Configuration: `plain_http` of `[contract]` names hosts that may be reached without TLS."""
-    from modelpact.cli.runtimes import make_runtime
+    from modelpact.cli.runtime import make_runtime
 
     settings = user.folder / "modelpact.toml"
     settings.write_text('[contract]\nplain_http = ["gpu.lan"]\n')
     with Ledger.open(user.store) as ledger:
-        runtime = make_runtime(ledger, settings)
+        runtime = make_runtime(ledger, load_configuration(settings))
         far = user.registration("far", "http://gpu.lan:1", identity="")
         assert runtime.registry.register(far).type == "provider.registered"
         kinds = [one.type for one in ledger.events("registry")]

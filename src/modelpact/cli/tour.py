@@ -1,18 +1,19 @@
-"""`python -m modelpact.cli.commands.tour`: what modelpact does, shown with real commands."""
+"""`python -m modelpact.cli.tour`: shows what modelpact does, with real commands."""
+
+from typing import Final
 
 import click
 
 from modelpact.cli.main import root
-from modelpact.cli.render.tables import paint
+from modelpact.cli.render.terminal import paint
 
-STEPS = (
+STEPS: Final = (
     (
-        "What can a model do, and how is that known? Here only its trace of layers and rules is "
-        "left out (--trace).",
+        "What can a model do, and how do we know? (--trace adds the layers and rules.)",
         ["show", "mistral/mistral-large-latest"],
     ),
     (
-        "An application says what it needs. This model can do it all:",
+        "An application states its needs. This model meets all of them:",
         [
             "negotiate",
             "--target",
@@ -22,8 +23,8 @@ STEPS = (
         ],
     ),
     (
-        "This one cannot: every miss is told at once, with how it is known, and a model that "
-        "really meets the needs. Nothing was sent to anyone.",
+        "This one does not. You get every miss with its evidence, and a model that meets the "
+        "needs. Nothing was sent to any provider.",
         [
             "negotiate",
             "--target",
@@ -33,7 +34,7 @@ STEPS = (
         ],
     ),
     (
-        "A model that nobody lists is answered honestly: not known is not a yes.",
+        "No catalog lists this model. What is unknown is not a yes:",
         ["negotiate", "--target", "openai/gpt-99-preview", "--need", "tools,audio"],
     ),
     (
@@ -57,9 +58,9 @@ STEPS = (
 def main() -> None:
     """Run each step as a user would."""
     click.echo(paint("modelpact: a pact between an application and its models\n", "bold"))
-    for number, (said, args) in enumerate(STEPS, 1):
-        click.echo(paint(f"{number}. {said}", "cyan"))
-        quoted = [f'"{one}"' if "," in one or ">" in one else one for one in args]
+    for number, (text, args) in enumerate(STEPS, 1):
+        click.echo(paint(f"{number}. {text}", "cyan"))
+        quoted = [f'"{arg}"' if "," in arg or ">" in arg else arg for arg in args]
         click.echo(paint(f"$ modelpact {' '.join(quoted)}", "bold"))
         try:
             root.main(args=args, prog_name="modelpact", standalone_mode=False)
