@@ -7,8 +7,8 @@ import msgspec
 from modelpact.cli.runtime import make_runtime
 from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.errors import NameTaken
+from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.stores.base import Lease
 from modelpact.needs.need import Needs
 from modelpact.sessions import Session, first_model, list_sessions

@@ -32,9 +32,9 @@ from modelpact.cli.stores import (
     trusted_keys,
     user_keyring,
 )
+from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.verify.audit import verify_envelope
 from modelpact.ledger.verify.export import export_lines, read_export, write_export
 from modelpact.ledger.verify.report import ExpectedHead, TableReport, VerifyReport
