@@ -11,7 +11,7 @@ from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact_text
 
 Origin = Literal["probe", "use"]
-"""`probe`: a test call whose answer was checked. `use`: seen in a call made for its own sake."""
+"""`probe`: a test call showed it. `use`: a call that was made for its own sake showed it."""
 
 MAX_DETAIL: Final = 300
 _MAX_REASON: Final = 120

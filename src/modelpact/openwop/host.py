@@ -141,10 +141,14 @@ class Host:
     async def start(self, request: RunRequest, tenant: str = "") -> Run:
         """Store a run and begin it, if the limits of the host and of the tenant allow it."""
         if len(self._tasks) >= MAX_RUNNING + MAX_WAITING:
-            raise HostBusy(f"{len(self._tasks)} runs are under way or wait; try again later")
+            raise HostBusy(f"{len(self._tasks)} runs are in progress or waiting; try again later")
         limits = self._tenants.get(tenant)
         if limits is not None and limits.runs >= (MAX_RUNNING + MAX_WAITING) // TENANT_SHARE:
-            raise HostBusy(f"{limits.runs} runs of yours are under way or wait; try again later")
+            raise HostBusy(
+                f"{limits.runs} runs of yours are in progress or waiting; try again later"
+            )
+                f"{limits.runs} runs of yours are in progress or waiting; try again later"
+            )
         await check_start(self._clients, tenant, request)
         run = await self.runs.open(request, self.name, tenant)
         self._begin(run)

@@ -1,4 +1,4 @@
-"""Probing: find out what a model can do with a few cheap calls whose answers are checked."""
+"""Probing: find out what a model can do, with a few cheap calls and checks of their answers."""
 
 from modelpact.probing.calls import Budget
 from modelpact.probing.plan import ProbePlan, plan_probe

@@ -69,7 +69,7 @@ class SwitchRejected(SessionError):
         if consequence := self._consequence(diagnostic):
             message += f"; {consequence}"
         if diagnostic.suggestion:
-            message += f"; {diagnostic.suggestion} would do"
+            message += f"; {diagnostic.suggestion} fits"
         if self.evidence_hint:
             message += f"; {self.evidence_hint}"
         super().__init__(self.default_code, message, context)
@@ -93,7 +93,7 @@ class SwitchRejected(SessionError):
         if not learned:
             return ""
         return (
-            f"what is known of {', '.join(learned)} was seen in use: "
+            f"a call or a probe showed what is known of {', '.join(learned)}: "
             f"`modelpact probe {self.verdict.target} --forget` drops it"
         )
 
@@ -222,7 +222,7 @@ class SessionBusy(SessionError):
 
     def __init__(self, session: str) -> None:
         super().__init__(
-            "Session/Busy", f"session {session}: wait for the turn that is under way", {}
+            "Session/Busy", f"session {session}: a turn is running; wait for it to end", {}
         )
 
 

@@ -1,7 +1,7 @@
 """Sessions: a model in use, what is required of it, and every change of either negotiated first.
 
-A session has three parts. `StateTransitions` holds the committed state and changes it, `Negotiator`
-decides whether a model fits, and `TurnRunner` sends messages.
+A session has four parts. `StateTransitions` holds the committed state and changes it, `Negotiator`
+decides whether a model fits, `TurnRunner` sends messages, and `SessionStore` has its rows.
 """
 
 import re
@@ -70,6 +70,8 @@ class Session:
         self, transitions: StateTransitions, models: ModelCaller, history: History
     ) -> None:
         self._transitions = transitions
+        self._store = transitions.store
+        self._negotiator = transitions.negotiator
         self._models = models
         self._turns = TurnRunner(transitions, models, history)
 
@@ -155,12 +157,12 @@ class Session:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._transitions.store.id
+        return self._store.id
 
     @property
     def envelope(self) -> str:
         """The envelope of its events: `session/ID`."""
-        return self._transitions.store.envelope
+        return self._store.envelope
 
     @property
     def target(self) -> str:
@@ -190,13 +192,13 @@ class Session:
     @property
     def params_affected(self) -> tuple[ParamAffected, ...]:
         """The parameters that do not apply on the model in use."""
-        resolution = self._transitions.negotiator.resolution(self.target)
+        resolution = self._negotiator.resolution(self.target)
         return params_affected(self._state.layers, resolution)
 
     @property
     def params_unknown(self) -> tuple[ParamFinding, ...]:
         """The parameters that are sent although it is not known whether they apply."""
-        resolution = self._transitions.negotiator.resolution(self.target)
+        resolution = self._negotiator.resolution(self.target)
         findings = negotiate_parameters(self.params, resolution)
         return tuple(finding for finding in findings if finding.action == "unknown")
 
@@ -243,7 +245,7 @@ class Session:
     @property
     def transcript(self) -> tuple[TranscriptEntry, ...]:
         """All messages in order, unanswered ones included."""
-        return self._transitions.store.load_transcript()
+        return self._store.load_transcript()
 
     @property
     def _state(self) -> SessionState:
@@ -251,9 +253,9 @@ class Session:
 
     def fit(self, target: str, needs: Needs | None = None) -> Verdict:
         """Return how a model would fit the required set, or other needs. Nothing is recorded."""
-        negotiator = self._transitions.negotiator
-        resolved = negotiator.resolve_target(target, self._state.provider)
-        return negotiator.verdict(self.needs if needs is None else needs, resolved, self.policy)
+        resolved = self._negotiator.resolve_target(target, self._state.provider)
+        required = self.needs if needs is None else needs
+        return self._negotiator.verdict(required, resolved, self.policy)
 
     def switch_model(self, target: str) -> Switched:
         """Switch to `provider/model`, or to a model of the provider in use (`/model`).
@@ -262,7 +264,7 @@ class Session:
         """
         with self._transitions.lock:
             state = self._transitions.current()
-            resolved = self._transitions.negotiator.resolve_target(target, state.provider)
+            resolved = self._negotiator.resolve_target(target, state.provider)
             return self._switch("/model", resolved)
 
     def switch_provider(self, name: str) -> Switched:
@@ -272,14 +274,12 @@ class Session:
         there; else the cheapest well-known model that meets the needs.
         """
         with self._transitions.lock:
-            state, negotiator = self._transitions.current(), self._transitions.negotiator
-            provider = negotiator.resolve_provider(name)
+            state = self._transitions.current()
+            provider = self._negotiator.resolve_provider(name)
             model = state.choices.get(provider)
-            target = (
-                f"{provider}/{model}"
-                if model
-                else negotiator.choose_model(provider, self.needs, state.policy)
-            )
+            if model:
+                return self._switch("/provider", f"{provider}/{model}")
+            target = self._negotiator.choose_model(provider, self.needs, state.policy)
             return self._switch("/provider", target)
 
     def attach(self, machine: StateMachine | Mapping[str, Any]) -> Switched:
@@ -366,8 +366,9 @@ class Session:
                 self.id,
             )
             wanted = state.target if target is None else target
-            ledger = self._transitions.store.ledger
-            return Session._start(wanted, child, ledger, self._models, id, self._transitions)
+            return Session._start(
+                wanted, child, self._store.ledger, self._models, id, self._transitions
+            )
 
     def send(self, messages: MessageInput) -> Turn:
         """Send messages and wait for the answer. A running event loop does not matter."""

@@ -275,7 +275,7 @@ class TurnRunner:
 
 
 class _RecordedPort:
-    """A model port whose every call is an invocation in the session's envelope."""
+    """A model port that makes every call an invocation in the session's envelope."""
 
     def __init__(self, models: ModelCaller, provider: str, envelope: str, cause: str) -> None:
         self._models = models
