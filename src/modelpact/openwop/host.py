@@ -147,8 +147,6 @@ class Host:
             raise HostBusy(
                 f"{limits.runs} runs of yours are in progress or waiting; try again later"
             )
-                f"{limits.runs} runs of yours are in progress or waiting; try again later"
-            )
         await check_start(self._clients, tenant, request)
         run = await self.runs.open(request, self.name, tenant)
         self._begin(run)
