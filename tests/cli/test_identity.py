@@ -38,7 +38,7 @@ def test_a_life_of_keys_and_certificates(run: Run, folder: Path) -> None:
         "signing_key": after.current.key_id,
         "handed_over_by": before.current.key_id,
     }
-    assert before.carried_over(after) == after
+    assert before.extended_by(after) == after
     (gone,) = data(run("identity", "revoke", issued["serial"], "--json"))
     assert gone["state"] == "revoked"
     listed = data(run("identity", "list", "--json"))

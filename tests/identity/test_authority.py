@@ -10,13 +10,19 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from modelpact.identity import Authority, IdentityError, Issued, LoosePermissions, fingerprint
+from modelpact.identity import (
+    Authority,
+    IdentityError,
+    InsecurePermissions,
+    IssuedCertificate,
+    fingerprint,
+)
 from modelpact.identity.files import read_private, utc_now, write_file
 from modelpact.vocabulary.errors import InputError, UnknownName
 from tests.identity.conftest import DyingWriter, Killed, contents, days_ago, der, run_and_die
 
 
-def certificate(issued: Issued) -> x509.Certificate:
+def certificate(issued: IssuedCertificate) -> x509.Certificate:
     return x509.load_pem_x509_certificate(issued.path.read_bytes())
 
 
@@ -42,10 +48,10 @@ def test_keys_are_private(authority: Authority) -> None:
     for path in (issued.path, authority.folder / "root.key.pem"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     (authority.folder / "root.key.pem").chmod(0o644)
-    with pytest.raises(LoosePermissions, match="chmod 600"):
+    with pytest.raises(InsecurePermissions, match="chmod 600"):
         authority.issue("other")
     authority.folder.chmod(0o755)
-    with pytest.raises(LoosePermissions, match="chmod 700"):
+    with pytest.raises(InsecurePermissions, match="chmod 700"):
         Authority.open(authority.folder)
 
 
@@ -54,7 +60,7 @@ def test_a_leaf_does_not_outlive_its_root(tmp_path: Path) -> None:
     root = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     assert authority.issue("acme", days=365).record.not_after == root.not_valid_after_utc
     late = Authority.open(authority.folder, clock=lambda: days_ago(-11))
-    with pytest.raises(IdentityError, match="make a new authority"):
+    with pytest.raises(IdentityError, match="create a new authority"):
         late.issue("other")
 
 
@@ -75,7 +81,7 @@ def test_renewal_keeps_the_key(authority: Authority) -> None:
 
 def test_a_key_that_was_moved_away_cannot_be_kept(authority: Authority) -> None:
     authority.issue("acme").path.unlink()
-    with pytest.raises(IdentityError, match="is gone"):
+    with pytest.raises(IdentityError, match="is missing"):
         authority.rotate("acme", keep_key=True)
     assert [one.name for one in authority.list()] == ["acme"]
     authority.rotate("acme")
@@ -252,5 +258,5 @@ def test_a_killed_revocation_leaves_the_old_list(authority: Authority) -> None:
 
 def test_a_file_without_a_key_is_told_from_one_that_others_can_reach(authority: Authority) -> None:
     """Whoever names the certificate where the key belongs is not sent to change its mode."""
-    with pytest.raises(IdentityError, match="holds no private key in PEM"):
+    with pytest.raises(IdentityError, match="contains no private key in PEM"):
         read_private(authority.certificate)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.identity import IdentityError, Keyring, LoosePermissions, PublicKeys, verify
+from modelpact.identity import IdentityError, InsecurePermissions, Keyring, PublicKeys, verify
 from modelpact.identity.files import write_file
 from modelpact.vocabulary.errors import InputError
 from tests.identity.conftest import DyingWriter, Killed, contents, run_and_die
@@ -38,14 +38,14 @@ def test_keys_are_private(keyring: Keyring) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610, 0o666, 0o777])
 def test_a_loose_key_is_refused(keyring: Keyring, mode: int) -> None:
     pem_of(keyring).chmod(mode)
-    with pytest.raises(LoosePermissions, match="chmod 600"):
+    with pytest.raises(InsecurePermissions, match="chmod 600"):
         Keyring.open(keyring.folder)
 
 
 @posix
 def test_a_loose_folder_is_refused(keyring: Keyring) -> None:
     keyring.folder.chmod(0o750)
-    with pytest.raises(LoosePermissions, match="chmod 700"):
+    with pytest.raises(InsecurePermissions, match="chmod 700"):
         Keyring.open(keyring.folder)
 
 
@@ -53,7 +53,7 @@ def test_a_loose_folder_is_refused(keyring: Keyring) -> None:
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root gives away")
 def test_another_users_key_is_refused(keyring: Keyring) -> None:
     os.chown(pem_of(keyring), 12345, -1)
-    with pytest.raises(LoosePermissions, match="belongs to another user"):
+    with pytest.raises(InsecurePermissions, match="belongs to another user"):
         Keyring.open(keyring.folder)
 
 
@@ -72,7 +72,7 @@ def test_rotation_keeps_old_signatures_and_trust(keyring: Keyring) -> None:
     now = PublicKeys.parse(Keyring.open(keyring.folder).export())
     assert len({signature.key_id for _, signature in signed}) == 4
     assert all(verify(now, data, signature) for data, signature in signed)
-    assert start.carried_over(now) == now
+    assert start.extended_by(now) == now
     assert not verify(start, *signed[1])
 
 

@@ -29,7 +29,7 @@ def chain(*keys: SigningKey) -> PublicKeys:
         entry = PublicKey(key.raw_public, f"2026-01-01T00:00:{at:02d}Z")
         if at:
             older = keys[at - 1]
-            signed = older.sign(entry.statement(older.key_id), purpose="handover")
+            signed = older.sign(entry.handover_statement(older.key_id), purpose="handover")
             entry = PublicKey(entry.raw, entry.created, signed.value)
         made.append(entry)
     return PublicKeys(tuple(made))
@@ -62,7 +62,7 @@ def test_any_flipped_bit_of_the_key_fails() -> None:
 
 def test_a_signature_serves_one_purpose() -> None:
     entry = PublicKey(SigningKey.generate().raw_public, "2026-01-01T00:00:00Z")
-    statement = entry.statement(KEY.key_id)
+    statement = entry.handover_statement(KEY.key_id)
     assert not verify(KEYS, statement, KEY.sign(statement), purpose="handover")
     assert not verify(KEYS, statement, KEY.sign(statement, purpose="handover"))
 
@@ -146,21 +146,21 @@ def test_a_key_cannot_stand_twice() -> None:
 def test_trust_carries_over_along_the_chain() -> None:
     keys = [SigningKey.generate() for _ in range(4)]
     whole = chain(*keys)
-    assert chain(keys[0]).carried_over(whole) == whole
-    assert whole.carried_over(chain(*keys[:2])) == whole  # an older export takes nothing away
+    assert chain(keys[0]).extended_by(whole) == whole
+    assert whole.extended_by(chain(*keys[:2])) == whole  # an older export takes nothing away
     middle = PublicKeys(whole.keys[1:3])
-    assert middle.carried_over(whole).keys == whole.keys[1:]
+    assert middle.extended_by(whole).keys == whole.keys[1:]
 
 
 def test_a_strangers_keys_are_not_trusted() -> None:
     with pytest.raises(UntrustedKeys, match="none of the offered keys is trusted"):
-        KEYS.carried_over(chain(SigningKey.generate(), SigningKey.generate()))
+        KEYS.extended_by(chain(SigningKey.generate(), SigningKey.generate()))
 
 
 def test_a_retired_key_names_no_other_successor() -> None:
     first, second, thief = (SigningKey.generate() for _ in range(3))
     with pytest.raises(UntrustedKeys, match="a retired key was used again"):
-        chain(first, second).carried_over(chain(first, thief))
+        chain(first, second).extended_by(chain(first, thief))
 
 
 def test_a_private_key_does_not_show() -> None:
@@ -221,7 +221,7 @@ def test_keys_of_small_order_are_refused() -> None:
     assert len(found) == 14
     for raw in found:
         assert is_weak_key(raw)
-        with pytest.raises(InputError, match="of small order"):
+        with pytest.raises(InputError, match="has small order"):
             PublicKeys((PublicKey(raw, "2026-01-01T00:00:00Z"),))
     for _ in range(20):
         assert not is_weak_key(SigningKey.generate().raw_public)

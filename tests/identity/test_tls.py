@@ -9,10 +9,10 @@ import pytest
 
 from modelpact.identity import (
     Authority,
-    Guard,
     Identity,
     IdentityError,
-    LoosePermissions,
+    InsecurePermissions,
+    PeerVerifier,
     Trust,
     UntrustedPeer,
     read_certificate,
@@ -245,19 +245,19 @@ def test_a_loose_or_encrypted_or_missing_key_is_refused(pair: Pair, tmp_path: Pa
     with pytest.raises(IdentityError, match="KEY_VALUES_MISMATCH"):
         server_context(Identity(path, pair.authority.identity_file("run")), pair.trust())
     path.chmod(0o644)
-    with pytest.raises(LoosePermissions, match="chmod 600"):
+    with pytest.raises(InsecurePermissions, match="chmod 600"):
         pair.server()
 
 
 def test_a_list_of_another_authority_is_refused_at_once(pair: Pair, tmp_path: Path) -> None:
     other = Pair(tmp_path / "other")
     with pytest.raises(IdentityError, match="not signed by a trusted authority"):
-        Guard(Trust(pair.authority.certificate, crl=other.authority.crl))
+        PeerVerifier(Trust(pair.authority.certificate, crl=other.authority.crl))
 
 
 def test_a_list_put_in_its_place_later_closes_the_door(pair: Pair, tmp_path: Path) -> None:
-    guard = Guard(pair.trust())
-    guard(der(pair.authority.identity_file("run")))
+    verifier = PeerVerifier(pair.trust())
+    verifier(der(pair.authority.identity_file("run")))
     shutil.copy(Pair(tmp_path / "other").authority.crl, pair.authority.crl)
     with pytest.raises(UntrustedPeer, match="not signed by a trusted authority"):
-        guard(der(pair.authority.identity_file("run")))
+        verifier(der(pair.authority.identity_file("run")))

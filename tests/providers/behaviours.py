@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from modelpact.identity import HEADER
+from modelpact.identity import SIGNATURE_HEADER
 from modelpact.wire import HttpResponse
 from tests.providers.fake import (
     Fake,
@@ -36,11 +36,11 @@ async def drips(fake: Fake, message: Message) -> HttpResponse:
 
 
 async def floods(fake: Fake, message: Message) -> HttpResponse:
-    return HttpResponse(200, ((HEADER, "none"),), _flood(fake, b" " * 65_536))
+    return HttpResponse(200, ((SIGNATURE_HEADER, "none"),), _flood(fake, b" " * 65_536))
 
 
 async def floods_promises(fake: Fake, message: Message) -> HttpResponse:
-    return HttpResponse(202, ((HEADER, "none"),), _flood(fake, b" " * 65_536))
+    return HttpResponse(202, ((SIGNATURE_HEADER, "none"),), _flood(fake, b" " * 65_536))
 
 
 async def floods_events(fake: Fake, message: Message) -> HttpResponse:
@@ -78,7 +78,7 @@ async def forged(fake: Fake, message: Message) -> HttpResponse:
 
 async def nonsense_header(fake: Fake, message: Message) -> HttpResponse:
     body = answer_body(message["invocationId"], {})
-    return HttpResponse(200, ((HEADER, "v1;sig=yes"),), body)
+    return HttpResponse(200, ((SIGNATURE_HEADER, "v1;sig=yes"),), body)
 
 
 async def stale(fake: Fake, message: Message) -> HttpResponse:

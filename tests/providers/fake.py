@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from modelpact.identity import HEADER, Keyring, server_context, sign_body
+from modelpact.identity import SIGNATURE_HEADER, Keyring, server_context, sign_body
 from modelpact.providers.contract import Registration
 from modelpact.wire import HttpRequest, HttpResponse, serve, write_event
 from tests.providers.support import World
@@ -51,10 +51,10 @@ class Fake:
         """Return a right answer; `fields` replace parts of it."""
         body = answer_body(subject, output, **more.pop("fields", {}))
         header = self.signature(subject, body, sequence, **more)
-        return HttpResponse(200, ((HEADER, header),), body)
+        return HttpResponse(200, ((SIGNATURE_HEADER, header),), body)
 
     def headers(self, subject: str, body: bytes, sequence: int = 1, **more: Any) -> Any:
-        return ((HEADER, self.signature(subject, body, sequence, **more)),)
+        return ((SIGNATURE_HEADER, self.signature(subject, body, sequence, **more)),)
 
     def event(self, kind: str, subject: str, body: bytes, sequence: int) -> bytes:
         return write_event(f"{self.signature(subject, body, sequence)}\n{body.decode()}", kind)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelpact.identity import HEADER, Identity, client_context, fingerprint, sign_body
+from modelpact.identity import SIGNATURE_HEADER, Identity, client_context, fingerprint, sign_body
 from modelpact.identity import certificates as make
 from modelpact.ledger import CostLine, Draft, Ledger
 from modelpact.providers.contract import Invocation, Registration
@@ -74,7 +74,7 @@ def answer(world: World, ring: str, invocation: Invocation, output: Any = None) 
         {"invocationId": invocation.id, "output": output or {}, "cost": COST}
     )
     header = sign_body(world.keyring(ring), invocation.id, body, sequence=1)
-    return body, ((HEADER, header),)
+    return body, ((SIGNATURE_HEADER, header),)
 
 
 @on_loop
@@ -205,7 +205,9 @@ async def test_a_goodbye_is_for_its_own_registration(world: World, ledger: Ledge
 def correction(world: World, ring: str, invocation: Invocation, name: str, amount: int) -> Any:
     cost = [{"unit": "discrete", "amount": amount}]
     body = msgspec.json.encode({"id": name, "invocationId": invocation.id, "cost": cost})
-    return body, ((HEADER, sign_body(world.keyring(ring), invocation.id, body, sequence=2)),)
+    return body, (
+        (SIGNATURE_HEADER, sign_body(world.keyring(ring), invocation.id, body, sequence=2)),
+    )
 
 
 @on_loop
@@ -250,7 +252,7 @@ async def test_signals_of_no_time_and_no_number_are_refused(lite: World, field: 
             )
             sequence = max(0, said["number"])
             header = sign_body(lite.keyring("timeless"), "timeless/s", body, sequence=sequence)
-            sent = body, ((HEADER, header),)
+            sent = body, ((SIGNATURE_HEADER, header),)
             status, told = await call(client, "POST", f"{host.url}/v1/signals", *sent)
             assert status in (400, 403), told
             if field == "emitted":

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from modelpact.identity import HEADER, sign_body
+from modelpact.identity import SIGNATURE_HEADER, sign_body
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import Registration
 from tests.providers.support import ECHO, World, assert_whole, call, echo_provider, flags, on_loop
@@ -13,7 +13,7 @@ from tests.providers.support import ECHO, World, assert_whole, call, echo_provid
 def signed(world: World, registration: Registration, ring: str, subject: str) -> Any:
     body = msgspec.json.encode(registration)
     header = sign_body(world.keyring(ring), subject, body, sequence=0)
-    return body, ((HEADER, header),)
+    return body, ((SIGNATURE_HEADER, header),)
 
 
 @on_loop

@@ -36,7 +36,7 @@ async def test_what_an_operator_can_mend_is_told_in_a_line(
             ({"MODELPACT_PORT": "x"}, "MODELPACT_PORT: expected 0 to 65535"),
             ({"MODELPACT_PORT": port}, "address already in use"),
             ({"MODELPACT_IDENTITY": str(tmp_path / "none.pem")}, "cannot be read: No such file"),
-            ({"MODELPACT_IDENTITY": str(other.certificate)}, "holds no private key in PEM"),
+            ({"MODELPACT_IDENTITY": str(other.certificate)}, "contains no private key in PEM"),
             ({"MODELPACT_AUTHORITIES": str(other.certificate)}, "trust its issuer"),
             ({"MODELPACT_RUNTIME_PIN": f"sha256:{'0' * 64}"}, "compare the key with its owner"),
             ({"PROVIDER": "somebody"}, "403 identity_mismatch"),
@@ -85,7 +85,7 @@ async def test_the_runtime_says_whom_it_refused(
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             trying = asyncio.create_task(_run(settings))
-            await until(lambda: "a client got no connection: " in caplog.text)
+            await until(lambda: "rejected a client: " in caplog.text)
             await until(lambda: "may have refused this certificate" in caplog.text)
             trying.cancel()
             await asyncio.gather(trying, return_exceptions=True)

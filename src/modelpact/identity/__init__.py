@@ -1,14 +1,25 @@
-"""Identity: signing keys, a small certificate authority, mutual TLS, signed responses.
+"""Identity: signing keys, a small certificate authority, mutual TLS and signed responses.
 
-Imports only `vocabulary`. `cryptography` and `ssl` are imported when a key is first used.
+`cryptography` and `ssl` are imported when a key is first used.
 """
 
-from modelpact.identity.authority import Authority, Issued
-from modelpact.identity.body_signatures import HEADER, BodySignature, sign_body, verify_body
+from modelpact.identity.authority import (
+    Authority,
+    IdentityKind,
+    IdentityRecord,
+    IssuedCertificate,
+    RevocationReason,
+)
+from modelpact.identity.body_signatures import (
+    SIGNATURE_HEADER,
+    BodySignature,
+    sign_body,
+    verify_body,
+)
 from modelpact.identity.errors import (
     BadSignature,
     IdentityError,
-    LoosePermissions,
+    InsecurePermissions,
     UntrustedKeys,
     UntrustedPeer,
 )
@@ -22,26 +33,25 @@ from modelpact.identity.peers import (
     read_certificate,
     read_revocations,
 )
-from modelpact.identity.records import IdentityRecord, Kind, Reason
-from modelpact.identity.tls import Guard, Identity, Trust, client_context, server_context
+from modelpact.identity.tls import Identity, PeerVerifier, Trust, client_context, server_context
 
 __all__ = [
-    "HEADER",
+    "SIGNATURE_HEADER",
     "Authority",
     "BadSignature",
     "BodySignature",
-    "Guard",
     "Identity",
     "IdentityError",
+    "IdentityKind",
     "IdentityRecord",
-    "Issued",
+    "InsecurePermissions",
+    "IssuedCertificate",
     "Keyring",
-    "Kind",
-    "LoosePermissions",
     "PeerCertificate",
+    "PeerVerifier",
     "PublicKey",
     "PublicKeys",
-    "Reason",
+    "RevocationReason",
     "Revocations",
     "Signature",
     "Signer",

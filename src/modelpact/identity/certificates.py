@@ -1,6 +1,7 @@
-"""Making certificates and revocation lists; imports `cryptography`, so import it where needed.
+"""Creates and reads certificates and revocation lists.
 
-Leaves are ECDSA P-256: every TLS library takes it, where Ed25519 is still refused by many.
+Import this module where you need it, because it imports `cryptography`. Keys are ECDSA P-256, which
+every TLS library accepts; many still reject Ed25519.
 """
 
 import ipaddress
@@ -33,12 +34,13 @@ REASONS: Final = {
     "privilege-withdrawn": x509.ReasonFlags.privilege_withdrawn,
 }
 SKEW: Final = timedelta(minutes=5)
+"""Certificates are valid from this long before their creation, for peers with slow clocks."""
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST: Final = re.compile(rf"(?:\*\.)?{_LABEL}(?:\.{_LABEL})*")
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """Make a P-256 key."""
+    """Return a new P-256 key."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -48,36 +50,36 @@ def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def key_from_pem(pem: bytes, where: object) -> ec.EllipticCurvePrivateKey:
-    """Read a private key; `where` is named in the error."""
+    """Read a private key; errors name `where`."""
     try:
         key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise IdentityError(f"{where} holds no unencrypted private key in PEM") from None
+        raise IdentityError(f"{where} contains no unencrypted private key in PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise IdentityError(f"{where} is not an ECDSA key")
     return key
 
 
 def certificate_from_pem(pem: bytes, where: object) -> x509.Certificate:
-    """Read a certificate; `where` is named in the error."""
+    """Read a certificate; errors name `where`."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:
-        raise IdentityError(f"{where} holds no certificate in PEM") from None
+        raise IdentityError(f"{where} contains no certificate in PEM") from None
 
 
 def crl_from_pem(pem: bytes, where: object) -> x509.CertificateRevocationList:
-    """Read a revocation list; `where` is named in the error."""
+    """Read a revocation list; errors name `where`."""
     try:
         return x509.load_pem_x509_crl(pem)
     except ValueError:
-        raise IdentityError(f"{where} holds no revocation list in PEM") from None
+        raise IdentityError(f"{where} contains no revocation list in PEM") from None
 
 
 def make_root(
     key: ec.EllipticCurvePrivateKey, name: str, now: datetime, days: int
 ) -> x509.Certificate:
-    """Make the authority's own certificate: it signs leaves and lists, and no other authority."""
+    """Return a certificate for the authority, which can sign no other authority."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     public = key.public_key()
     return (
@@ -89,7 +91,7 @@ def make_root(
         .not_valid_before(now - SKEW)
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
+        .add_extension(_key_usage(authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(key, SHA256())
     )
@@ -106,15 +108,15 @@ def make_leaf(
     now: datetime,
     days: int,
 ) -> x509.Certificate:
-    """Make the certificate of a provider or runtime, for either side of a connection."""
+    """Return a certificate for a provider or runtime, for both sides of a connection."""
     end = min(now + timedelta(days=days), root.not_valid_after_utc)
     if end <= now:
         raise IdentityError(
-            f"the authority's own certificate ended on {root.not_valid_after_utc:%Y-%m-%d}: "
-            f"make a new authority"
+            f"the certificate of the authority expired on {root.not_valid_after_utc:%Y-%m-%d}: "
+            f"create a new authority"
         )
     names = [x509.UniformResourceIdentifier(uri), *map(_host, hosts)]
-    both = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
@@ -124,11 +126,11 @@ def make_leaf(
         .not_valid_before(now - SKEW)
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(_issuer_key(root), critical=False)
+        .add_extension(_authority_key(root), critical=False)
         .sign(root_key, SHA256())
     )
 
@@ -141,9 +143,9 @@ def make_crl(
     number: int,
     now: datetime,
 ) -> x509.CertificateRevocationList:
-    """Make a revocation list of serial, time and reason.
+    """Return a revocation list of serials with time and reason.
 
-    It holds as long as the authority: a list that ran out unnoticed would close every connection.
+    It is valid as long as the authority, because an expired list would block every connection.
     """
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -151,11 +153,11 @@ def make_crl(
         .last_update(now - SKEW)
         .next_update(root.not_valid_after_utc)
         .add_extension(x509.CRLNumber(number), critical=False)
-        .add_extension(_issuer_key(root), critical=False)
+        .add_extension(_authority_key(root), critical=False)
     )
     for serial, time, reason in revoked:
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(time)
-        if reason != "unspecified":  # RFC 5280, 5.3.1: leave the entry out instead
+        if reason != "unspecified":  # RFC 5280, 5.3.1: the extension is left out instead
             entry = entry.add_extension(x509.CRLReason(REASONS[reason]), critical=False)
         builder = builder.add_revoked_certificate(entry.build())
     return builder.sign(root_key, SHA256())
@@ -163,20 +165,20 @@ def make_crl(
 
 def crl_entries(crl: x509.CertificateRevocationList) -> dict[int, tuple[datetime, str]]:
     """Return time and reason by serial."""
-    words = {flag: word for word, flag in REASONS.items()}
-    found = {}
+    reasons = {flag: reason for reason, flag in REASONS.items()}
+    entries = {}
     for entry in crl:
         try:
             flag = entry.extensions.get_extension_for_class(x509.CRLReason).value.reason
         except x509.ExtensionNotFound:
             flag = x509.ReasonFlags.unspecified
-        word = words.get(flag, "unspecified")
-        found[entry.serial_number] = (entry.revocation_date_utc, word)
-    return found
+        reason = reasons.get(flag, "unspecified")
+        entries[entry.serial_number] = (entry.revocation_date_utc, reason)
+    return entries
 
 
 def crl_number(crl: x509.CertificateRevocationList) -> int:
-    """Return the list's number; each new list has the next."""
+    """Return the number of a list; each new list has the next number."""
     return crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
 
 
@@ -187,12 +189,12 @@ def alternative_names(certificate: x509.Certificate) -> tuple[list[str], list[st
     except x509.ExtensionNotFound:
         return [], []
     hosts = names.get_values_for_type(x509.DNSName)
-    addresses = [str(one) for one in names.get_values_for_type(x509.IPAddress)]
+    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
     return names.get_values_for_type(x509.UniformResourceIdentifier), [*hosts, *addresses]
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
-    """Refuse what is neither a host name nor an address."""
+    """Raise `InputError` for a host that is neither a name nor an IP address."""
     for host in hosts:
         _host(host)
 
@@ -205,11 +207,11 @@ def _host(host: str) -> x509.GeneralName:
             return x509.DNSName(host.lower())
     raise InputError(
         f"{brief(host)} is not a host name or an IP address: "
-        f"write it without scheme and port, and other alphabets as xn--"
+        f"write it without scheme and port, and international names in their xn-- form"
     )
 
 
-def _usage(*, authority: bool) -> x509.KeyUsage:
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not authority,
         key_cert_sign=authority,
@@ -223,6 +225,6 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _issuer_key(root: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def _authority_key(root: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     own = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)

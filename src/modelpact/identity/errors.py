@@ -1,4 +1,4 @@
-"""What goes wrong with keys, certificates and peers."""
+"""Errors of keys, certificates and peers."""
 
 from typing import Literal
 
@@ -12,16 +12,16 @@ class IdentityError(ModelpactError):
     """A key, a certificate or the folder that holds them cannot be used."""
 
 
-class LoosePermissions(IdentityError):
-    """A private file or folder that others on this machine can reach."""
+class InsecurePermissions(IdentityError):
+    """A private file or folder is accessible to other users of this machine."""
 
 
 class UntrustedKeys(IdentityError):
-    """Public keys to which no trusted key has handed over."""
+    """No trusted key has handed over to the offered public keys."""
 
 
 class UntrustedPeer(IdentityError):
-    """A peer whose certificate is not accepted, and why."""
+    """The certificate of a peer is not accepted; `reason` says why."""
 
     def __init__(self, reason: PeerReason, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class UntrustedPeer(IdentityError):
 
 
 class BadSignature(IdentityError):
-    """A response whose signature does not hold, and why."""
+    """The signature of a response is not valid; `reason` says why."""
 
     def __init__(self, reason: BodyReason, message: str) -> None:
         super().__init__(f"{message} ({reason})")

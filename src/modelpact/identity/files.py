@@ -1,4 +1,4 @@
-"""Files that hold keys: private, replaced in one step, locked while they change."""
+"""Files with keys: private, replaced atomically, locked while they change."""
 
 import os
 import shutil
@@ -11,23 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from modelpact.identity.errors import IdentityError, LoosePermissions
+from modelpact.identity.errors import IdentityError, InsecurePermissions
 
 Write = Callable[[Path, bytes, int], None]
 Clock = Callable[[], datetime]
 
 PRIVATE: Final = 0o600
 PUBLIC: Final = 0o644
-_LARGEST: Final = 16 * 1024 * 1024
+_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 def utc_now() -> datetime:
-    """Return the time, to the second, as certificates have it."""
+    """Return the time to the second, as in certificates."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def write_file(path: Path, data: bytes, mode: int) -> None:
-    """Replace a file in one step and see it onto the disk: readers find the old or the new."""
+    """Replace a file atomically and flush it to disk: readers see the old or the new content."""
     name = ""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -51,7 +51,7 @@ def write_file(path: Path, data: bytes, mode: int) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether a file is there; not to be allowed to look is an error."""
+    """Tell whether a file exists; raise `IdentityError` if that cannot be checked."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -62,7 +62,7 @@ def exists(path: Path) -> bool:
 
 
 def is_vacant(folder: Path) -> bool:
-    """Tell whether a folder is empty or not there yet."""
+    """Tell whether a folder is empty or does not exist."""
     try:
         return not any(folder.iterdir())
     except FileNotFoundError:
@@ -72,14 +72,14 @@ def is_vacant(folder: Path) -> bool:
 
 
 def new_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make a private folder with everything in it, or nothing at all."""
+    """Create a private folder with all its contents, or nothing."""
     scratch: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         fill(scratch)
         if folder.exists():
-            folder.rmdir()  # an empty one is taken over; one with content stays as it is
+            folder.rmdir()  # fails if it is not empty
         scratch.rename(folder)
         _sync_folder(folder.parent)
     except BaseException as error:
@@ -87,7 +87,9 @@ def new_folder(folder: Path, fill: Callable[[Path], None]) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(error, OSError):
             reason = error.strerror or error
-            raise IdentityError(f"{folder} cannot be made: {reason}; name another folder") from None
+            raise IdentityError(
+                f"{folder} cannot be created: {reason}; choose another folder"
+            ) from None
         raise
 
 
@@ -97,64 +99,66 @@ def read_file(path: Path) -> bytes:
 
 
 def read_private(path: Path) -> bytes:
-    """Read a private file, unless others can reach it."""
+    """Read a private file; raise `InsecurePermissions` if other users can access it."""
     return _read(path, private=True)
 
 
 def _read(path: Path, *, private: bool) -> bytes:
     try:
         with path.open("rb") as stream:
-            found = os.fstat(stream.fileno())  # of the open file: none can be put in its place
-            data = stream.read(_LARGEST + 1)
+            status = os.fstat(stream.fileno())  # of the open file, which cannot be replaced
+            data = stream.read(_MAX_BYTES + 1)
     except OSError as error:
         raise IdentityError(f"{path} cannot be read: {error.strerror or error}") from None
     if private:
         try:
-            _refuse_loose(path, found, "600")
-        except LoosePermissions:
+            _check_permissions(path, status, "600")
+        except InsecurePermissions:
             if b"PRIVATE KEY-----" in data:
                 raise
             raise IdentityError(
-                f"{path} holds no private key in PEM: expected the file that `modelpact identity "
-                "issue` names, with key and certificate"
+                f"{path} contains no private key in PEM: expected the file that `modelpact "
+                "identity issue` prints, with key and certificate"
             ) from None
-    if len(data) > _LARGEST:
-        raise IdentityError(f"{path} is larger than any key or certificate: is it the right file?")
+    if len(data) > _MAX_BYTES:
+        raise IdentityError(
+            f"{path} is too large for a key or certificate: check that it is the right file"
+        )
     return data
 
 
 def check_private_folder(folder: Path) -> None:
-    """Refuse a folder of keys that others can reach."""
+    """Raise `InsecurePermissions` if other users can access a folder of keys."""
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise IdentityError(f"{folder} cannot be read: {error.strerror or error}") from None
-    _refuse_loose(folder, found, "700")
+    _check_permissions(folder, status, "700")
 
 
-def _refuse_loose(path: Path, found: os.stat_result, wanted: str) -> None:
+def _check_permissions(path: Path, status: os.stat_result, expected: str) -> None:
     if sys.platform == "win32":
-        return  # access there is by lists that the profile folder hands down, not by mode
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == os.geteuid():
-        loose = mode & 0o077
-    elif found.st_uid == 0:
-        loose = mode & 0o037  # a secret that the system mounts for a group, as containers get it
+        return  # Windows controls access by lists that the profile folder inherits, not by mode
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == os.geteuid():
+        excess = mode & 0o077
+    elif status.st_uid == 0:
+        excess = mode & 0o037  # containers mount secrets of root that a group may read
     else:
-        raise LoosePermissions(
-            f"{path} belongs to another user (id {found.st_uid}), who can change it: "
+        raise InsecurePermissions(
+            f"{path} belongs to another user (id {status.st_uid}), who can change it: "
             f"copy it to a folder of your own"
         )
-    if loose:
-        raise LoosePermissions(
-            f"{path} has mode {mode:03o}, so that others can reach a private key; "
-            f"run `chmod {wanted} {path}`, and rotate the key if others could have read it"
+    if excess:
+        raise InsecurePermissions(
+            f"{path} has mode {mode:03o}, so that other users can access a private key: "
+            f"run `chmod {expected} {path}`, and rotate the key if others could have read it"
         )
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time change a folder."""
+    """Lock a folder against changes by other processes."""
     try:
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, PRIVATE)
     except OSError as error:
@@ -170,7 +174,7 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)  # this also lets go of the lock
+        os.close(handle)  # this also releases the lock
 
 
 def _sync_folder(folder: Path) -> None:

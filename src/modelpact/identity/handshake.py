@@ -1,6 +1,6 @@
-"""TLS sockets that check the peer's certificate at the end of every handshake.
+"""TLS sockets that verify the certificate of the peer at the end of every handshake.
 
-This module is apart from `tls` because its classes need `ssl`, which is imported only when used.
+This module is separate from `tls` because its classes need `ssl`, which is imported only when used.
 """
 
 import logging
@@ -14,50 +14,50 @@ _LOG: Final = logging.getLogger("modelpact.identity")
 
 
 class HandshakeRefused(UntrustedPeer, ssl.SSLCertVerificationError):  # type: ignore[misc]  # reason: str
-    """A handshake that our own checks ended."""
+    """Our own checks ended a handshake."""
 
 
-class GuardedSocket(ssl.SSLSocket):
-    """A TLS socket; one that is refused is closed."""
+class VerifyingSocket(ssl.SSLSocket):
+    """A TLS socket that is closed if the peer is not accepted."""
 
     def do_handshake(self, block: bool = False) -> None:
-        """Shake hands, then ask the guard."""
+        """Shake hands, then verify the peer."""
         super().do_handshake(block)
         try:
-            _ask(self.context, self.getpeercert(True))
+            _verify(self.context, self.getpeercert(True))
         except HandshakeRefused:
             self.close()
             raise
 
 
-class GuardedObject(ssl.SSLObject):
+class VerifyingObject(ssl.SSLObject):
     """TLS over buffers, as asyncio uses it."""
 
     def do_handshake(self) -> None:
-        """Shake hands, then ask the guard; a server says of whom it refuses why."""
+        """Shake hands, then verify the peer; a server logs why it rejected a client."""
         try:
             super().do_handshake()
-            _ask(self.context, self.getpeercert(True))
+            _verify(self.context, self.getpeercert(True))
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError):
             raise
         except ssl.SSLError as error:
             if self.server_side:
-                said = getattr(error, "verify_message", "") or error.reason or error
-                _LOG.warning("a client got no connection: %s", said)
+                reason = getattr(error, "verify_message", "") or error.reason or error
+                _LOG.warning("rejected a client: %s", reason)
             raise
 
 
-class GuardedContext(ssl.SSLContext):
-    """A context whose sockets ask its guard."""
+class VerifyingContext(ssl.SSLContext):
+    """A context whose sockets call its verifier."""
 
-    sslsocket_class: type[ssl.SSLSocket] = GuardedSocket
-    sslobject_class: type[ssl.SSLObject] = GuardedObject
-    guard: Callable[[bytes | None], None]
+    sslsocket_class: type[ssl.SSLSocket] = VerifyingSocket
+    sslobject_class: type[ssl.SSLObject] = VerifyingObject
+    verifier: Callable[[bytes | None], None]
 
 
-def _ask(context: ssl.SSLContext, der: bytes | None) -> None:
-    assert isinstance(context, GuardedContext)
+def _verify(context: ssl.SSLContext, der: bytes | None) -> None:
+    assert isinstance(context, VerifyingContext)
     try:
-        context.guard(der)
+        context.verifier(der)
     except UntrustedPeer as error:
         raise HandshakeRefused(error.reason, error.message) from None

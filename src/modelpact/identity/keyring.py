@@ -1,7 +1,7 @@
-"""The keyring: a private folder with the key that signs now, and the public keys before it.
+"""The keyring: a private folder with the current signing key and all public keys.
 
-`keys.json` is public and decides which key is current; `KEY_ID.pem` is that key. Whatever stops a
-rotation, `keys.json` is either the old or the new, and the key that it names is there.
+`keys.json` is public and names the current key, which is in `KEY_ID.pem`. If a rotation is
+interrupted, `keys.json` is either the old or the new one, and the key that it names exists.
 """
 
 from pathlib import Path
@@ -26,11 +26,11 @@ from modelpact.identity.files import (
 from modelpact.identity.keys import PublicKey, PublicKeys, Purpose, Signature, SigningKey
 from modelpact.vocabulary.errors import InputError
 
-_LIST: Final = "keys.json"
+_PUBLIC_KEYS: Final = "keys.json"
 
 
 class Keyring:
-    """One signer: signs with its current key, and hands over to the next."""
+    """Signs with its current key, and rotates it."""
 
     __slots__ = ("_clock", "_key", "_write", "folder", "public_keys")
 
@@ -54,32 +54,32 @@ class Keyring:
 
     @classmethod
     def init(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Keyring":
-        """Make a keyring with its first key in a new or empty folder."""
+        """Create a keyring with its first key in a new or empty folder."""
         if not is_vacant(folder):
-            raise InputError(f"{folder} is not empty: open it, or name another folder")
+            raise InputError(f"{folder} is not empty: open it, or choose another folder")
         key = SigningKey.generate()
-        keys = PublicKeys((PublicKey(key.raw_public, _stamp(clock)),))
+        keys = PublicKeys((PublicKey(key.raw_public, _timestamp(clock)),))
 
         def fill(scratch: Path) -> None:
             write(scratch / f"{key.key_id}.pem", key.to_pem(), PRIVATE)
-            write(scratch / _LIST, keys.to_json(), PUBLIC)
+            write(scratch / _PUBLIC_KEYS, keys.to_json(), PUBLIC)
 
         new_folder(folder, fill)
         return cls(folder, keys, key, clock=clock, write=write)
 
     @classmethod
     def open(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Keyring":
-        """Open a keyring; refuses one that others can reach, or whose parts do not fit."""
-        if not exists(folder / _LIST):
+        """Open a keyring; it must be private and consistent."""
+        if not exists(folder / _PUBLIC_KEYS):
             raise IdentityError(
-                f"there is no keyring in {folder}: make one with `modelpact identity init`"
+                f"there is no keyring in {folder}: create one with `modelpact identity init`"
             )
         keys, key = _load(folder)
         return cls(folder, keys, key, clock=clock, write=write)
 
     @property
     def key_id(self) -> str:
-        """The key that signs now."""
+        """The id of the current key."""
         return self._key.key_id
 
     def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
@@ -87,20 +87,20 @@ class Keyring:
         return self._key.sign(data, purpose=purpose)
 
     def rotate(self) -> PublicKey:
-        """Hand over to a new key; the old one's private part is removed, its public part kept."""
+        """Switch to a new key; delete the old private key and keep its public key."""
         with locked(self.folder):
             keys, old = _load(self.folder)  # another process may have rotated since
             new = SigningKey.generate()
-            entry = PublicKey(new.raw_public, _stamp(self._clock))
-            handover = old.sign(entry.statement(old.key_id), purpose="handover").value
+            entry = PublicKey(new.raw_public, _timestamp(self._clock))
+            handover = old.sign(entry.handover_statement(old.key_id), purpose="handover").value
             entry = PublicKey(entry.raw, entry.created, handover)
             keys = PublicKeys((*keys.keys, entry))
             self._write(self.folder / f"{new.key_id}.pem", new.to_pem(), PRIVATE)
-            self._write(self.folder / _LIST, keys.to_json(), PUBLIC)
+            self._write(self.folder / _PUBLIC_KEYS, keys.to_json(), PUBLIC)
             self.public_keys, self._key = keys, new
-            for left in (*self.folder.glob("*.pem"), *self.folder.glob(".*.tmp")):
-                if left.stem != new.key_id:
-                    left.unlink(missing_ok=True)
+            for leftover in (*self.folder.glob("*.pem"), *self.folder.glob(".*.tmp")):
+                if leftover.stem != new.key_id:
+                    leftover.unlink(missing_ok=True)
         return entry
 
     def export(self) -> bytes:
@@ -110,13 +110,15 @@ class Keyring:
 
 def _load(folder: Path) -> tuple[PublicKeys, SigningKey]:
     check_private_folder(folder)
-    keys = PublicKeys.parse(read_file(folder / _LIST), folder / _LIST)
+    keys = PublicKeys.parse(read_file(folder / _PUBLIC_KEYS), folder / _PUBLIC_KEYS)
     pem = folder / f"{keys.current.key_id}.pem"
     key = SigningKey.from_pem(read_private(pem), pem)
     if key.raw_public != keys.current.raw:
-        raise IdentityError(f"{pem} is not the key that {_LIST} names: restore it from a backup")
+        raise IdentityError(
+            f"{pem} is not the key that {_PUBLIC_KEYS} names: restore it from a backup"
+        )
     return keys, key
 
 
-def _stamp(clock: Clock) -> str:
+def _timestamp(clock: Clock) -> str:
     return clock().strftime("%Y-%m-%dT%H:%M:%SZ")

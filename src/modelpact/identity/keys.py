@@ -1,4 +1,4 @@
-"""Ed25519 keys and signatures: what is signed, by which key, and lists of keys to verify with."""
+"""Ed25519 keys, signatures, and lists of public keys to verify them with."""
 
 import hashlib
 import re
@@ -26,26 +26,26 @@ _SMALL_ORDER: Final = frozenset(
         0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
     )
 )
-"""The points of order 1, 2, 4 and 8, in every spelling, without the bit of their sign."""
+"""The points of order 1, 2, 4 and 8, in every encoding, without the sign bit."""
 
 
 def key_id_of(raw: bytes) -> str:
-    """Return the short name of a public key."""
+    """Return the id of a public key."""
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def is_weak_key(raw: bytes) -> bool:
-    """Tell whether a public key is a point of small order: one signature would fit every text."""
+    """Tell whether a public key has small order, so that one signature is valid for all data."""
     return len(raw) == 32 and bytes([*raw[:31], raw[31] & 0x7F]) in _SMALL_ORDER
 
 
-def message(purpose: Purpose, data: bytes) -> bytes:
-    """Return what is signed: the purpose goes first, so that no signature serves for another."""
+def signed_message(purpose: Purpose, data: bytes) -> bytes:
+    """Return the bytes to sign: they include the purpose, so that it cannot be exchanged."""
     return b"modelpact/%s/v1\n%s" % (purpose.encode(), data)
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """An Ed25519 signature and the key that made it; its text is `KEY_ID:HEX`."""
+    """An Ed25519 signature and the id of its key; as text `KEY_ID:HEX`."""
 
     key_id: str
     value: bytes
@@ -55,26 +55,26 @@ class Signature(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Signature":
-        """Read `KEY_ID:HEX`; there is one spelling of each signature."""
-        found = _SIGNATURE.fullmatch(text)
-        if not found:
+        """Parse `KEY_ID:HEX`, the only spelling of a signature."""
+        match = _SIGNATURE.fullmatch(text)
+        if not match:
             raise InputError(f"{brief(text)} is not a signature: expected KEY_ID:HEX")
-        return cls(found[1], bytes.fromhex(found[2]))
+        return cls(match[1], bytes.fromhex(match[2]))
 
 
 class Signer(Protocol):
-    """Whoever can sign: a key, or a keyring with its current key."""
+    """A signing key, or a keyring that signs with its current key."""
 
     @property
     def key_id(self) -> str:
-        """The key that signs."""
+        """The id of the key that signs."""
 
     def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
         """Sign bytes for a purpose."""
 
 
 class SigningKey:
-    """A private key; it never shows itself in a text."""
+    """A private key. Its representation does not reveal it."""
 
     __slots__ = ("_private", "key_id", "raw_public")
 
@@ -88,14 +88,14 @@ class SigningKey:
 
     @classmethod
     def generate(cls) -> "SigningKey":
-        """Make a new key."""
+        """Return a new key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def from_pem(cls, pem: bytes, where: object) -> "SigningKey":
-        """Read a PKCS8 PEM; `where` is named in the error."""
+        """Read a PKCS8 PEM; errors name `where`."""
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -121,11 +121,11 @@ class SigningKey:
 
     def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
         """Sign bytes for a purpose."""
-        return Signature(self.key_id, self._private.sign(message(purpose, data)))
+        return Signature(self.key_id, self._private.sign(signed_message(purpose, data)))
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """A public key, when it was made, and its predecessor's signature that hands over to it."""
+    """A public key, when it was created, and the signature of its predecessor."""
 
     raw: bytes
     created: str
@@ -133,15 +133,15 @@ class PublicKey(msgspec.Struct, frozen=True):
 
     @property
     def key_id(self) -> str:
-        """The key's short name."""
+        """The id of the key."""
         return key_id_of(self.raw)
 
-    def statement(self, predecessor: str) -> bytes:
-        """Return what the predecessor signs to hand over to this key."""
+    def handover_statement(self, predecessor: str) -> bytes:
+        """Return the statement that the predecessor signs to hand over to this key."""
         return f"{predecessor}\n{self.raw.hex()}\n{self.created}\n".encode()
 
 
-class _KeyOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _KeyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_id: str
     algorithm: Literal["ed25519"]
     public_key: str
@@ -149,13 +149,13 @@ class _KeyOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     handover: str | None
 
 
-class _KeysOnWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _KeyList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal["modelpact-public-keys/1"]
-    keys: tuple[_KeyOnWire, ...]
+    keys: tuple[_KeyEntry, ...]
 
 
 class PublicKeys:
-    """One signer's public keys, oldest first; each but the first was handed over to by the last."""
+    """The public keys of one signer, oldest first; each is signed by the one before it."""
 
     __slots__ = ("_by_id", "keys")
 
@@ -165,15 +165,15 @@ class PublicKeys:
         self.keys = keys
         self._by_id = {key.key_id: key for key in keys}
         if len(self._by_id) != len(keys):
-            raise InputError("a public key stands twice in the list")
+            raise InputError("a public key is in the list twice")
         weak = next((key.key_id for key in keys if is_weak_key(key.raw)), "")
         if weak:
-            raise InputError(f"key {weak} is of small order: anybody can sign for it")
+            raise InputError(f"key {weak} has small order: anybody can sign for it")
         for older, newer in pairwise(keys):
-            statement = message("handover", newer.statement(older.key_id))
-            if not _holds(older.raw, statement, newer.handover):
+            statement = signed_message("handover", newer.handover_statement(older.key_id))
+            if not _is_valid(older.raw, statement, newer.handover):
                 raise InputError(
-                    f"key {newer.key_id} follows {older.key_id} without its signature: "
+                    f"key {newer.key_id} is not signed by its predecessor {older.key_id}: "
                     f"get the list from its owner again"
                 )
 
@@ -188,28 +188,28 @@ class PublicKeys:
 
     @property
     def current(self) -> PublicKey:
-        """The key that signs now."""
+        """The current key."""
         return self.keys[-1]
 
     def find(self, key_id: str) -> PublicKey | None:
-        """Return the key of this name."""
+        """Return the key with an id, or None."""
         return self._by_id.get(key_id)
 
     @classmethod
     def parse(cls, data: bytes | str, where: object = "the list of public keys") -> "PublicKeys":
-        """Read an export; every handover in it is verified."""
+        """Read an export and verify every handover in it."""
         try:
-            wire = msgspec.json.decode(data, type=_KeysOnWire)
-            return cls(tuple(_read_key(one) for one in wire.keys))
+            listed = msgspec.json.decode(data, type=_KeyList)
+            return cls(tuple(_read_key(entry) for entry in listed.keys))
         except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
             raise InputError(f"{where} cannot be used: {error}") from None
 
     def to_json(self) -> bytes:
         """Return the export, for verification elsewhere; `parse` reads it."""
-        wire = _KeysOnWire(
+        listed = _KeyList(
             FORMAT,
             tuple(
-                _KeyOnWire(
+                _KeyEntry(
                     key.key_id,
                     "ed25519",
                     key.raw.hex(),
@@ -219,64 +219,66 @@ class PublicKeys:
                 for key in self.keys
             ),
         )
-        return msgspec.json.format(msgspec.json.encode(wire), indent=2) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(listed), indent=2) + b"\n"
 
-    def carried_over(self, offered: "PublicKeys") -> "PublicKeys":
-        """Return the longer of this trusted list and an offered one that tells the same history.
+    def extended_by(self, offered: "PublicKeys") -> "PublicKeys":
+        """Return this trusted list with the newer keys of an offered list.
 
-        A list that shares no key is a stranger's. One that parts from the trusted history was made
-        with a stolen or restored key: a retired key can no longer name a successor.
+        The lists must share a key and agree from there on. An offered list that differs was made
+        with a stolen or restored key: a retired key can no longer hand over.
         """
         raws = [key.raw for key in offered.keys]
-        start = next((at for at, key in enumerate(self.keys) if key.raw in raws), None)
+        start = next((index for index, key in enumerate(self.keys) if key.raw in raws), None)
         if start is None:
             raise UntrustedKeys(
-                f"none of the offered keys is trusted (trusted is {self.current.key_id}, "
-                f"offered {offered.current.key_id}): compare them with their owner"
+                f"none of the offered keys is trusted (trusted: {self.current.key_id}, "
+                f"offered: {offered.current.key_id}): compare them with their owner"
             )
-        mine = self.keys[start:]
-        theirs = offered.keys[raws.index(mine[0].raw) :]
-        for known, claimed in zip(mine, theirs, strict=False):
-            if known.raw != claimed.raw:
+        own = self.keys[start:]
+        others = offered.keys[raws.index(own[0].raw) :]
+        for trusted, claimed in zip(own, others, strict=False):
+            if trusted.raw != claimed.raw:
                 raise UntrustedKeys(
-                    f"key {claimed.key_id} is offered where {known.key_id} is trusted: "
+                    f"key {claimed.key_id} is offered in place of the trusted {trusted.key_id}: "
                     f"a retired key was used again; compare the keys with their owner"
                 )
-        return PublicKeys((*self.keys, *theirs[len(mine) :]))
+        return PublicKeys((*self.keys, *others[len(own) :]))
 
 
-def _read_key(wire: _KeyOnWire) -> PublicKey:
-    handover = wire.handover
+def _read_key(entry: _KeyEntry) -> PublicKey:
+    handover = entry.handover
     if (
-        not _RAW.fullmatch(wire.public_key)
-        or not _TIME.fullmatch(wire.created)
+        not _RAW.fullmatch(entry.public_key)
+        or not _TIME.fullmatch(entry.created)
         or (handover is not None and not _HANDOVER.fullmatch(handover))
     ):
-        raise InputError(f"key {brief(wire.key_id)} does not have the form of a key")
+        raise InputError(f"key {brief(entry.key_id)} is malformed")
     key = PublicKey(
-        bytes.fromhex(wire.public_key),
-        wire.created,
+        bytes.fromhex(entry.public_key),
+        entry.created,
         None if handover is None else bytes.fromhex(handover),
     )
-    if key.key_id != wire.key_id:
-        raise InputError(f"key {brief(wire.key_id)} has the public key of {key.key_id}")
+    if key.key_id != entry.key_id:
+        raise InputError(f"key {brief(entry.key_id)} has the public key of {key.key_id}")
     return key
 
 
 def verify(
     public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data"
 ) -> bool:
-    """Tell whether one of the keys signed these bytes for this purpose; rubbish is just not signed.
+    """Tell whether one of the keys signed these bytes for a purpose; malformed values are not.
 
-    Nothing here is secret, so that time tells nobody anything.
+    Nothing here is secret, so the comparison need not take constant time.
     """
     if not isinstance(signature, Signature) or not isinstance(data, bytes | bytearray | memoryview):
         return False
     key = public_keys.find(signature.key_id) if isinstance(signature.key_id, str) else None
-    return key is not None and _holds(key.raw, message(purpose, bytes(data)), signature.value)
+    return key is not None and _is_valid(
+        key.raw, signed_message(purpose, bytes(data)), signature.value
+    )
 
 
-def _holds(raw: bytes, signed: bytes, value: object) -> bool:
+def _is_valid(raw: bytes, signed: bytes, value: object) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

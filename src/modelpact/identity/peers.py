@@ -1,4 +1,4 @@
-"""Who a peer is: the fingerprint of its key, what its certificate says, whether to accept it."""
+"""Certificates of peers: reading them, revocation lists, and the decision to accept a peer."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ _CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", 
 
 
 class PeerCertificate(msgspec.Struct, frozen=True):
-    """What a certificate says: its key's fingerprint, its names, its issuer, its time."""
+    """The contents of a certificate: fingerprint of the key, names, issuer and validity."""
 
     fingerprint: str
     identities: tuple[str, ...]
@@ -32,7 +32,7 @@ class PeerCertificate(msgspec.Struct, frozen=True):
 
 
 class Revocations(msgspec.Struct, frozen=True):
-    """Certificates (by issuer and serial) and keys (by fingerprint) that are accepted no more."""
+    """Revoked certificates (by issuer and serial) and revoked keys (by fingerprint)."""
 
     certificates: frozenset[tuple[str, str]] = frozenset()
     keys: frozenset[str] = frozenset()
@@ -43,17 +43,17 @@ class Revocations(msgspec.Struct, frozen=True):
 
 
 def serial_text(serial: int) -> str:
-    """Write a serial number as everything here shows it."""
+    """Format a serial number."""
     return f"{serial:040x}"
 
 
 def fingerprint(der: bytes) -> str:
-    """Return `sha256:HEX` of a certificate's public key: a renewal with the same key keeps it."""
+    """Return `sha256:HEX` of the public key of a certificate; a renewal with the key keeps it."""
     return read_certificate(der).fingerprint
 
 
 def read_certificate(der: bytes) -> PeerCertificate:
-    """Read a certificate in DER; nothing in it is verified."""
+    """Read a certificate in DER, without verifying it."""
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -61,20 +61,20 @@ def read_certificate(der: bytes) -> PeerCertificate:
     from modelpact.identity.certificates import alternative_names
 
     try:
-        read = x509.load_der_x509_certificate(der)
-        key = read.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        identities, hosts = alternative_names(read)
+        certificate = x509.load_der_x509_certificate(der)
+        key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        identities, hosts = alternative_names(certificate)
         return PeerCertificate(
             f"sha256:{hashlib.sha256(key).hexdigest()}",
             tuple(identities),
             tuple(hosts),
-            _issuer(read.issuer),
-            serial_text(read.serial_number),
-            read.not_valid_before_utc,
-            read.not_valid_after_utc,
+            _issuer_hash(certificate.issuer),
+            serial_text(certificate.serial_number),
+            certificate.not_valid_before_utc,
+            certificate.not_valid_after_utc,
         )
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
-        raise InputError("this is not a certificate in DER that can be read") from None
+        raise InputError("expected a certificate in DER") from None
 
 
 def read_revocations(
@@ -89,20 +89,21 @@ def read_revocations(
     try:
         roots = x509.load_pem_x509_certificates(authorities)
     except ValueError:
-        raise IdentityError(f"the authorities beside {where} hold no certificate in PEM") from None
-    found: set[tuple[str, str]] = set()
+        raise IdentityError(f"the authorities for {where} contain no certificate in PEM") from None
+    revoked: set[tuple[str, str]] = set()
     blocks = _CRL.findall(crl)
     if not blocks:
-        raise IdentityError(f"{where} holds no revocation list in PEM")
+        raise IdentityError(f"{where} contains no revocation list in PEM")
     for block in blocks:
-        read = crl_from_pem(block, where)
-        if not any(root.subject == read.issuer and _signed(read, root) for root in roots):
+        listed = crl_from_pem(block, where)
+        if not any(root.subject == listed.issuer and _is_signed_by(listed, root) for root in roots):
             raise IdentityError(f"{where} is not signed by a trusted authority: get it again")
-        if read.next_update_utc is not None and read.next_update_utc < time:
-            raise IdentityError(f"{where} ran out on {read.next_update_utc:%Y-%m-%d}: get it again")
-        issuer = _issuer(read.issuer)
-        found.update((issuer, serial_text(serial)) for serial in crl_entries(read))
-    return Revocations(frozenset(found))
+        expiry = listed.next_update_utc
+        if expiry is not None and expiry < time:
+            raise IdentityError(f"{where} expired on {expiry:%Y-%m-%d}: get a new one")
+        issuer = _issuer_hash(listed.issuer)
+        revoked.update((issuer, serial_text(serial)) for serial in crl_entries(listed))
+    return Revocations(frozenset(revoked))
 
 
 def check_peer(
@@ -113,18 +114,18 @@ def check_peer(
     identity: str | None = None,
     now: datetime | None = None,
 ) -> None:
-    """Accept a peer's certificate, or raise `UntrustedPeer` with the reason.
+    """Accept the certificate of a peer, or raise `UntrustedPeer` with the reason.
 
-    `pinned` holds the fingerprints that may be there (two while a key rotates); None leaves it to
-    the authority, whose signature TLS has verified. `identity` is the URI that the certificate
-    must carry: `modelpact:runtime:NAME`, or `modelpact:runtime` for any runtime.
+    `pinned` has the accepted fingerprints (two while a key rotates); with None every certificate
+    of the authority is accepted, whose signature TLS has verified. `identity` is the URI that the
+    certificate must have: `modelpact:runtime:NAME`, or `modelpact:runtime` for any runtime.
     """
     if not der:
-        raise UntrustedPeer("unknown", "the peer showed no certificate")
+        raise UntrustedPeer("unknown", "the peer presented no certificate")
     try:
         peer = read_certificate(der)
     except InputError:
-        raise UntrustedPeer("unknown", "the peer's certificate cannot be read") from None
+        raise UntrustedPeer("unknown", "the certificate of the peer cannot be read") from None
     if pinned is not None:
         pins = check_pins([pinned] if isinstance(pinned, str) else pinned)
         if not pins:
@@ -132,12 +133,12 @@ def check_peer(
         if peer.fingerprint not in pins:
             raise UntrustedPeer(
                 "wrong-identity",
-                f"the peer's key is {peer.fingerprint}, pinned is {' or '.join(sorted(pins))}",
+                f"the key of the peer is {peer.fingerprint}, expected {' or '.join(sorted(pins))}",
             )
-    if identity is not None and not any(_is(one, identity) for one in peer.identities):
-        said = ", ".join(map(brief, peer.identities)) or "nothing"
+    if identity is not None and not any(_matches(uri, identity) for uri in peer.identities):
+        uris = ", ".join(map(brief, peer.identities)) or "no identity"
         raise UntrustedPeer(
-            "wrong-identity", f"the peer's certificate says {said}, expected {identity}"
+            "wrong-identity", f"the certificate of the peer is for {uris}, expected {identity}"
         )
     if revoked is not None and revoked.covers(peer):
         raise UntrustedPeer("revoked", f"certificate {peer.serial} or its key is revoked")
@@ -145,28 +146,30 @@ def check_peer(
     if not peer.not_before <= time <= peer.not_after:
         raise UntrustedPeer(
             "expired",
-            f"certificate {peer.serial} holds from {peer.not_before:%Y-%m-%d %H:%M} "
+            f"certificate {peer.serial} is valid from {peer.not_before:%Y-%m-%d %H:%M} "
             f"to {peer.not_after:%Y-%m-%d %H:%M} UTC: renew it",
         )
 
 
 def check_pins(pins: Collection[str]) -> frozenset[str]:
-    """Refuse what is not a fingerprint: it could never match."""
+    """Return pins as a set; raise `InputError` for one that is not a fingerprint."""
     for pin in pins:
         if not _PIN.fullmatch(pin):
-            raise InputError(f"{brief(pin)} is not a fingerprint: expected sha256: and 64 hex")
+            raise InputError(
+                f"{brief(pin)} is not a fingerprint: expected sha256: and 64 hex digits"
+            )
     return frozenset(pins)
 
 
-def _is(said: str, expected: str) -> bool:
-    return said == expected or (expected.count(":") == 1 and said.startswith(f"{expected}:"))
+def _matches(uri: str, expected: str) -> bool:
+    return uri == expected or (expected.count(":") == 1 and uri.startswith(f"{expected}:"))
 
 
-def _issuer(name: "x509.Name") -> str:
+def _issuer_hash(name: "x509.Name") -> str:
     return hashlib.sha256(name.public_bytes()).hexdigest()
 
 
-def _signed(crl: "x509.CertificateRevocationList", root: "x509.Certificate") -> bool:
+def _is_signed_by(crl: "x509.CertificateRevocationList", root: "x509.Certificate") -> bool:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:

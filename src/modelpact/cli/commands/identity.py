@@ -12,8 +12,8 @@ from modelpact.catalog.paths import user_folder
 from modelpact.cli.options import CommandGroup, json_option, print_json
 from modelpact.cli.render.tables import table
 from modelpact.cli.render.terminal import paint
-from modelpact.identity import Authority, IdentityRecord, Issued, Keyring
-from modelpact.identity.authority import DAYS
+from modelpact.identity import Authority, IdentityRecord, IssuedCertificate, Keyring
+from modelpact.identity.authority import DEFAULT_DAYS
 from modelpact.identity.files import is_vacant, utc_now
 from modelpact.vocabulary.errors import InputError
 
@@ -43,7 +43,7 @@ def _days_option(function: F) -> F:
     return click.option(
         "--days",
         type=click.IntRange(1, 3650),
-        default=DAYS,
+        default=DEFAULT_DAYS,
         show_default=True,
         help="How many days the certificate is valid.",
     )(function)
@@ -217,7 +217,7 @@ def export_command(folder: Path | None) -> None:
     click.echo(Keyring.open(_keyring(folder)).export(), nl=False)
 
 
-def _print_issued(issued: Issued, as_json: bool) -> None:
+def _print_issued(issued: IssuedCertificate, as_json: bool) -> None:
     if as_json:
         print_json({**_record_json(issued.record, utc_now()), "file": str(issued.path)})
         return

@@ -40,7 +40,7 @@ class TrustedKeys:
             for index, trusted in enumerate(self._lists):
                 if any(trusted.find(key.key_id) for key in keys.keys):
                     try:
-                        self._lists[index] = trusted.carried_over(keys)
+                        self._lists[index] = trusted.extended_by(keys)
                     except UntrustedKeys as error:
                         return str(error)
         return ""

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from modelpact.identity import HEADER, Identity, Trust, UntrustedPeer, client_context
+from modelpact.identity import SIGNATURE_HEADER, Identity, Trust, UntrustedPeer, client_context
 from modelpact.ledger.event import Event
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.http.messages import (
@@ -144,7 +144,7 @@ class HttpTransport:
             raise ContractViolation(
                 "oversized_response", f"the response is longer than {self._max_bytes} bytes"
             )
-        header = response.headers.get(HEADER)
+        header = response.headers.get(SIGNATURE_HEADER)
         if response.status == 202:
             return read_accepted(registration, invocation.id, content, header)
         return read_response(registration, invocation.id, content, header, 1)

@@ -9,7 +9,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from modelpact.identity import HEADER, BadSignature, PublicKey, PublicKeys, Signer, sign_body
+from modelpact.identity import (
+    SIGNATURE_HEADER,
+    BadSignature,
+    PublicKey,
+    PublicKeys,
+    Signer,
+    sign_body,
+)
 from modelpact.identity import verify_body as verify_signature
 from modelpact.providers.contract import Registration, Reply, Semantics
 from modelpact.providers.transport import Accepted, ContractViolation, Partial
@@ -137,7 +144,7 @@ def signed_headers(
     key: Signer, subject: str, body: bytes, sequence: int
 ) -> tuple[tuple[str, str], ...]:
     """Return the headers of a signed message."""
-    return (JSON, (HEADER, sign_body(key, subject, body, sequence=sequence)))
+    return (JSON, (SIGNATURE_HEADER, sign_body(key, subject, body, sequence=sequence)))
 
 
 def verify_message(

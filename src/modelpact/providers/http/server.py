@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from modelpact.identity import (
-    HEADER,
+    SIGNATURE_HEADER,
     Identity,
     PeerCertificate,
     Trust,
@@ -108,7 +108,7 @@ class RuntimeRoutes:
             return _error("refused", str(error))
 
     async def _register(self, request: HttpRequest, peer: PeerCertificate) -> HttpResponse:
-        body, header = await request.body(), request.headers.get(HEADER)
+        body, header = await request.body(), request.headers.get(SIGNATURE_HEADER)
         try:
             data = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -179,7 +179,7 @@ class RuntimeRoutes:
         registration, before = await self._own_invocation(peer, invocation_id)
         try:
             _check_length(body)
-            header, expected = request.headers.get(HEADER), before.partials + 1
+            header, expected = request.headers.get(SIGNATURE_HEADER), before.partials + 1
             reply = read_response(registration, invocation_id, body, header, expected)
         except ContractViolation as violation:
             await self._flag(registration, violation, before)
@@ -214,7 +214,7 @@ class RuntimeRoutes:
                     "invalid_response", "partials that are not stored must be streamed"
                 )
             _check_length(body)
-            header, expected = request.headers.get(HEADER), before.partials + 1
+            header, expected = request.headers.get(SIGNATURE_HEADER), before.partials + 1
             partial = read_partial(registration, invocation_id, body, header, expected)
         except ContractViolation as violation:
             await self._flag(registration, violation, before)
@@ -230,7 +230,7 @@ class RuntimeRoutes:
             raise InputError(f"correction.id: expected 1 to {MAX_ID_LENGTH} visible characters")
         registration, invocation = await self._own_invocation(peer, message.invocation_id)
         try:
-            header = request.headers.get(HEADER)
+            header = request.headers.get(SIGNATURE_HEADER)
             verify_message(
                 registration, message.invocation_id, body, header, invocation.partials + 2
             )
@@ -259,7 +259,7 @@ class RuntimeRoutes:
         registration = await self._own(peer, message.source)
         try:
             subject = f"{message.source}/{message.id}"
-            header = request.headers.get(HEADER)
+            header = request.headers.get(SIGNATURE_HEADER)
             verify_message(registration, subject, body, header, message.number)
         except ContractViolation as violation:
             await self._flag(registration, violation, None)
