@@ -14,7 +14,7 @@ from modelpact.providers.contract import ContractError
 from modelpact.providers.http import HttpTransport
 from modelpact.providers.runtime.runtime import Runtime
 from tests.cli.conftest import Run
-from tests.providers.fake import Fake, faking
+from tests.providers.fake_provider import Fake, faking
 from tests.providers.processes.starting import providing
 from tests.providers.support import ECHO, World, on_loop, until
 

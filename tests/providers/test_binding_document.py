@@ -14,7 +14,7 @@ from modelpact.providers.http.server import RuntimeRoutes
 from modelpact.providers.runtime.human import human_registration
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.runtime.signals import Receipt
-from tests.providers.fake import COST
+from tests.providers.fake_provider import COST
 from tests.providers.support import ROOT
 
 DOCUMENT = json.loads((ROOT / "docs" / "provider-binding.openapi.json").read_text())

@@ -13,8 +13,8 @@ from modelpact.providers.contract import ContentDigest, ContractError, Invocatio
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
-from tests.providers.fake import accepted, faking
-from tests.providers.inside import Echo, echoing
+from tests.providers.fake_provider import accepted, faking
+from tests.providers.in_process_providers import Echo, echoing
 from tests.providers.support import ECHO, World, assert_whole, events_of, flags, on_loop
 
 MARK = "nobody-else-reads-this"

@@ -9,8 +9,8 @@ from modelpact.ledger import Attribution, CostLine, Ledger
 from modelpact.providers.contract import Invocation
 from modelpact.providers.sdk import CapabilityCall, Provider
 from modelpact.wire import HttpResponse
-from tests.providers.behaviours import breaks_down, forged, hangs
-from tests.providers.fake import COST, Fake, Message, faking, right
+from tests.providers.fake_provider import COST, Fake, Message, faking, right
+from tests.providers.faulty_behaviours import breaks_down, forged, hangs
 from tests.providers.support import (
     ANY,
     ECHO,

@@ -13,8 +13,8 @@ from modelpact.providers.contract import ContractError, Invocation, Offer
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import HttpResponse
-from tests.providers.behaviours import EVENTS, final, hangs, piece
-from tests.providers.fake import Fake, Message, answer_body, faking, right
+from tests.providers.fake_provider import Fake, Message, answer_body, faking, right
+from tests.providers.faulty_behaviours import EVENTS, final, hangs, piece
 from tests.providers.support import (
     ANY,
     ECHO,

@@ -7,7 +7,7 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
-from tests.providers.fake import COST, answer_body, faking
+from tests.providers.fake_provider import COST, answer_body, faking
 from tests.providers.support import (
     ANY,
     ECHO,

@@ -6,8 +6,8 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.wire import HttpResponse
-from tests.providers.behaviours import EVENTS, only_promises
-from tests.providers.fake import Fake, Message, answer_body, faking, partial_body, streamed
+from tests.providers.fake_provider import Fake, Message, answer_body, faking, partial_body, streamed
+from tests.providers.faulty_behaviours import EVENTS, only_promises
 from tests.providers.support import ECHO, World, assert_whole, call, events_of, flags, on_loop
 
 

@@ -11,7 +11,7 @@ from modelpact.identity import client_context, server_context
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError
 from modelpact.wire import Client, HttpRequest, HttpResponse, WireError, serve
-from tests.providers.fake import faking
+from tests.providers.fake_provider import faking
 from tests.providers.support import (
     ECHO,
     World,
@@ -22,7 +22,7 @@ from tests.providers.support import (
     on_loop,
     until,
 )
-from tests.providers.tap import tapped
+from tests.providers.tls_tap import tapped
 
 NOWHERE = "https://127.0.0.1:1"
 

@@ -8,8 +8,8 @@ import pytest
 from modelpact.ledger import CostLine, Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
 from modelpact.wire import HttpResponse
-from tests.providers.behaviours import forged
-from tests.providers.fake import Behaviour, Fake, Message, answer_body, faking
+from tests.providers.fake_provider import Behaviour, Fake, Message, answer_body, faking
+from tests.providers.faulty_behaviours import forged
 from tests.providers.support import (
     ANY,
     ECHO,

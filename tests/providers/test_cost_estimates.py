@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from modelpact.ledger import Attribution, CostLine, Ledger
-from tests.providers.inside import Echo, echoing
+from tests.providers.in_process_providers import Echo, echoing
 from tests.providers.support import ECHO, on_loop
 
 

@@ -3,7 +3,7 @@
 import time
 
 from modelpact.ledger import Ledger
-from tests.providers.inside import echoing
+from tests.providers.in_process_providers import echoing
 from tests.providers.support import ECHO, World, on_loop
 
 

@@ -10,7 +10,7 @@ from modelpact.ledger import Ledger
 from modelpact.ledger.stores.sqlite import SqliteConnection
 from modelpact.providers.contract import ContractError, Offer
 from modelpact.providers.runtime.runtime import Runtime
-from tests.providers.inside import ECHOING, Echo, echoing
+from tests.providers.in_process_providers import ECHOING, Echo, echoing
 from tests.providers.support import ANY, ECHO, World, assert_whole, events_of, flags, on_loop
 
 

@@ -11,8 +11,8 @@ from modelpact.identity import Authority
 from modelpact.ledger import Ledger, LedgerError
 from modelpact.providers.runtime.human import ASK, human_registration
 from modelpact.providers.runtime.runtime import Runtime
-from tests.providers.behaviours import hangs
-from tests.providers.fake import faking
+from tests.providers.fake_provider import faking
+from tests.providers.faulty_behaviours import hangs
 from tests.providers.support import (
     ECHO,
     ROOT,

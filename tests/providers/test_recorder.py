@@ -25,7 +25,7 @@ from modelpact.providers.runtime.records import (
 )
 from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.providers.runtime.row_storage import RowStorage
-from tests.providers.inside import ECHOING, echoing
+from tests.providers.in_process_providers import ECHOING, echoing
 from tests.providers.support import ECHO, assert_whole, on_loop
 
 ENVELOPE = "calls/1"

@@ -10,8 +10,8 @@ from modelpact.providers.contract import ContractError, Invocation, Offer
 from modelpact.providers.runtime.human import ASK, human_registration
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
-from tests.providers.behaviours import hangs, stalls
-from tests.providers.fake import faking
+from tests.providers.fake_provider import faking
+from tests.providers.faulty_behaviours import hangs, stalls
 from tests.providers.support import (
     ANY,
     ECHO,

@@ -21,7 +21,7 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.transport import Accepted, Partial
 from modelpact.vocabulary.errors import InputError
-from tests.providers.inside import COST, ECHOING, Echo, echoing
+from tests.providers.in_process_providers import COST, ECHOING, Echo, echoing
 from tests.providers.support import ANY, ECHO, assert_whole, events_of, flags, on_loop, until
 
 

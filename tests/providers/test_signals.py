@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from modelpact.ledger import Ledger
-from tests.providers.fake import COST, faking
+from tests.providers.fake_provider import COST, faking
 from tests.providers.support import World, assert_whole, call, flags, on_loop
 
 

@@ -28,7 +28,7 @@ from tests.fakes import Call, Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Step
-from tests.providers.models.ports import APIS, ask, at, listed
+from tests.providers.models.adapter_fixtures import APIS, ask, at, listed
 
 WEATHER = Tool(
     "weather",

@@ -18,7 +18,7 @@ from modelpact.providers.runtime.runtime import Partial, Runtime
 from tests.fakes import Fail, Reply, cut, hang
 from tests.fakes.loops import on_loop
 from tests.fakes.replies import Script
-from tests.providers.models.ports import MODELS, Fake, at
+from tests.providers.models.adapter_fixtures import MODELS, Fake, at
 
 both = pytest.mark.parametrize("api", ["openai", "anthropic"])
 

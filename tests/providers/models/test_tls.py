@@ -15,7 +15,7 @@ from modelpact.wire import Client
 from tests.fakes import cut, hang
 from tests.fakes.loops import on_loop
 from tests.fakes.replies import Script
-from tests.providers.models.ports import APIS, KEY, Adapter, Fake, ask, at, listed
+from tests.providers.models.adapter_fixtures import APIS, KEY, Adapter, Fake, ask, at, listed
 from tests.providers.models.test_model_provider import chat, lines, record, running
 from tests.wire.certificates import Authority, client_context, server_context
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from modelpact.identity import SIGNATURE_HEADER
 from modelpact.wire import HttpResponse
-from tests.providers.fake import (
+from tests.providers.fake_provider import (
     Fake,
     Message,
     accepted,

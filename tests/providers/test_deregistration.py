@@ -21,7 +21,7 @@ from modelpact.providers.sdk import (
     runtime_client as standing,
 )
 from modelpact.providers.sdk.runtime_client import RefusedByRuntime
-from tests.providers.fake import faking
+from tests.providers.fake_provider import faking
 from tests.providers.processes.starting import providing
 from tests.providers.support import (
     ANY,

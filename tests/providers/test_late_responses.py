@@ -9,8 +9,8 @@ import pytest
 from modelpact.ledger import Ledger
 from modelpact.providers.http.client import MAX_RESPONSE_BYTES
 from modelpact.wire import WireError
-from tests.providers.behaviours import FLOOD, only_promises
-from tests.providers.fake import answer_body, faking, partial_body
+from tests.providers.fake_provider import answer_body, faking, partial_body
+from tests.providers.faulty_behaviours import FLOOD, only_promises
 from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop, until
 
 

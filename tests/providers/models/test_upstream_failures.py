@@ -16,7 +16,7 @@ from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Headers, HttpRequest, HttpResponse, Timeouts, serve
 from tests.fakes import Fail, Fault, Reply, cut, drip, flood, garbage, hang
 from tests.fakes.loops import on_loop
-from tests.providers.models.ports import APIS, KEY, ask, at, listed
+from tests.providers.models.adapter_fixtures import APIS, KEY, ask, at, listed
 
 both = pytest.mark.parametrize("api", APIS)
 

@@ -28,7 +28,7 @@ from tests.fakes import Reply
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
 from tests.fakes.replies import Step
-from tests.providers.models.ports import Adapter, ask, at, listed
+from tests.providers.models.adapter_fixtures import Adapter, ask, at, listed
 from tests.providers.models.test_adapters import CALLS, WEATHER
 
 openai: Any = importlib.import_module("openai")

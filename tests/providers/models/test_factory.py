@@ -8,7 +8,7 @@ from modelpact.providers.models import AnthropicAdapter, MissingKey, OpenAIChatA
 from modelpact.vocabulary.errors import InputError
 from tests.fakes.loops import on_loop
 from tests.fakes.openai import FakeOpenAI
-from tests.providers.models.ports import ask
+from tests.providers.models.adapter_fixtures import ask
 
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2", "GEMINI_API_KEY": "k"}
 
