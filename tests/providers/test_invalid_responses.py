@@ -11,7 +11,7 @@ import pytest
 
 from modelpact.identity import server_context
 from modelpact.ledger import Ledger
-from tests.providers import behaviours as bad
+from tests.providers import faulty_behaviours as bad
 from tests.providers.fake_provider import Behaviour, answer_body, faking, right
 from tests.providers.processes.starting import providing
 from tests.providers.support import (

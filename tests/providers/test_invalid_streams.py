@@ -4,7 +4,7 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import Invocation
-from tests.providers import behaviours as bad
+from tests.providers import faulty_behaviours as bad
 from tests.providers.fake_provider import Behaviour, faking
 from tests.providers.support import ECHO, World, assert_whole, flags, on_loop
 
