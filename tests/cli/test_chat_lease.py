@@ -58,6 +58,15 @@ def test_a_lease_on_postgres_is_a_lock_of_a_transaction(counted: Counted) -> Non
     assert ("idle in transaction",) in states
 
 
+def test_a_lease_leaves_no_file_behind(tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:{tmp_path / 'a.db'}") as ledger:
+        lease = lease_session(ledger, "a")
+        (file,) = tmp_path.glob("*.lease")
+        assert file.stat().st_mode & 0o777 == 0o600
+        lease.release()
+        assert list(tmp_path.glob("*.lease")) == []
+
+
 def test_resuming_leaves_the_calls_of_a_live_process_alone(tmp_path: Path, run: Run) -> None:
     with FakeOpenAI([Reply(text="A long story that", fault=hang(3))]).in_thread() as fake:
         configure(tmp_path, openai=fake)

@@ -129,7 +129,7 @@ def test_files_that_are_refused_leave_nothing_open(
     with pytest.raises(NameTaken):
         open_store(f"sqlite:{tmp_path / 'ledger.db'}").lease("host/a")
     lease.release()
-    assert len(opened) == 5
+    assert len(opened) == 8
     for connection in opened:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             connection.execute("SELECT 1")

@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,47 @@ def _is_broken(lease: PostgresLease) -> bool:
 def _break(lease: PostgresLease) -> None:
     assert lease._connection is not None
     lease._connection._raw.close()
+
+
+def test_a_release_removes_the_file_of_sqlite(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:{tmp_path / 'ledger.db'}")
+    lease = store.lease("host/a")
+    (file,) = tmp_path.glob("*.lease")
+    assert file.stat().st_mode & 0o777 == 0o600
+    lease.release()
+    assert list(tmp_path.glob("*.lease*")) == [tmp_path / "ledger.db.leases"]
+    again = store.lease("host/a")
+    lease.release()  # it must not remove the file of the next holder
+    with pytest.raises(NameTaken):
+        store.lease("host/a")
+    again.release()
+
+
+RACE = """
+import os, sys, time
+from modelpact.ledger.errors import NameTaken
+from modelpact.ledger.stores.base import open_store
+url, marker, until = sys.argv[1], sys.argv[2], time.monotonic() + 1
+taken = 0
+while time.monotonic() < until:
+    try:
+        lease = open_store(url).lease("host/a")
+    except NameTaken:
+        continue
+    os.close(os.open(marker, os.O_CREAT | os.O_EXCL))  # fails if another process holds it too
+    taken += 1
+    os.unlink(marker)
+    lease.release()
+print(taken)
+"""
+
+
+def test_processes_that_race_for_a_name_never_hold_it_together(tmp_path: Path) -> None:
+    arguments = [f"sqlite:{tmp_path / 'ledger.db'}", str(tmp_path / "marker")]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", RACE, *arguments], stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    counts = [int(process.communicate(timeout=60)[0]) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sum(counts) > 0

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -67,12 +67,11 @@ class SqliteStore:
 
     def lease(self, name: str) -> "SqliteLease":
         """Take a name, or raise `NameTaken` if another process holds it."""
-        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-        return SqliteLease(f"{self.path}-{digest}.lease", name)
+        return SqliteLease(self.path, name)
 
     def _connect_writer(self, log_pages: int) -> sqlite3.Connection:
         Path(self.path).parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-        self._create_file()
+        _create_private(self.path)
         raw = _connect(self.path, timeout=0)
         try:
             _enable_wal(raw)
@@ -83,15 +82,6 @@ class SqliteStore:
             raw.close()
             raise
         return raw
-
-    def _create_file(self) -> None:
-        """Create the file for its owner alone, because it may contain conversations.
-
-        The log gets the same mode. A file that exists is not even opened: closing it would drop the
-        locks of this process.
-        """
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE_MODE))
 
     def _connect_reader(self) -> sqlite3.Connection:
         if not Path(self.path).exists():
@@ -113,24 +103,48 @@ class SqliteStore:
 
 
 class SqliteLease:
-    """A locked SQLite file beside the ledger. The system drops the lock when the process ends."""
+    """A locked SQLite file beside the ledger. The system drops the lock when the process ends.
 
-    def __init__(self, path: str, name: str) -> None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    A release removes the file. Lease files are locked and removed only under the lock of a second
+    file, which stays. Otherwise a process could lock a file that another is about to remove, and a
+    third one could create and lock a new file of the same name.
+    """
+
+    def __init__(self, store_path: str, name: str) -> None:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        self._path = f"{store_path}-{digest}.lease"
+        self._guard_path = f"{store_path}.leases"
+        Path(store_path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._raw = _lock(path)
+            with closing(_lock(self._guard_path, _WAIT_SECONDS)):
+                self._raw = self._take(name)
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerUnavailable(f"{self._path} cannot be locked: {_reason(error)}") from None
+        self._released = False
+
+    def _take(self, name: str) -> sqlite3.Connection:
+        try:
+            return _lock(self._path)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise NameTaken(f"{name} is held by another live process on this store") from None
-            raise LedgerUnavailable(f"{path} cannot be locked: {_reason(error)}") from None
+            raise
 
     def is_held(self) -> bool:
         """Return True: a lock on a file cannot be lost."""
         return True
 
     def release(self) -> None:
-        """Release the name."""
-        self._raw.close()
+        """Release the name. A second call does nothing."""
+        if self._released:
+            return
+        self._released = True
+        try:
+            with closing(_lock(self._guard_path, _WAIT_SECONDS)):
+                self._raw.close()
+                Path(self._path).unlink(missing_ok=True)
+        except (sqlite3.Error, OSError):
+            self._raw.close()  # the file stays, unlocked
 
 
 class SqliteConnection:
@@ -226,8 +240,19 @@ def _enable_wal(raw: sqlite3.Connection) -> None:
         time.sleep(_RETRY_WAL_SECONDS)
 
 
-def _lock(path: str) -> sqlite3.Connection:
-    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+def _create_private(path: str) -> None:
+    """Create a file for its owner alone, because it may contain conversations.
+
+    The log of the ledger gets the same mode. A file that exists is not even opened: closing it
+    would drop the locks of this process.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE_MODE))
+
+
+def _lock(path: str, wait_seconds: float = 0) -> sqlite3.Connection:
+    _create_private(path)
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=wait_seconds)
     try:
         raw.execute("PRAGMA journal_mode=MEMORY")
         raw.execute("BEGIN EXCLUSIVE")
