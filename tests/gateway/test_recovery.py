@@ -21,7 +21,7 @@ from modelpact.ledger.prepared import EventRef, PreparedEvent
 from modelpact.ledger.verify.export import export_lines
 from modelpact.ledger.verify.importer import import_export
 from modelpact.providers.contract import ContractError
-from modelpact.providers.runtime.event_storage import (
+from modelpact.providers.runtime.events import (
     STOPPED,
     find_in_events,
     list_in_events,

@@ -14,7 +14,8 @@ from modelpact.ledger.costs import Attribution
 from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain, SettlementNotRecorded
 from modelpact.ledger.event import Draft
 from modelpact.providers.contract import ComplianceProfile, Invocation
-from modelpact.providers.runtime.event_storage import KIND, EventStorage
+from modelpact.providers.runtime.event_storage import EventStorage
+from modelpact.providers.runtime.events import KIND
 from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations
 from modelpact.providers.runtime.recorder import BackgroundTasks, InvocationRecorder
 from modelpact.providers.runtime.records import (

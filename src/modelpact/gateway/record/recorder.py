@@ -1,5 +1,7 @@
 """The recorder of a gateway: its decisions, and the calls of providers that follow from them."""
 
+import datetime
+import secrets
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -8,7 +10,6 @@ import msgspec
 from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.record.envelopes import DailyEnvelopes
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostRecord
@@ -16,7 +17,8 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.prepared import PreconditionFailed, PreparedEvent
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import CHAT
-from modelpact.providers.runtime.event_storage import KIND, EventStorage
+from modelpact.providers.runtime.event_storage import EventStorage
+from modelpact.providers.runtime.events import KIND
 from modelpact.providers.runtime.recorder import (
     BackgroundTasks,
     InvocationRecorder,
@@ -29,6 +31,8 @@ from modelpact.vocabulary.memo import BoundedMemo
 
 DECIDED: Final = "negotiation.decided"
 CLIENT_LEFT: Final = "the client left"
+_SECOND: Final = 1_000_000_000
+_DAY_S: Final = 86_400
 
 
 class _CallContext(msgspec.Struct, frozen=True):
@@ -64,7 +68,7 @@ class GatewayRecorder(InvocationRecorder):
         self._observers = observers
         self.keep_content = keep_content
         self._now = monotonic_clock(ledger.clock)
-        self._envelopes = DailyEnvelopes(name)
+        self._envelopes = _DailyEnvelopes(name)
         tasks = BackgroundTasks()
         self._events = EventStorage(ledger, name, self._now, tasks, self._envelopes.is_current)
         self._decisions: BoundedMemo[Plan, tuple[str, str]] = BoundedMemo()
@@ -190,3 +194,28 @@ class GatewayRecorder(InvocationRecorder):
         assert cost is not None
         for observer in self._observers:
             observer.call_settled(invocation, cost.lines)
+
+
+class _DailyEnvelopes:
+    """Names the envelopes that a process writes to: one for each workload and day."""
+
+    def __init__(self, name: str) -> None:
+        self._prefix = f"gateway/{name}-{secrets.token_hex(3)}/"
+        self._day = ""
+        self.until = 0
+        """When today ends, in nanoseconds."""
+
+    def rotate(self, now: int) -> None:
+        """Begin the day of a time."""
+        moment = datetime.datetime.fromtimestamp(now / 1e9, datetime.UTC)
+        midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        self.until = (int(midnight.timestamp()) + _DAY_S) * _SECOND
+        self._day = midnight.date().isoformat()
+
+    def today(self, workload: str) -> str:
+        """Return the envelope of a workload."""
+        return f"{self._prefix}{workload}/{self._day}"
+
+    def is_current(self, envelope: str) -> bool:
+        """Tell whether more may be written to an envelope."""
+        return envelope.endswith(self._day) and envelope.startswith(self._prefix)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -19,7 +20,7 @@ from modelpact.providers.runtime.rows import SECOND, acknowledge_row, find_row, 
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import Accepted, Partial
 
-CALLER_LEFT = "the caller went away"
+CALLER_LEFT: Final = "the caller went away"
 
 
 class InvocationLifecycle:

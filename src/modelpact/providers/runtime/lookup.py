@@ -3,7 +3,7 @@
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.event_storage import find_in_events, list_in_events
+from modelpact.providers.runtime.events import find_in_events, list_in_events
 from modelpact.providers.runtime.rows import current_cost, find_row, list_rows
 
 

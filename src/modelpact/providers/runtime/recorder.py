@@ -86,7 +86,7 @@ class PendingWrite(Protocol, Generic[T]):
 
 
 class InvocationStorage(Protocol):
-    """Where invocations are kept."""
+    """Where invocations are stored."""
 
     def open(
         self, request: InvocationRequest, registered: Registered
@@ -172,12 +172,18 @@ class InvocationRecorder:
         try:
             result = await pending.future
         except asyncio.CancelledError:
-            await asyncio.shield(self.tasks.spawn(self._cancel_abandoned(pending)))
+            await self._outlive(self._cancel_abandoned(pending))
             raise
         except BaseException as error:
             pending.fail(error)
             raise
         return pending.finish(result)
+
+    async def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work for a caller that was cancelled; the caller waits unless it may come later."""
+        task = self.tasks.spawn(work)
+        if not self._settle_eventually:
+            await asyncio.shield(task)
 
     async def _cancel_abandoned(self, pending: PendingWrite[OpenedInvocation]) -> None:
         with contextlib.suppress(ModelpactError):
@@ -213,7 +219,7 @@ class InvocationRecorder:
                     await asyncio.sleep(delay)
                     pending = pending.retry(error)
         except asyncio.CancelledError:
-            await asyncio.shield(self.tasks.spawn(self._settle_abandoned(invocation, pending)))
+            await self._outlive(self._settle_abandoned(invocation, pending))
             raise
         settlement = pending.finish(result)
         self._settled(invocation, pending.cost)
