@@ -75,7 +75,7 @@ def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
     assert (done["state"], done["output"]) == ("completed", {"answer": "yes"})
     again = run("invocations", "answer", first, '{"answer": "no"}')
     assert again.returncode == 1
-    assert "completed already" in again.stderr
+    assert "already completed" in again.stderr
     shown = run("invocations", "show", first).stdout
     assert '"answer": "yes"' in shown
     assert done["settled_by"] in shown

@@ -142,7 +142,7 @@ def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
     assert shown(run, store, name)["state"] == "completed"
     again = run("invocations", "cancel", name, "--store", store)
     assert again.returncode == 1
-    assert "is completed already" in again.stderr
+    assert "is already completed" in again.stderr
     with Ledger.open(store) as ledger:
         assert ledger.events(envelope)[-1].type == "gateway.stopped"
     archived = run("audit", "archive", envelope, "--to", "a.gz", "--store", store)

@@ -124,7 +124,7 @@ class HumanInbox:
 
 def _already(invocation: Invocation) -> str:
     reason = f": {invocation.error}" if invocation.error else ""
-    return f"{invocation.id} is {invocation.state} already{reason}"
+    return f"{invocation.id} is already {invocation.state}{reason}"
 
 
 def _elsewhere(invocation: Invocation) -> str:
