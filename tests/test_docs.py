@@ -92,7 +92,7 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["contributing.md"])
+@pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
 def test_paths_exist(name: str) -> None:
     """The pages that lead through the source name only files and folders that are there."""
     paths = REPOSITORY_PATH.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
