@@ -41,7 +41,7 @@ def test_a_vote_says_what_the_statement_said(caps: dict[str, int | bool]) -> Non
 def test_merged_facts_promise_no_more_than_any_lineage(
     one: dict[str, int | bool], other: dict[str, int | bool]
 ) -> None:
-    """DESIGN: "the more cautious value wins"; a missing field is silence."""
+    """MP-C4, MP-C3: the more cautious value wins; a missing field is silence."""
     records = merge(
         [lineage("a", fact("openai/m", **one)), lineage("b", fact("openai/m", **other))]
     )
@@ -175,7 +175,7 @@ def test_clauses(clause: dict[str, object], matched: set[str]) -> None:
 
 
 def test_the_order_of_lineages_and_facts_does_not_change_the_bytes() -> None:
-    """STYLE: "built by a command that anyone can run again and gets the same bytes"."""
+    """Building the snapshot again gives the same bytes."""
     sources = read_sources()
     a = lineage("a", fact("openai/x", seed=True), fact("openai/y", seed=True))
     b = lineage("b", fact("openai/x", seed=False), fact("anthropic/z", n=True))

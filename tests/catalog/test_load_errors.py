@@ -96,7 +96,9 @@ BAD_RULES = {
 
 @pytest.mark.parametrize("kind", BAD_RULES)
 def test_a_bad_rule_names_file_rule_and_field(kind: str) -> None:
-    """Seed 004, Drift protection; DESIGN: "fail loudly and name file, rule and field"."""
+    """S004-9-5, S004-9-1, S004-9-2, S004-6-2, S004-1-4, MP-C9: an error names file, rule and
+    field.
+    """
     body, words = BAD_RULES[kind]
     told = "\n".join(problems(rule(body)))
     for word in ("some.toml", "the rule", *words):
@@ -187,7 +189,7 @@ def test_a_good_folder_is_read(tmp_path: Path) -> None:
 def test_bad_providers_name_file_and_field(
     tmp_path: Path, providers: str, words: list[str]
 ) -> None:
-    """Seed 004: tags "must be sorted + deduplicated"; unknown ids "fail the build"."""
+    """S004-9-3, S004-9-1: tags are sorted and free of duplicates; unknown ids fail the build."""
     with pytest.raises(CatalogError) as caught:
         read_sources(folder(tmp_path, providers))
     for word in ("providers.toml", *words):

@@ -45,7 +45,7 @@ def families() -> Catalog:
     ],
 )
 def test_spellings_lead_to_the_same_family_facts(provider: str, model: str, family: str) -> None:
-    """DESIGN, Names: "lead to the same family facts"."""
+    """MP-C7: spellings lead to the same family facts."""
     found = families().resolve(provider, model)
     assert [entry.rule for entry in found.trace if entry.layer == "family"] == [family]
     assert found.claim("tool-calling").support == "native"
@@ -53,7 +53,7 @@ def test_spellings_lead_to_the_same_family_facts(provider: str, model: str, fami
 
 
 def test_the_providers_own_limits_stay_the_providers() -> None:
-    """DESIGN, Names: "the provider's own limits stay the provider's"."""
+    """MP-C7: the provider's own limits stay the provider's."""
     passed_on = families().resolve("openrouter", "openai/o3")
     assert passed_on.claim("reasoning").support == "native"
     window = passed_on.claim("context-window")
@@ -94,7 +94,7 @@ def test_provider_aliases_are_the_provider(alias: str) -> None:
     [("claude", "anthropic"), ("google", "gemini"), ("grok", "xai"), ("openai", "openai")],
 )
 def test_the_bundled_catalog_knows_the_aliases(alias: str, provider: str) -> None:
-    """DESIGN, Names: "provider aliases (claude, google, grok)"."""
+    """MP-C7: provider aliases such as claude, google and grok."""
     assert resolve(alias, "x").provider_id == provider
 
 

@@ -63,7 +63,7 @@ def layered() -> Catalog:
     ],
 )
 def test_each_layer_overwrites_the_one_before(name: str, support: str, layer: str) -> None:
-    """DESIGN, The catalog: defaults, rules, facts, corrections, evidence, overlay."""
+    """MP-C1, MP-C5: defaults, rules, facts, corrections, evidence, overlay."""
     claim = layered().resolve("openai", "gpt-x").claim(name)
     assert claim.support == support
     assert claim.evidence is not None
@@ -71,7 +71,7 @@ def test_each_layer_overwrites_the_one_before(name: str, support: str, layer: st
 
 
 def test_every_layer_leaves_its_name_in_the_trace() -> None:
-    """DESIGN: "leaves its name in the trace"."""
+    """MP-C1: each layer leaves its name in the trace."""
     trace = layered().resolve("openai", "gpt-x").trace
     assert [entry.layer for entry in trace] == [
         *["defaults", "rule", "facts", "correction", "evidence", "overlay"]
@@ -83,13 +83,13 @@ def test_every_layer_leaves_its_name_in_the_trace() -> None:
 
 
 def test_evidence_says_which_rule_from_which_source_on_which_date() -> None:
-    """DESIGN, Words: a claim's evidence is "which layer and rule …, which source, which date"."""
+    """MP-W4: evidence is layer, rule, source and date."""
     evidence = layered().resolve("openai", "gpt-x").claim("streaming").evidence
     assert evidence == Evidence("rule", "the rule", "https://rule.example", "2025-05-05")
 
 
 def test_what_only_the_defaults_say_is_assumed_never_a_yes() -> None:
-    """DESIGN: "it is shown, but negotiation treats it as unknown"."""
+    """MP-C2: what is assumed is shown, and counts as unknown."""
     found = layered().resolve("openai", "gpt-other")
     claim = found.claim("image-input")
     assert (claim.support, claim.assumed, claim.known) == ("unknown", "native", False)
@@ -100,7 +100,7 @@ def test_what_only_the_defaults_say_is_assumed_never_a_yes() -> None:
 
 
 def test_silence_is_not_a_no() -> None:
-    """DESIGN: "A missing field is silence, not a no"."""
+    """MP-C3: a missing field is silence, not a no."""
     claim = layered().resolve("openai", "gpt-x").claim("citations")
     assert claim == Claim("citations")
 
@@ -139,7 +139,7 @@ def test_a_model_may_have_slashes_of_its_own() -> None:
 
 
 def test_configured_providers_have_the_facts_of_their_kind_under_their_own_name() -> None:
-    """DESIGN, Configuration: `[providers.local]` with `kind = "vllm"`."""
+    """A provider of the configuration has the facts of its `kind`."""
     rules = '[[rules]]\nscope.providers = ["vllm"]\nmatch = { kind = "any" }\ncaps.n = true'
     overlay = {("local", "mine"): Overlay({"context_window": 32_768}, "modelpact.toml")}
     source = catalog(rules).extended(overlay=overlay, configured={"local": "vllm"})
@@ -158,7 +158,7 @@ def test_extending_leaves_the_catalog_as_it_was() -> None:
 
 
 def test_disputed_votes_stay_in_sight_and_the_cautious_wins() -> None:
-    """DESIGN: "the disagreement stays in sight and the more cautious value wins"."""
+    """MP-C4: the disagreement stays visible and the more cautious value wins."""
     yes = fact("openai/m", tool_calling=True, context_window=200_000, seed=True)
     no = fact("openai/m", tool_calling=False, context_window=128_000)
     found = catalog("", lineage("a", yes), lineage("b", no)).resolve("openai", "m")

@@ -20,7 +20,7 @@ KEY = "-".join(["key", "of", "the", "test"])
 
 
 def test_chat_goes_there_and_says_so(tmp_path: Path) -> None:
-    """Issue 6: "any … server whose key and address the environment or `modelpact.toml` gives"."""
+    """MP-I3: the environment gives the address of a server."""
     with (
         FakeOpenAI(key=KEY).in_thread() as openai,
         FakeAnthropic(key=KEY).in_thread() as anthropic,

@@ -35,8 +35,7 @@ def events(folder: Path) -> list[str]:
 
 
 def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path) -> None:
-    """Issue 6: "a person can switch models in `modelpact chat`, be refused, read why, take the
-    suggestion and go on"."""
+    """MP-I3: switch models, be refused, read why, take the suggestion and go on."""
     needs = required_set(find_machine("review", Configuration()))
     found = mp.suggest(needs, avoid=REFUSED)
     assert found is not None
@@ -82,7 +81,7 @@ def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path
 
 
 def test_the_mock_works_at_once(tmp_path: Path) -> None:
-    """Issue 6: "Works at once with the bundled `mock` provider"."""
+    """MP-I3: works at once with the bundled mock."""
     with Terminal("chat", cwd=tmp_path) as terminal:
         terminal.enter("Hello")
         terminal.expect("You said: Hello")
@@ -106,7 +105,7 @@ WALK, SETTINGS, STORY = re.findall(r"```(?:toml|text)\n(.*?)```", PAGE, re.DOTAL
 
 @pytest.mark.parametrize(("settings", "story"), [("", WALK), (SETTINGS, STORY)])
 def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: str) -> None:
-    """Issue 6: refused, read why, take the suggestion, go on: without a key, on a terminal."""
+    """MP-I3: refused, read why, take the suggestion, go on; without a key, on a terminal."""
     configure(tmp_path, settings)
     first, *lines = story.splitlines()
     with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:
@@ -127,7 +126,7 @@ def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: 
 
 
 def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
-    """Issue 6: "completion of model names with their fit beside them"."""
+    """MP-I4: model names are completed with their fit beside them."""
     configure(tmp_path, SMALL)
     with Terminal("chat", "--model", "mock/demo", "--need", "tools", cwd=tmp_path) as terminal:
         terminal.at_prompt()
@@ -145,7 +144,7 @@ def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
-    """Issue 6: "Ctrl-C that stops an answer and not the program"."""
+    """MP-I4: Ctrl-C stops the response, not the program."""
     with FakeOpenAI([Reply(text="A long story that", fault=hang(3)), "Well."]).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
@@ -174,7 +173,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
 
 
 def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
-    """Issue 6: "sessions saved and resumed (`--resume`), crash-safe"."""
+    """MP-I4: sessions are saved and resumed, and survive a crash."""
     script: list[Step] = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)

@@ -85,7 +85,7 @@ def test_what_cannot_begin_exits_with_2(run: Run, args: tuple[str, ...], told: s
 
 
 def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path) -> None:
-    """Issue 6: sessions on programs' terms: turns, refusals and errors as data."""
+    """MP-I2: turns, refusals and errors as JSON."""
     (tmp_path / "modelpact.toml").write_text(SMALL)
     lines = (
         "Hi\n/model small\n/model\n/needs\n/params seed=7\n/cost\n/audit\n/history\n/oops\n/quit\n"
@@ -162,7 +162,7 @@ def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
 
 
 def test_a_server_is_found_by_the_configuration_alone(run: Run, tmp_path: Path) -> None:
-    """Issue 6: "any OpenAI-compatible … server whose key and address … `modelpact.toml` gives"."""
+    """MP-I3: `modelpact.toml` gives the key and address of a server."""
     key = "-".join(["key", "of", "the", "test"])
     with FakeOpenAI([Fail(500), "Here."], key=key).in_thread() as fake:
         (tmp_path / "modelpact.toml").write_text(

@@ -31,8 +31,8 @@ def test_show_trace_names_each_layer_in_order(run: Run) -> None:
     assert done.returncode == 0
 
 
-def test_show_json_has_seed_004_fields(run: Run) -> None:
-    """Seed 004, capability fields: the nine names."""
+def test_show_json_has_the_nine_fields(run: Run) -> None:
+    """S004-4-1..9: the nine fields."""
     shown = data(run("show", "openai/gpt-4o", "--json"))["modelCapabilities"]
     assert set(shown) == {
         "token_limit_param",
@@ -101,8 +101,8 @@ def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
     assert all(one["claims"]["tool-calling"] == "native" for one in found["models"])
 
 
-def test_models_by_capability_as_seed_004_shows(run: Run) -> None:
-    """Seed 004, how to query: `catalog models --capability computer-use`."""
+def test_models_by_capability(run: Run) -> None:
+    """S004-8-2: the query by capability."""
     found = data(run("models", "--provider", "anthropic", "--capability", "computer-use", "--json"))
     names = [one["model"] for one in found["models"]]
     assert "anthropic/claude-opus-4-5" in names
@@ -135,7 +135,7 @@ def test_negotiate_for_people_exits_by_its_answer(run: Run) -> None:
 
 
 def test_negotiate_stud_over_the_wire(run: Run) -> None:
-    """DESIGN, wire shapes: `negotiate --dialect stud`."""
+    """MP-J1: `negotiate --dialect stud`."""
     request = {
         "requirements": [
             {"name": "toolCalling", "level": "hard", "requiredBy": "sm"},
@@ -156,7 +156,7 @@ def test_negotiate_stud_over_the_wire(run: Run) -> None:
 
 
 def test_negotiate_abp_over_the_wire(run: Run) -> None:
-    """Seed 002: an incompatible result is rejected with CAPABILITY_UNSUPPORTED."""
+    """S002-6-7, MP-J2: an incompatible result is rejected with CAPABILITY_UNSUPPORTED."""
     request = {
         "manifest": {"streaming": "native"},
         "requirements": {"required": [{"capability": "tool_edit", "min_support": "emulated"}]},

@@ -20,7 +20,7 @@ def request(*capabilities: str, messages: Any = (USER,), **more: Any) -> str:
 
 
 def test_the_wire_shape(run: Run) -> None:
-    """DESIGN: "out `{"conversation","report"}` in the seed's shapes"."""
+    """MP-J4: `{"conversation", "report"}` come out."""
     done = run("emulate", stdin=request("extended_thinking", "code_execution"))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {
@@ -43,7 +43,7 @@ def test_the_wire_shape(run: Run) -> None:
 
 
 def test_an_existing_system_message(run: Run) -> None:
-    """DESIGN: "adds a text block of a newline and the prompt"."""
+    """S002-7-4: a text block of a newline and the prompt is added."""
     done = run("emulate", "--json", stdin=request("extended_thinking", messages=[SYSTEM, USER]))
     first = json.loads(done.stdout)["conversation"]["messages"][0]
     assert first == {
@@ -135,7 +135,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("stdin", "message"), BAD.values(), ids=BAD)
 def test_bad_input_is_told_in_a_line(run: Run, stdin: str, message: str) -> None:
-    """Issue: "Bad input gets a clear error"; DESIGN: exit code 2."""
+    """MP-E8, MP-I1: wrong input is an error with exit code 2."""
     done = run("emulate", stdin=stdin)
     assert done.returncode == 2
     assert message in done.stderr

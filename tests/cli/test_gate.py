@@ -1,4 +1,4 @@
-"""`modelpact gate`: one decision, JSON in and out, in DESIGN's wire shape."""
+"""`modelpact gate`: one decision, JSON in and out (MP-J3)."""
 
 import json
 from typing import Any

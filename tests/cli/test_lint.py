@@ -9,7 +9,7 @@ import pytest
 
 from modelpact.cli.render.json_positions import json_positions
 from tests.cli.conftest import Run
-from tests.schemas.examples import closed, holding, seed_example, variant
+from tests.schemas.examples import closed, holding, spec_example, variant
 
 TEXT = {"type": "string"}
 CLEAN = closed({"name": TEXT})
@@ -47,8 +47,8 @@ def put(folder: Path, name: str, schema: Any, indent: int | None = 2) -> str:
 
 
 def test_clean_and_not(run: Run, tmp_path: Path) -> None:
-    """DESIGN: exit codes 0 clean, 1 findings."""
-    done = run("lint", put(tmp_path, "a.json", seed_example()), "--for", "variants")
+    """MP-I1: exit code 0 for a clean schema, 1 for findings."""
+    done = run("lint", put(tmp_path, "a.json", spec_example()), "--for", "variants")
     assert (done.returncode, done.stdout) == (0, "1 schema: nothing found\n")
     done = run("lint", "a.json", "--for", "variants,tier1")
     assert done.returncode == 1
@@ -60,8 +60,8 @@ def test_clean_and_not(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_json_shape(run: Run, tmp_path: Path) -> None:
-    """DESIGN: out `{"ok","findings":[{"rule","path","message","profiles"}]}`."""
-    name = put(tmp_path, "a.json", seed_example())
+    """MP-J5: `ok` and `findings` with rule, path, message and profiles."""
+    name = put(tmp_path, "a.json", spec_example())
     data = json.loads(run("lint", name, "--json").stdout)
     assert data["ok"] is False
     (one,) = data["findings"]
@@ -125,13 +125,13 @@ def test_github(run: Run, tmp_path: Path) -> None:
 
 def test_fix_rewrites_in_place(run: Run, tmp_path: Path) -> None:
     """As ruff does: files are rewritten, what is left is told, and decides the exit code."""
-    name = put(tmp_path, "a.json", seed_example(), indent=4)
+    name = put(tmp_path, "a.json", spec_example(), indent=4)
     (tmp_path / name).chmod(0o640)
     done = run("lint", name, "--fix")
     assert done.returncode == 0
     assert "fixed 'reasoning' is now required" in done.stdout
     text = (tmp_path / name).read_text(encoding="utf-8")
-    assert json.loads(text) == {**seed_example(), "required": ["reasoning", "steps"]}
+    assert json.loads(text) == {**spec_example(), "required": ["reasoning", "steps"]}
     assert text.startswith('{\n    "type"')
     assert text.endswith("}\n")
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
@@ -150,24 +150,24 @@ def test_fix_says_what_it_could_not(run: Run, tmp_path: Path) -> None:
 
 
 def test_fix_of_standard_input_prints_the_schema(run: Run) -> None:
-    done = run("lint", "-", "--fix", stdin=json.dumps(seed_example()))
+    done = run("lint", "-", "--fix", stdin=json.dumps(spec_example()))
     assert json.loads(done.stdout)["required"] == ["reasoning", "steps"]
     assert "fixed 'reasoning'" in done.stderr
-    data = json.loads(run("lint", "-", "--fix", "--json", stdin=json.dumps(seed_example())).stdout)
+    data = json.loads(run("lint", "-", "--fix", "--json", stdin=json.dumps(spec_example())).stdout)
     assert data["schemas"]["<stdin>"]["required"] == ["reasoning", "steps"]
     assert [one["rule"] for one in data["changes"]] == ["required-property"]
     assert data["kept"] == []
 
 
 def test_nothing_is_written_when_one_input_is_bad(run: Run, tmp_path: Path) -> None:
-    name = put(tmp_path, "a.json", seed_example())
+    name = put(tmp_path, "a.json", spec_example())
     before = (tmp_path / name).read_text(encoding="utf-8")
     assert run("lint", name, "missing.json", "--fix").returncode == 2
     assert (tmp_path / name).read_text(encoding="utf-8") == before
 
 
 def test_pydantic_models(run: Run, tmp_path: Path) -> None:
-    """Issue: "Pydantic models are accepted (`modelpact lint package.module:Model`)"."""
+    """MP-L3: Pydantic models are accepted as `package.module:Model`."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "models.py").write_text(MODELS, encoding="utf-8")
     done = run("lint", "shop.models:Drawing", "--json")
@@ -204,7 +204,7 @@ def test_models_that_are_not_there(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
-    """Issue: "Vendor profiles are versioned data with their own limits, dates and sources"."""
+    """MP-L2: vendor profiles are versioned data with limits, dates and sources."""
     data = json.loads(run("lint", "--profiles", "--json").stdout)
     assert [one["id"] for one in data["profiles"]] == [
         "variants",
@@ -236,7 +236,7 @@ BAD: dict[str, tuple[str, str]] = {
 def test_bad_input_is_told_in_a_line(
     run: Run, stdin: str, message: str, more: tuple[str, ...]
 ) -> None:
-    """Issue: "Input that is not JSON, not a schema, cyclic, or 5 MB big gets a clear error"."""
+    """MP-L3: input that is not JSON, not a schema, cyclic or very large gets a clear error."""
     done = run("lint", "-", *more, stdin=stdin)
     assert done.returncode == 2
     assert message in done.stderr

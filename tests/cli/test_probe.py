@@ -41,7 +41,7 @@ def configure(folder: Path, fake: FakeServer, more: str = "") -> None:
 
 
 def test_a_probe_finds_out_and_show_displays_it(run: Run, liar: FakeServer) -> None:
-    """Issue 6: "stores the evidence with date and transcript hash; `show` displays it"."""
+    """MP-I5: evidence has its date and transcript hash, and `show` displays it."""
     done = run("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
     assert done.returncode == 1, done.stderr
     rows = {
@@ -78,7 +78,7 @@ def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None
 
 
 def test_what_use_taught_is_shown_with_its_date(run: Run, tmp_path: Path) -> None:
-    """Issue 6: "becomes evidence that contradicts the claim, recorded and visible in `show`"."""
+    """MP-A12: a rejection becomes evidence against the claim, visible in `show`."""
     with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
         told = "rejected: gpt-4o does not support tools"
         record(
@@ -110,7 +110,7 @@ def test_nothing_is_spent_unasked(run: Run, liar: FakeServer) -> None:
 
 
 def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: Path) -> None:
-    """Issue 6: "a cost estimate asked for first"."""
+    """MP-I5: the cost estimate is confirmed first."""
     asked = ("probe", "local/gpt-4o", "--capability", "tools", "--capability", "seed")
     with Terminal(*asked, cwd=tmp_path) as terminal:
         terminal.expect_match(r"at most \$\S+, budget \$0\.10\s+Continue\? \[y/N\]:")
@@ -126,7 +126,7 @@ def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: P
 
 
 def test_a_probe_that_takes_its_time_shows_how_far_it_has_come(tmp_path: Path) -> None:
-    """Issue 6: "a progress bar"."""
+    """MP-I5: a progress bar."""
     slow = [Reply(text="x", fault=drip(0.02, size=40))] * 8
     with FakeOpenAI(slow).in_thread() as fake:
         configure(tmp_path, fake)

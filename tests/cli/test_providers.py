@@ -61,7 +61,7 @@ def test_the_life_of_a_provider(desk: Path, run: Run) -> None:
 
 
 def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
-    """Issue 4: "A human's inbox: `modelpact invocations list|show|answer|cancel`"."""
+    """MP-P8: `modelpact invocations list`, `show`, `answer` and `cancel`."""
     assert run("invocations", "list").stdout == "None are open.\n"
     first, second = ask(desk), ask(desk, "And this?", deadline_s=3_600)
     people = run("invocations", "list").stdout
@@ -142,7 +142,7 @@ def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said:
 
 
 def test_the_profile_of_the_configuration_is_in_force(desk: Path, run: Run) -> None:
-    """DESIGN: profiles are "named bundles of policy … in the configuration"."""
+    """MP-P7: profiles are named bundles of policy in the configuration."""
     text = (
         '[store]\nurl = "sqlite:work.db"\n[profiles.strict]\nrequire_identity = true\n'
         'on_deregistration = "cancel"\n[contract]\nprofile = "strict"\n'

@@ -68,7 +68,7 @@ BLOCKS: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize(("data", "block"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks_are_read_and_written(data: dict[str, Any], block: Any) -> None:
-    """Issue: "content blocks text, image, tool_use, tool_result, thinking; metadata"."""
+    """MP-V1: blocks of text, image, tool use, tool result and thinking, with metadata."""
     given_data = one(data, metadata={"turn": 1})
     conversation = read_conversation(given_data)
     assert conversation.messages == [Message("user", (block,), {"turn": 1})]
@@ -77,7 +77,7 @@ def test_blocks_are_read_and_written(data: dict[str, Any], block: Any) -> None:
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
 def test_roles(role: str) -> None:
-    """Issue: "roles system, user, assistant, tool"."""
+    """MP-V1: the roles system, user, assistant and tool."""
     assert read_conversation(one(role=role)).messages[0].role == role
 
 

@@ -93,7 +93,7 @@ BOTH: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("body", BOTH.values(), ids=BOTH.keys())
 def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None:
-    """Issue: "Lossless round trip … for what both can say"."""
+    """MP-V2: what both APIs can express survives the round trip."""
     first = openai_chat.read_request(body)
     there = anthropic.write_request(first)
     assert there.losses == ()
@@ -262,7 +262,7 @@ CROSSINGS: list[Any] = [
 def test_nothing_is_dropped_without_a_word(
     body: dict[str, Any], read: Callable[[Any], Request], write: Callable[[Request], TranslatedBody]
 ) -> None:
-    """Issue: "reported as `lossless`, `lossy` … or `unsupported`, never dropped"."""
+    """MP-V3: every difference is reported as lossless, lossy or unsupported."""
     check(body, write(read(body)))
 
 

@@ -34,7 +34,7 @@ KEPT = {name: body for name, body in BOTH.items() if name != "settings"}
 
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT.keys())
 def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None:
-    """Issue: "Lossless round trip … for what both can say"."""
+    """MP-V2: what both APIs can express survives the round trip."""
     first = openai_chat.read_request(body)
     there = openai_responses.write_request(first)
     assert there.losses == ()
@@ -227,7 +227,7 @@ CROSSINGS: list[Any] = [
 def test_nothing_is_dropped_without_a_word(
     body: dict[str, Any], read: Callable[[Any], Request], write: Write
 ) -> None:
-    """Issue: "reported as `lossless`, `lossy` … or `unsupported`, never dropped"."""
+    """MP-V3: every difference is reported as lossless, lossy or unsupported."""
     carried = write(read(body))
     lost = missing(body, carried)
     told = [loss for loss in carried.losses if "needs a limit" not in loss.what]

@@ -66,7 +66,7 @@ def test_the_set_names_known_capabilities() -> None:
 
 
 def test_structured_output() -> None:
-    """Issue: "schema into the prompt, JSON found in prose and fences, validated"."""
+    """MP-E2: the schema is in the prompt; JSON is found in prose and fences, and validated."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)))
     assert work.request.output is None
     assert '"required":["city"]' in work.request.messages[0].text
@@ -96,7 +96,7 @@ def test_structured_output() -> None:
     ],
 )
 def test_never_unvalidated_json(text: str, finding: str) -> None:
-    """Issue: "an error that carries the findings when it still fails"."""
+    """MP-E2: an error that carries the findings."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)), repairs=1)
     again = work.process(answered(text))
     assert isinstance(again, RepairRequest)
@@ -108,7 +108,7 @@ def test_never_unvalidated_json(text: str, finding: str) -> None:
 
 
 def test_asking_again_tells_what_was_wrong() -> None:
-    """Issue: "bounded repair by asking again with the validator's findings"."""
+    """MP-E5: bounded repair with the validator's findings."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)))
     again = work.process(answered('{"city": 5}'))
     assert isinstance(again, RepairRequest)
@@ -157,7 +157,7 @@ def test_thinking() -> None:
 
 
 def test_tool_calling() -> None:
-    """Issue: "tools described in the prompt, calls parsed from the text"."""
+    """MP-E3: tools are described in the prompt, and calls are parsed from the text."""
     earlier = (
         HI,
         Message("assistant", (ToolUseBlock("call_1", "now", {}),)),
@@ -177,7 +177,7 @@ def test_tool_calling() -> None:
 
 
 def test_earlier_calls_without_tools_are_reported_too() -> None:
-    """DESIGN: "each change to the prompt is a report entry of its own"."""
+    """MP-E1: each change to the prompt is a report entry of its own."""
     call = Message("assistant", (ToolUseBlock("call_1", "now", {}),))
     for fields in ({}, {"tools": (NOW,), "tool_choice": ToolChoice("none")}):
         work = prepare("tool-calling", ask(HI, call, **fields))
@@ -257,7 +257,7 @@ def test_system_messages() -> None:
 
 
 def test_token_limit_param_is_a_translation() -> None:
-    """Issue: "token-limit parameter renaming (a translation, labelled as such)"."""
+    """MP-E1: renaming the token limit is a translation, labelled as such."""
     request = ask(max_tokens=9)
     work = Emulator().prepare(
         request, ["token-limit-param"], token_limit_param="max-completion-tokens"
@@ -284,7 +284,7 @@ def test_streaming_is_not_asked_of_the_provider() -> None:
 
 
 def test_nothing_is_applied_that_was_not_asked_for() -> None:
-    """Issue: "never claim an emulation that was not applied"."""
+    """MP-E1: the report never claims an emulation that was not applied."""
     for name in set(ALL) - {"reasoning"}:
         work = prepare(name, ask())
         assert work.report.is_empty()
@@ -311,7 +311,7 @@ def test_unknown_capabilities_are_errors(bad: Any) -> None:
 
 
 def test_an_answer_that_is_too_long_is_refused() -> None:
-    """Issue: "a 10 MB answer"."""
+    """A response of 10 MB is refused."""
     work = prepare("structured-output", ask(output=JsonSchema(CITY)))
     with pytest.raises(EmulationFailed, match="10,000,000 characters"):
         work.process(answered("x" * 10_000_000))

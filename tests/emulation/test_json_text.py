@@ -78,7 +78,7 @@ def test_no_json_says_why(text: str, message: str) -> None:
 
 
 def test_a_10_mb_answer_is_refused() -> None:
-    """Issue: "a 10 MB answer"."""
+    """A response of 10 MB is refused."""
     with pytest.raises(NoJson, match="10,000,000 characters"):
         find_json("x" * 10_000_000)
     assert LARGEST_TEXT < 10_000_000

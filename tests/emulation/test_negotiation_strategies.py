@@ -20,7 +20,7 @@ EMULATE = Policy(emulate=True)
 @pytest.mark.parametrize("support", ["unsupported", "unknown"])
 @pytest.mark.parametrize("name", list(emulator_strategies().labels))
 def test_what_is_missing_becomes_emulated_by_us(name: str, support: str) -> None:
-    """Issue: "an unsupported or absent capability whose need accepts emulation"."""
+    """MP-N10: an unsupported or absent capability whose need accepts emulation."""
     needs = Needs([need(name, min_support="emulated")])
     verdict = negotiate(needs, claims({name: support}), EMULATE, strategies=emulator_strategies())
     (finding,) = verdict.findings
@@ -31,7 +31,7 @@ def test_what_is_missing_becomes_emulated_by_us(name: str, support: str) -> None
 
 @pytest.mark.parametrize("support", ["unsupported", "unknown"])
 def test_a_native_need_is_never_met_by_emulation(support: str) -> None:
-    """DESIGN: "our emulation never satisfies those"."""
+    """MP-N8: emulation never satisfies a need for native support."""
     needs = Needs([need("tools", min_support="native")])
     verdict = negotiate(
         needs, claims({"tool-calling": support}), EMULATE, strategies=emulator_strategies()
@@ -41,7 +41,7 @@ def test_a_native_need_is_never_met_by_emulation(support: str) -> None:
 
 
 def test_policy_turns_it_on() -> None:
-    """DESIGN: "emulate where policy says so (default: off)"; a refusal says what would help."""
+    """MP-N11: emulate where policy says so; a refusal says what would help."""
     needs = Needs([need("tools", min_support="emulated")])
     verdict = negotiate(
         needs, claims({"tool-calling": "unsupported"}), strategies=emulator_strategies()
@@ -76,7 +76,7 @@ REQUEST = {
 
 
 def test_the_decision_tree_with_emulation() -> None:
-    """Seed 002, Decision Tree: "Can C be emulated? YES → apply EmulationStrategy"."""
+    """S002-6-1, S002-6-6: what can be emulated is emulated."""
     plain = abp.negotiate(REQUEST["manifest"], REQUEST["requirements"])
     assert plain.unsupported == ("extended_thinking", "structured_output_json_schema")
     with_ours = abp.negotiate(
@@ -99,7 +99,7 @@ def run(*options: str, request: Any = REQUEST) -> tuple[int, Any, str]:
 
 
 def test_the_command_shows_it() -> None:
-    """Issue: "`modelpact negotiate --dialect abp --emulate --report` show it"."""
+    """MP-J2: `negotiate --dialect abp --emulate --report` shows it."""
     code, report, _ = run("--emulate", "--report")
     assert code == 0
     assert report == {
@@ -121,7 +121,7 @@ def test_the_command_shows_it() -> None:
 
 
 def test_the_command_without_it() -> None:
-    """DESIGN: "the plain result is the seed's classification; `--emulate` lets emulation in"."""
+    """S002-6-8: the plain result is the classification; `--emulate` adds emulation."""
     code, result, told = run()
     assert (code, result["emulatable"]) == (1, [])
     assert "CAPABILITY_UNSUPPORTED" in told

@@ -63,7 +63,7 @@ FULL = ask(
 
 
 def test_preparing_never_changes_the_request_and_twice_is_once() -> None:
-    """Issue: "idempotence"; "Applying twice changes nothing more and reports the same"."""
+    """MP-E4: applying twice changes nothing more and reports the same."""
     before = copy.deepcopy(FULL)
     emulator = Emulator()
     for names in [[name] for name in ALL] + [ALL, ALL[::-1], ALL[:3], ALL[3:]]:

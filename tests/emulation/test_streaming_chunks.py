@@ -12,7 +12,7 @@ from modelpact.emulation.streaming import split_chunks
 
 @given(st.text())
 def test_the_pieces_together_are_the_text(text: str) -> None:
-    """Issue: "the concatenation of emulated chunks equals the text"; "no byte lost"."""
+    """MP-E7: the pieces, joined, equal the text."""
     assert "".join(split_chunks(text)) == text
 
 

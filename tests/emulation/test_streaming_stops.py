@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, list[str], Cut]] = {
 
 @pytest.mark.parametrize(("text", "stops", "cut"), CASES.values(), ids=CASES)
 def test_every_chunking_gives_the_same(text: str, stops: list[str], cut: Cut) -> None:
-    """Issue: "exact truncation, also when one straddles two stream chunks, unicode-safe"."""
+    """MP-E7: exact truncation, also across chunks."""
     assert generated(text, stops) == at_once(text, stops) == cut
     for chunks in every_chunking(text):
         assert streamed(chunks, stops) == cut, chunks
@@ -69,7 +69,7 @@ stop_lists = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_siz
 def test_stop_truncation_equals_the_one_shot_result(
     case: tuple[str, list[str]], stops: list[str]
 ) -> None:
-    """Issue: "stop truncation equals the one-shot result for every chunking"."""
+    """MP-E7: stop truncation is the same for every chunking."""
     text, chunks = case
     expected = generated(text, stops)
     assert at_once(text, stops) == expected

@@ -92,7 +92,7 @@ def test_thinking_is_passed_on_as_it_comes() -> None:
 
 
 def test_the_prompt_names_the_tags() -> None:
-    """Seed 002's prompt, and where to put the thinking."""
+    """S002-9-1: the prompt, and where to put the thinking."""
     assert PROMPT.startswith("Think step by step before answering.")
     assert "<thinking>" in PROMPT
     assert "</thinking>" in PROMPT

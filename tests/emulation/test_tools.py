@@ -78,7 +78,7 @@ ANSWERS: dict[str, tuple[str, str, list[tuple[str, Any]]]] = {
 
 @pytest.mark.parametrize(("text", "said", "calls"), ANSWERS.values(), ids=ANSWERS)
 def test_calls_are_read(text: str, said: str, calls: list[tuple[str, Any]]) -> None:
-    """Issue: "calls parsed from the text … several calls in one answer"."""
+    """Several calls in one response are parsed from the text."""
     found = read(text)
     assert found.findings == ()
     assert found.text == said
@@ -103,7 +103,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
 def test_bad_calls_are_findings(text: str, message: str) -> None:
-    """Issue: "arguments validated against each tool's schema"."""
+    """Arguments are validated against each tool's schema."""
     assert any(message in one for one in read(text).findings)
 
 

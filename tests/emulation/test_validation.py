@@ -37,7 +37,7 @@ CITY = {
     ids=repr,
 )
 def test_a_schema_that_is_not_a_schema(document: Any) -> None:
-    """Issue: "a schema that is not a schema"; the error names the place."""
+    """MP-E8: a schema that is not one; the error names the place."""
     with pytest.raises(InputError, match=r"^here: "):
         Schema(document, "here")
 

@@ -228,7 +228,7 @@ def saying(text: str) -> Request:
 @EVERY_PATTERN
 @pytest.mark.parametrize("frame", ["Invalid input: {}", "Could not parse: {}", "in '{}'"])
 def test_the_text_of_the_request_teaches_nothing(pattern: RejectionPattern, frame: str) -> None:
-    """A server that repeats the prompt must not teach what the prompt says."""
+    """MP-C10: A server that repeats the prompt must not teach what the prompt says."""
     request = saying(f"Please explain: {pattern.example} Thank you.")
     rejection = Rejection(frame.format(pattern.example), 400)
     assert learn_from_rejection(rejection, request, "local", asked(pattern.example)) == ()

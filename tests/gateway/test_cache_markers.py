@@ -1,4 +1,4 @@
-"""Cache markers change what a request costs, not what it means."""
+"""Cache markers change what a request costs, not what it means (MP-V4, S000-5-5)."""
 
 from typing import Any
 

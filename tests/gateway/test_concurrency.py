@@ -46,7 +46,7 @@ def begun(gateway: Process) -> tuple[HTTPConnection, HTTPResponse]:
 
 
 def test_short_requests_do_not_wait_for_slow_streams(gateway: Process, upstream: Upstream) -> None:
-    """Short requests stay fast while 64 slow streams are open."""
+    """MP-A10: short requests stay fast while 64 slow streams are open."""
     upstream.held = True
     with contextlib.ExitStack() as stack:
         streams = []
@@ -186,7 +186,7 @@ def test_slow_uploads_delay_nobody_else(gateway: Process) -> None:
 def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    """The queue is bounded; beyond it the response is 429 with `retry-after`."""
+    """MP-A10: the queue is bounded; beyond it the response is 429 with `retry-after`."""
     text = configuration(here=upstream) + "\nconnections = 4\n"
     (tmp_path / "modelpact.toml").write_text(text)
     upstream.held = True

@@ -42,7 +42,7 @@ def killed(gateway: Process, load: Load) -> None:
 def test_acknowledged_requests_survive_a_kill(
     url: str, upstream: Upstream, run: Run, tmp_path: Path
 ) -> None:
-    """Nothing that was acknowledged is lost, and the chain of events verifies."""
+    """MP-A11: nothing that was acknowledged is lost, and the chain of events verifies."""
     folder = folder_for(tmp_path / "one", upstream, url)
     with started(folder) as gateway:
         load = Load(gateway, "openai/gpt-4o")

@@ -87,7 +87,7 @@ def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
 
 @pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
 def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: object) -> None:
-    """The stream ends with a well-formed error event, and the record says what happened."""
+    """MP-A7: the stream ends with a well-formed error event, and the record says what happened."""
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     first = gateway.chat("gpt-4o", stream=True)
@@ -146,7 +146,7 @@ def test_text_about_the_end_does_not_end_a_stream(gateway: Running) -> None:
 def test_a_client_that_leaves_a_stream_cancels_the_call(
     gateway: Running, path: str, model: str
 ) -> None:
-    """The gateway closes the upstream's stream and settles the record."""
+    """MP-A7: the gateway closes the upstream's stream and settles the record."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     fake.script.add(Reply(LONG, fault=hang(6)))
     left(gateway, path, {"model": model, "messages": HI, "max_tokens": 5_000, "stream": True})

@@ -75,7 +75,7 @@ def test_a_request_can_turn_the_fallback_off(serve: Serve) -> None:
 
 
 def test_the_fallback_is_negotiated_with_the_request(serve: Serve) -> None:
-    """The fallback is negotiated with the length of this prompt."""
+    """MP-A5: the fallback is negotiated with the length of this prompt."""
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(429))
     long = [{"role": "user", "content": "word " * 20_000}]

@@ -81,7 +81,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_ambiguous_bodies_are_refused(gateway: Running, path: str) -> None:
-    """Malformed JSON, duplicate keys, invalid UTF-8 and deep nesting are errors."""
+    """MP-A9: malformed JSON, duplicate keys, invalid UTF-8 and deep nesting are errors."""
     for name, (body, told) in BAD.items():
         content = body if isinstance(body, bytes) else body.encode()
         answer = gateway.ask(path, content)

@@ -99,7 +99,7 @@ FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
 
 @pytest.mark.parametrize("name", FRAMINGS)
 def test_request_smuggling_is_refused(gateway: Running, name: str) -> None:
-    """There is one response, a refusal, and the connection ends with it."""
+    """MP-A9: there is one response, a refusal, and the connection ends with it."""
     lines, body = FRAMINGS[name]
     got = said(gateway, head(gateway, *lines) + body + hidden(gateway))
     assert got.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 ")), got
@@ -136,7 +136,7 @@ CLOSED = [
 
 @pytest.mark.parametrize("path", CLOSED)
 def test_lookalike_paths_are_not_found(gateway: Running, path: str) -> None:
-    """With a key the path is not found, without one it is unauthorized."""
+    """MP-A9: with a key the path is not found, without one it is unauthorized."""
     assert gateway.ask(path, BODY).status in (400, 404)
     assert gateway.ask(path, BODY, {"authorization": ""}).status in (400, 401, 404)
 
@@ -175,7 +175,7 @@ def shown(gateway: Running, **headers: str) -> Answer:
 
 
 def test_malformed_keys_are_unauthorized(gateway: Running) -> None:
-    """Only the exact key is accepted."""
+    """MP-A9: only the exact key is accepted."""
     secret = gateway.new_key("victim")
     key = gateway.gateway.keys.find(secret)
     assert key is not None

@@ -65,6 +65,7 @@ def shown(run: Run, store: str, name: str) -> Any:
 
 
 def test_a_request_is_two_events_and_no_row(gateway: Running, run: Run) -> None:
+    """MP-A6: a request is two events, opened and settled."""
     gateway.openai.script.add("yes", Fail(400, "no"))
     names = [gateway.chat("gpt-4o").headers["modelpact-invocation"] for _ in range(2)]
     gateway.settled()

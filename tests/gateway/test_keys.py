@@ -114,7 +114,7 @@ def test_the_rate_refills_evenly() -> None:
 
 
 def test_a_spent_budget_refuses(gateway: Running) -> None:
-    """A budget counts the cost of ended requests and the estimate of open ones."""
+    """MP-A8: a budget counts the cost of ended requests and the estimate of open ones."""
     secret = gateway.new_key(budget=1, period="day")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     refused = gateway.chat("gpt-4o", key=secret)

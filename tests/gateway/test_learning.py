@@ -11,6 +11,7 @@ NO_TOOLS = Fail(
 
 
 def test_a_rejection_is_learned_from(gateway: Running) -> None:
+    """MP-A12: a rejection becomes evidence for the next negotiation."""
     gateway.openai.script.add(NO_TOOLS)
     assert gateway.chat("gpt-4o", tools=TOOLS).status == 400
     again = gateway.chat("gpt-4o", tools=TOOLS)

@@ -68,7 +68,7 @@ def test_streaming(sdk: OpenAISDK) -> None:
 
 
 def test_the_head_is_there_before_the_stream(sdk: OpenAISDK) -> None:
-    """The headers are there before the first byte of the stream."""
+    """MP-A3: the headers are there before the first byte of the stream."""
     stream, head = chat(sdk, stream=True)
     assert head["modelpact-served-model"] == f"{sdk.upstream}/{sdk.model}"
     assert head["modelpact-invocation"]
@@ -192,7 +192,7 @@ def test_a_model_that_declines(sdk: OpenAISDK) -> None:
 
 
 def test_refusals(sdk: OpenAISDK) -> None:
-    """A refusal is a 422 in the API's format, with diagnostic and suggestion."""
+    """MP-A4: a refusal is a 422 in the API's format, with diagnostic and suggestion."""
     with pytest.raises(openai.UnprocessableEntityError) as caught:
         chat(sdk, model="openai/text-only", tools=TOOLS)
     error = caught.value

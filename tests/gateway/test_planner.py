@@ -65,7 +65,7 @@ def test_a_request_for_another_api_is_translated(tmp_path: Path) -> None:
 
 
 def test_a_missing_capability_is_emulated_if_the_policy_allows_it(tmp_path: Path) -> None:
-    """Emulation is off by default."""
+    """MP-N11: emulation is off by default."""
     made = planner(tmp_path, WORKLOADS)
     refused = plan(made, "openai/text-only", tools=TOOLS)
     assert (refused.action, refused.answer) == ("refuse", "no")
@@ -88,7 +88,7 @@ def test_the_declared_fallback_serves_and_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "only-outages", "both-lack"])
 def test_a_request_without_a_fitting_fallback_is_refused(name: str, tmp_path: Path) -> None:
-    """The fallback is negotiated like any other model."""
+    """MP-A5: the fallback is negotiated like any other model."""
     made = plan(planner(tmp_path, WORKLOADS), f"workload/{name}")
     assert made.action == "refuse"
     assert diagnostic(made).target == "openai/text-only"
@@ -159,7 +159,9 @@ def test_a_restricted_capability_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_unknown_needs_are_refused_if_declared_and_probed_if_requested(tmp_path: Path) -> None:
-    """The default refuses unknown needs of a workload and probes those of a request."""
+    """MP-N5, MP-A1: the default refuses unknown needs of a workload and probes those of a
+    request.
+    """
     made = planner(tmp_path, WORKLOADS)
     assert plan(made, "local/finetune", messages=SEEN).answer == "labelled"
     assert missing(plan(made, "workload/unsure")) == [("image-input", "unknown")]

@@ -72,7 +72,7 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> 
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_prompts_and_answers_are_kept_only_on_request(serve: Serve, kept: bool) -> None:
-    """The store has only the hashes of prompts."""
+    """MP-A6: the store has only the hashes of prompts."""
     gateway = serve(f"[gateway]\nkeep_content = {str(kept).lower()}\n")
     gateway.openai.script.add("the answer is trout")
     gateway.chat("gpt-4o", messages=SAID)

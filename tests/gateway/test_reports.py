@@ -91,7 +91,7 @@ def test_the_report_names_all_changes(serve: Serve) -> None:
 
 
 def test_a_refusal_always_has_the_report(gateway: Running) -> None:
-    """A refusal is a 422 with the full diagnostic and a suggestion."""
+    """MP-A4: a refusal is a 422 with the full diagnostic and a suggestion."""
     for answer in (
         gateway.chat("openai/text-only", tools=TOOLS),
         gateway.message("openai/text-only", tools=[{"name": "x", "input_schema": {}}]),

@@ -46,7 +46,7 @@ def test_a_body_without_changes_is_forwarded_as_it_is(body: Any, how: Any) -> No
 
 @given(bodies, spelling)
 def test_only_planned_fields_change(body: Any, how: Any) -> None:
-    """Every other field keeps its place and its bytes, down to the digits of a number."""
+    """MP-A2: every other field keeps its place and its bytes, down to the digits of a number."""
     body = {"old": 1.50, **body, "model": "fast", "gone": 0.2}
     raw = written(body, *how)
     plan = Plan(

@@ -75,7 +75,7 @@ def test_the_rules_are_those_of_the_target(gateway: Running) -> None:
 
 
 def test_a_fallback_that_accepts_the_schema_serves(serve: Serve) -> None:
-    """The fallback is negotiated and linted like the first model."""
+    """MP-A5: the fallback is negotiated and linted like the first model."""
     gateway = serve(WORKLOADS)
     for _ in range(2):
         answer = gateway.chat("workload/extract", response_format=held_to(OPTIONAL))

@@ -79,7 +79,7 @@ NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1
 def test_the_hash_of_an_event_is_that_of_its_canonical_json(
     envelope: str, sequence: int, time: int, cause: str | None, payload: dict[str, Any]
 ) -> None:
-    """Envelopes are hash-chained over canonical JSON (RFC 8785) with SHA-256."""
+    """MP-P4: envelopes are hash-chained over canonical JSON (RFC 8785) with SHA-256."""
     previous = hashlib.sha256(b"before").hexdigest()
     event = {
         "cause": cause,

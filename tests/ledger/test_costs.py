@@ -49,7 +49,7 @@ def test_currencies_are_never_added_together(ledger: Ledger) -> None:
 
 
 def test_a_correction_counts_once(ledger: Ledger) -> None:
-    """The corrected record refers to the event it corrects; totals count it once."""
+    """MP-P3: the corrected record refers to the event it corrects; totals count it once."""
     attribution = Attribution(provider="acme")
     guess = spend(
         ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), attribution, estimate=True)
@@ -144,6 +144,7 @@ def test_an_import_brings_its_costs_once(ledger: Ledger, lite: Ledger) -> None:
 
 @given(st.integers(0, 10**24), st.integers(1, 10**9))
 def test_money_is_rounded_half_even_once(amount: int, divisor: int) -> None:
+    """MP-P2: money is rounded half-even, once."""
     assert divide_half_even(amount, divisor) == round(Fraction(amount, divisor))
 
 

@@ -1,4 +1,4 @@
-"""Node modules and packs, as seed 001 §B has their schema."""
+"""Node modules and packs: the schema of the openwop specification (S001-B1..5, S001-B15)."""
 
 from typing import Any
 

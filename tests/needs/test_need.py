@@ -70,7 +70,7 @@ def test_a_need_is_written_as_its_text(one: Need, text: str) -> None:
 
 @given(any_need())
 def test_text_round_trips(one: Need) -> None:
-    """STYLE: "Need.parse("context>=200k") round-trips"."""
+    """MP-W5: `Need.parse("context>=200k")` round-trips."""
     assert Need.parse(str(one), required_by=one.required_by) == one
 
 
@@ -150,7 +150,7 @@ def test_what_is_no_requirer_is_a_typed_error(wrong: Any) -> None:
 
 
 def test_needs_merge_to_the_strictest() -> None:
-    """DESIGN: "merge to the strictest level, minimum support and minimum value"."""
+    """MP-N12: needs merge to the strictest level, minimum support and minimum value."""
     merged = Needs(
         [
             need("context", level="preferred", minimum="200k", required_by="a"),

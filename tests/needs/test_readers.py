@@ -18,7 +18,7 @@ JSON = st.recursive(
 
 
 def test_stud_requirements_are_read() -> None:
-    """DESIGN, wire shapes: `{"name","level","minimum"?,"requiredBy"?}`; native by default."""
+    """MP-J1, MP-N8: name, level, minimum and requiredBy; native by default."""
     found = read_stud(
         [
             {"name": "toolCalling", "level": "hard", "requiredBy": "sm:review"},
@@ -34,7 +34,7 @@ def test_stud_requirements_are_read() -> None:
 
 
 def test_abp_requirements_are_read() -> None:
-    """DESIGN, wire shapes: `min_support` is `native` or `emulated`; every one is required."""
+    """MP-J2, S002-1-3: `min_support` is `native` or `emulated`; every entry is required."""
     found = read_abp(
         {
             "required": [
@@ -48,7 +48,7 @@ def test_abp_requirements_are_read() -> None:
 
 
 def test_openwop_requirements_are_read() -> None:
-    """DESIGN: "Minimum support defaults to native in stud and openwop"."""
+    """MP-N8: minimum support defaults to native in stud and openwop."""
     found = read_openwop(["function-calling", "x-host-acme-sketch"], required_by="node-1")
     assert list(found) == [
         Need("tool-calling", "hard", "native", None, ("node-1",)),

@@ -25,7 +25,7 @@ def test_each_alone_is_met() -> None:
 
 
 def test_both_hard_are_a_miss_that_names_both() -> None:
-    """DESIGN, Constraints: "needs that are each met but conflict are a miss that names both"."""
+    """MP-N13: needs that are each met but conflict are a miss that names both."""
     verdict = negotiate("tools,structured-output", gemini())
     assert not verdict.ok
     assert [one.reason for one in verdict.findings] == ["conflict", "conflict"]
@@ -83,7 +83,7 @@ def test_three_that_exclude_each_other_only_together() -> None:
 
 @pytest.mark.parametrize("extra", ["discriminator-enum:preferred", "json-mode>=schema:preferred"])
 def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) -> None:
-    """DESIGN, laws: "adding a need never turns a no into a yes"."""
+    """MP-N14: adding a need never turns a no into a yes."""
     assert not negotiate("tools,structured-output", gemini()).ok
     verdict = negotiate(f"tools,structured-output,{extra}", gemini())
     assert not verdict.ok

@@ -76,7 +76,7 @@ def hard(text: str) -> list[Need]:
 def test_adding_a_need_never_turns_a_no_into_a_yes(
     needs: list[Need], more: Need, said: Said, excludes: list[Any], policy: Policy
 ) -> None:
-    """DESIGN, laws: "adding a need never turns a no into a yes"."""
+    """MP-N14: adding a need never turns a no into a yes."""
     source = claims(said, excludes=excludes)
     if not negotiate(needs, source, policy, strategies=STRATEGIES).ok:
         assert not negotiate([*needs, more], source, policy, strategies=STRATEGIES).ok
@@ -95,7 +95,7 @@ BETTER = {
 def test_a_better_claim_never_turns_a_yes_into_a_no(
     needs: list[Need], said: Said, policy: Policy, data: st.DataObject
 ) -> None:
-    """DESIGN, laws: "without constraints, a better claim never turns a yes into a no"."""
+    """MP-N15: without constraints, a better claim never turns a yes into a no."""
     name = data.draw(st.sampled_from((*FLAGS, *LIMITS)))
     before = said.get(name, "unknown")
     if name in LIMITS:
@@ -128,7 +128,7 @@ def assert_no_worse(needs: list[Need], said: Said, better: Said, policy: Policy)
     ],
 )
 def test_a_better_claim_of_what_others_derive_from(text: str, said: Said, better: Said) -> None:
-    """DESIGN, laws: as above, where a choice is derived from the flag that became better."""
+    """MP-N15: also where a choice is derived from the flag that became better."""
     assert_no_worse(hard(text), said, {**said, **better}, Policy())
 
 
@@ -136,7 +136,7 @@ def test_a_better_claim_of_what_others_derive_from(text: str, said: Said, better
 def test_findings_cover_every_merged_need_exactly_once(
     needs: list[Need], said: Said, excludes: list[Any], policy: Policy
 ) -> None:
-    """DESIGN, laws: "findings cover every merged need exactly once"."""
+    """MP-N16: findings cover every merged need exactly once."""
     verdict = negotiate(needs, claims(said, excludes=excludes), policy)
     assert [one.need for one in verdict.findings] == list(Needs(needs))
     assert verdict.ok is not any(one.outcome == "missing" for one in verdict.findings)
@@ -158,7 +158,7 @@ def without_order(verdict: Verdict) -> tuple[bool, dict[str, object]]:
 def test_the_order_of_needs_changes_only_the_order_of_findings(
     needs: list[Need], said: Said, excludes: list[Any], policy: Policy, random: Any
 ) -> None:
-    """DESIGN, laws: "the order of needs changes only the order of findings"."""
+    """MP-N16: the order of needs changes only the order of findings."""
     source = claims(said, excludes=excludes)
     shuffled = list(needs)
     random.shuffle(shuffled)
@@ -180,7 +180,7 @@ def test_merging_before_or_while_negotiating_is_the_same(
 
 @given(NEEDS, POLICIES)
 def test_the_answer_from_memory_is_the_answer(needs: list[Need], policy: Policy) -> None:
-    """DESIGN: "A pure, total, deterministic function of needs, claims and policy"."""
+    """MP-N1: negotiation is a pure, total, deterministic function."""
     target = default_catalog().resolve("openai", "gpt-4o")
     first = negotiate(needs, target, policy, strategies=STRATEGIES)
     again = negotiate(needs, target, policy, strategies=STRATEGIES)

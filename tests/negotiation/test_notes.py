@@ -6,6 +6,7 @@ import modelpact as mp
 
 
 def test_a_model_that_nobody_lists_is_never_a_plain_yes() -> None:
+    """MP-N19: a model that no catalog lists is never a plain yes."""
     verdict = mp.negotiate("tools", "openai/gpt-4oo")
     assert verdict.answer == "labelled"
     assert any("did you mean gpt-4o" in note for note in verdict.notes)
@@ -19,6 +20,7 @@ def test_a_provider_that_nobody_knows_is_never_a_yes() -> None:
 
 
 def test_a_retired_model_is_noted() -> None:
+    """MP-N19: a retired model is never a plain yes."""
     catalog = mp.default_catalog()
     retired = next(
         one

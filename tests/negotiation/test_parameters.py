@@ -154,7 +154,7 @@ def test_nested_parameters_are_looked_into() -> None:
 def test_the_limit_of_the_answer_is_renamed_where_that_is_known(
     provider: str, model: str, given_: str, rename: str
 ) -> None:
-    """Seed 004: token_limit_param; a name that only the defaults assume renames nothing."""
+    """S004-4-1, MP-C2: a name that only the defaults assume renames nothing."""
     found = find({given_: 5}, catalog(RULES).resolve(provider, model))
     assert found.action == ("rename" if rename else "applies")
     assert found.rename_to == rename
@@ -183,7 +183,7 @@ def test_a_limit_too_long_to_print_is_invalid(value: int) -> None:
 
 
 def test_later_layers_win_and_are_named() -> None:
-    """Seed 000: sourceLayer "is one of defaultParams, launch, or /params"."""
+    """S000-9-8: sourceLayer is defaultParams, launch or /params."""
     layers: dict[str, dict[str, Any]] = {
         "/params": {"temperature": 0.1},
         "defaultParams": {"temperature": 0.3, "top_p": 0.5, "seed": 5},
@@ -211,7 +211,7 @@ def test_renamed_and_unknown_parameters_are_not_lost() -> None:
 
 
 def test_current_values_are_redacted() -> None:
-    """Seed 000: "secret-shaped values never appear verbatim"."""
+    """S000-9-7: secrets never appear verbatim."""
     secret = "gh" + "p_" + "a1B2" * 8
     tools = [{"name": "fetch", "headers": {"Authorization": "abc"}, "note": secret}]
     (found,) = params_affected({"launch": {"tools": tools}}, thinker())

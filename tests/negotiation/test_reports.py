@@ -86,7 +86,7 @@ def test_markdown_has_a_row_for_every_need() -> None:
 
 
 def test_a_refusal_says_when_emulation_would_have_helped() -> None:
-    """DESIGN: "A refusal says when emulation or a fallback would have helped"."""
+    """MP-N11: a refusal says when emulation or a fallback would have helped."""
     assert "emulation could help: pretend" in markdown(ask("seed"))
     assert "emulated by us: pretend" in markdown(ask("seed", Policy(emulate=True)))
 
@@ -124,7 +124,7 @@ def small() -> Catalog:
 
 
 def test_a_diagnosis_adds_what_the_session_knows() -> None:
-    """Seed 000, Diagnostic shape: five fields."""
+    """S000-9-1..5: the five fields of a diagnostic."""
     source = small()
     target = source.resolve("openai", "gpt-small")
     verdict = negotiate([need("tools", required_by="sm")], target)

@@ -100,7 +100,7 @@ def test_the_index_agrees_with_asking_models_several_needs(seed: int) -> None:
 
 
 def test_models_on_which_the_needs_exclude_each_other_are_not_found() -> None:
-    """DESIGN, Constraints: "needs that are each met but conflict are a miss"."""
+    """MP-N13: needs that are each met but conflict are a miss."""
     rules = """
     [[constraints]]
     match = { kind = "prefix_any", prefixes = ["gpt-"] }
@@ -153,7 +153,7 @@ def test_an_overlay_does_not_bring_a_retired_model_back() -> None:
 
 
 def test_a_suggestion_is_of_the_same_provider_first_then_the_cheapest() -> None:
-    """DESIGN: "same provider first, then price"."""
+    """MP-N18: the same provider first, then price."""
     found = suggest(Needs("tools"), avoid="openai/gpt-mute", catalog=small())
     assert found is not None
     assert found.target == "openai/gpt-cheap"
@@ -208,7 +208,7 @@ AVOIDED = ["openai/gpt-4", "anthropic/claude-3-haiku-20240307", "nobody/nothing"
     "text", ["tools,structured-output", "context>=1M", "vision,reasoning,tools", "tools>=native"]
 )
 def test_a_suggestion_really_satisfies(text: str, avoid: str) -> None:
-    """DESIGN: "A suggestion is a model that really satisfies the set"."""
+    """MP-N18: a suggestion is a model that really satisfies the set."""
     source = default_catalog()
     found = suggest(Needs(text), avoid=avoid)
     assert found is not None

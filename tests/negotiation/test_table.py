@@ -31,7 +31,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("level", "claim", "refuse", "probe"), TABLE)
 def test_the_table_for_flags(level: str, claim: str, refuse: object, probe: object) -> None:
-    """DESIGN, Negotiation: the table, row by row, under both policies."""
+    """MP-N2..4: the table of levels and claims, under both policies."""
     for policy, expected in ((REFUSE, refuse), (PROBE, probe)):
         verdict = negotiate(f"tools:{level}", claims({"tool-calling": claim}), policy)
         finding = only(verdict)
@@ -55,7 +55,7 @@ LIMITS = [
 def test_the_table_for_limits(
     name: str, level: str, has: int, outcome: str, reason: str, policy: Policy
 ) -> None:
-    """DESIGN: "for a limit: met if the number suffices, else probe-pending"."""
+    """MP-N4: a probed limit is met if the number suffices."""
     finding = only(negotiate(f"{name}>=200k:{level}", claims({name: has}), policy))
     assert (finding.outcome, finding.reason) == (outcome, reason)
 
@@ -63,7 +63,7 @@ def test_the_table_for_limits(
 @pytest.mark.parametrize("policy", [REFUSE, PROBE], ids=["refuse", "probe"])
 @pytest.mark.parametrize("level", ["hard", "preferred", "probed"])
 def test_an_unknown_context_window_is_always_pending(level: str, policy: Policy) -> None:
-    """DESIGN: "An unknown context-window is always probe-pending, whatever the level"."""
+    """MP-N6: an unknown context window is always probe-pending."""
     for text in (f"context:{level}", f"context>=200k:{level}"):
         verdict = negotiate(text, claims({}), policy)
         assert only(verdict).outcome == "probe-pending"
@@ -87,7 +87,7 @@ def test_other_unknown_limits_follow_the_policy() -> None:
     ],
 )
 def test_minimum_support(claim: str, minimum: str, outcome: str, label: str) -> None:
-    """DESIGN: "native needs native; emulated accepts native, emulated or restricted"."""
+    """MP-N7: native needs native; emulated accepts native, emulated and restricted."""
     finding = only(negotiate(f"tools>={minimum}", claims({"tool-calling": claim})))
     assert (finding.outcome, finding.label) == (outcome, label)
     assert finding.reason == ("below-support" if outcome == "missing" else "")
@@ -104,7 +104,7 @@ def test_minimum_support(claim: str, minimum: str, outcome: str, label: str) -> 
     ],
 )
 def test_ordered_choices(has: str, needs: str, met: bool) -> None:
-    """DESIGN, Words: "json mode: unavailable < object < schema"."""
+    """MP-W1: unavailable < object < schema."""
     assert negotiate(needs, claims({"json-mode": has})).ok is met
 
 
@@ -142,12 +142,12 @@ DERIVED = [
 
 @pytest.mark.parametrize(("text", "said", "outcome"), DERIVED)
 def test_derived_capabilities(text: str, said: dict[str, object], outcome: str) -> None:
-    """DESIGN, Words: "Some are derived by a stated formula"."""
+    """MP-W2: derived by a stated formula."""
     assert only(negotiate(text, claims(said), PROBE)).outcome == outcome
 
 
 def test_multimodal_tells_its_kinds() -> None:
-    """DESIGN, Words: "multimodal is any of image, audio, video input, with its kinds"."""
+    """MP-W2: multimodal is any of image, audio and video input, with its kinds."""
     said = claims({"image-input": "native", "video-input": "native"})
     assert said.claim("multimodal").value == ("image", "video")
 
@@ -171,7 +171,7 @@ LABELS = Strategies({"reasoning": "think step by step"})
 @pytest.mark.parametrize("level", ["hard", "preferred"])
 @pytest.mark.parametrize("claim", ["unsupported", "unknown"])
 def test_emulated_by_us(claim: str, level: str) -> None:
-    """DESIGN: "the finding is emulated by us, with the strategy's label"."""
+    """MP-N10: emulated by us, with the label of the strategy."""
     verdict = negotiate(
         f"reasoning:{level}", claims({"reasoning": claim}), EMULATE, strategies=LABELS
     )
@@ -182,7 +182,7 @@ def test_emulated_by_us(claim: str, level: str) -> None:
 
 
 def test_emulation_is_off_by_default_but_told_of() -> None:
-    """DESIGN: "A refusal says when emulation or a fallback would have helped"."""
+    """MP-N11: a refusal says when emulation or a fallback would have helped."""
     finding = only(negotiate("reasoning", claims({"reasoning": "unsupported"}), strategies=LABELS))
     assert (finding.outcome, finding.label) == ("missing", "think step by step")
 
@@ -196,7 +196,7 @@ def test_emulation_is_off_by_default_but_told_of() -> None:
     ],
 )
 def test_where_emulation_cannot_help(text: str, said: dict[str, object]) -> None:
-    """DESIGN: "our emulation never satisfies those" that need native."""
+    """MP-N8: emulation never satisfies a need for native support."""
     verdict = negotiate(text, claims(said), EMULATE, strategies=LABELS)
     assert only(verdict).outcome == "missing"
     assert only(verdict).label == ""

@@ -10,7 +10,9 @@ from modelpact.schemas import lint_schema
 
 @pytest.mark.parametrize("kind", ENVELOPES)
 def test_every_supported_envelope_passes_the_linter(kind: str) -> None:
-    """Every kind in `supportedEnvelopes` follows section A of the specification."""
+    """S001-A4, S001-A5, S001-A11, S001-T1, S001-W23, S001-W24: every kind in
+    `supportedEnvelopes` follows section A of the specification.
+    """
     report = lint_schema(ENVELOPES[kind], ["variants", "tier1"])
     assert report.ok, report.findings
 

@@ -64,6 +64,7 @@ def test_a_token_is_required(host: HostClient, shown: str, path: str) -> None:
 def test_errors_are_flat_and_closed(
     host: HostClient, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
+    """S001-W14: errors are flat and closed."""
     found, answer, _ = host.ask(method, path, body)
     assert (found, answer["error"]) == (status, code)
     assert set(answer) <= {"error", "message", "details"}
@@ -88,7 +89,9 @@ def test_all_problems_of_an_inline_node_are_reported(host: HostClient) -> None:
 
 @pytest.mark.parametrize("path", [GATE, SYNTHESIZE])
 def test_the_conformance_endpoints_answer_like_the_gate(host: HostClient, path: str) -> None:
-    """Without claims, they use a table by provider; they redact only on request."""
+    """S001-W18..20, S001-T5: without claims, they use a table by provider; they redact only on
+    request.
+    """
     module = {
         "requiredModelCapabilities": ["structured-output", "reasoning"],
         "fallbackModel": {"provider": "anthropic", "model": "claude-opus-4-7"},
@@ -125,6 +128,7 @@ def test_the_conformance_endpoints_need_the_conformance_flag(
 
 
 def test_a_stream_has_the_same_events_and_can_be_resumed(host: HostClient) -> None:
+    """S001-W8, S001-W9: the events as JSON and as a stream that can be resumed."""
     run = host.start(workflowId="acme.think", inputs={"what": "x"})
     whole = host.stream(run)
     assert whole == host.events(run)

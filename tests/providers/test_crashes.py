@@ -88,20 +88,20 @@ def put_to_the_test(world: World, folder: Path, semantics: str, *steps: str) -> 
 def test_a_killed_runtime_loses_nothing(
     world: World, tmp_path: Path, semantics: str, step: str
 ) -> None:
-    """Issue 4, under faults: "nothing acknowledged is lost, no invocation is answered twice"."""
+    """MP-P5: nothing acknowledged is lost, no invocation is answered twice."""
     put_to_the_test(world, tmp_path, semantics, step)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("semantics", ["sync", "async", "streaming"])
 def test_kill_9_at_every_step(world: World, tmp_path: Path, semantics: str) -> None:
-    """Issue 4, under faults: "Kill -9 of the runtime at every step of an invocation"."""
+    """MP-P1, MP-P5: kill -9 of the runtime at every step of an invocation."""
     put_to_the_test(world, tmp_path, semantics)
 
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up_under_a_runtime(lite: World, tmp_path: Path) -> None:
-    """Issue 4, under faults: "A full disk (a file-size limit on the process)"."""
+    """MP-P5: a full disk, by a file-size limit on the process."""
     port = free_port()
     worked = tmp_path / "worked"
     worked.touch()

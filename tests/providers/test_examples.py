@@ -27,7 +27,7 @@ from tests.providers.support import (
 
 @on_loop
 async def test_a_synchronous_tool(world: World, ledger: Ledger) -> None:
-    """Seed 003, 8.2: "returns a response within a bounded time window"."""
+    """S003-8.2-2: a response within a bounded time."""
     async with world.hosting(ledger) as host:
         async with world.example("tool_sync.py", "distances", host.url):
             runtime = host.runtime
@@ -48,7 +48,7 @@ async def test_a_synchronous_tool(world: World, ledger: Ledger) -> None:
 
 @on_loop
 async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger: Ledger) -> None:
-    """Seed 003, 8.3: "a defensible estimate, marked as such"; "refer to the Envelope event"."""
+    """S003-8.3-5..7: an estimate that is marked, and a correction that refers to the event."""
     async with (
         world.hosting(ledger) as host,
         world.example("tool_async.py", "reports", host.url),
@@ -78,7 +78,7 @@ async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger:
 
 @on_loop
 async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
-    """Seed 003, 8.2: "a sequence of partial responses culminating in a final response"."""
+    """S003-8.2-4: partial responses that end in a final one."""
     async with (
         world.hosting(ledger) as host,
         world.example("model_streaming.py", "babbler", host.url),
@@ -119,7 +119,7 @@ async def test_knowledge(lite: World, lite_ledger: Ledger) -> None:
 
 @on_loop
 async def test_a_human_at_a_terminal(lite: World, lite_ledger: Ledger) -> None:
-    """Seed 003, 8.4: "asynchronous and human Capabilities"."""
+    """S003-8.4-1: asynchronous and human invocations."""
     async with (
         lite.hosting(lite_ledger) as host,
         lite.example("human_async.py", "desk", host.url) as process,
@@ -140,7 +140,7 @@ async def test_a_human_at_a_terminal(lite: World, lite_ledger: Ledger) -> None:
 
 @on_loop
 async def test_a_signal_source(world: World, ledger: Ledger) -> None:
-    """Seed 003, 8: "Signal Sources have emission semantics"; they share trust and cost."""
+    """S003-8-4, S003-8-5: signal sources emit; they share trust and cost."""
     async with (
         world.hosting(ledger) as host,
         world.example("signal_source.py", "heart", host.url, BEATS="20"),

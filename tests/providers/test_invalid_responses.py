@@ -51,7 +51,7 @@ from tests.providers.support import (
 async def test_a_bad_answer_fails_its_invocation_and_nothing_else(
     world: World, ledger: Ledger, behaviour: Behaviour, error: str, flagged: bool
 ) -> None:
-    """Issue 4, under faults: hangs, drips, sends 100 MB, sends garbage, vanishes."""
+    """MP-P6: hangs, drips, sends 100 MB, sends garbage, vanishes."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -90,7 +90,7 @@ async def test_a_bad_answer_fails_its_invocation_and_nothing_else(
 async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
     world: World, ledger: Ledger, behaviour: Behaviour, error: str, flagged: bool
 ) -> None:
-    """Issue 4, under faults: the same where an answer is only promised."""
+    """MP-P6: the same where a response is only acknowledged."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -109,7 +109,7 @@ async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
 async def test_a_second_answer_by_another_way(world: World, ledger: Ledger, semantics: Any) -> None:
-    """Issue 4, under faults: "answers twice": what was answered in place is pushed once more."""
+    """MP-P6: a response that was given in place is pushed once more."""
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,
@@ -131,7 +131,7 @@ async def test_a_second_answer_by_another_way(world: World, ledger: Ledger, sema
 
 @on_loop
 async def test_a_provider_that_promises_and_vanishes(world: World, ledger: Ledger) -> None:
-    """Issue 4, under faults: "vanishes": its promise ends with the deadline."""
+    """MP-P6: the acknowledged invocation of a provider that vanishes ends with its deadline."""
     async with world.hosting(ledger) as host:
         async with faking(world) as fake:
             host.runtime.registry.register(fake.registration)
@@ -145,7 +145,7 @@ async def test_a_provider_that_promises_and_vanishes(world: World, ledger: Ledge
 
 @on_loop
 async def test_a_provider_that_speaks_no_http(world: World, ledger: Ledger) -> None:
-    """Issue 4, under faults: "sends garbage", over its own certificate."""
+    """MP-P6: sends garbage, over its own certificate."""
 
     async def babble(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(os.urandom(10_000))
@@ -165,7 +165,7 @@ async def test_a_provider_that_speaks_no_http(world: World, ledger: Ledger) -> N
 
 @on_loop
 async def test_a_provider_that_is_not_there(world: World, ledger: Ledger) -> None:
-    """Issue 4, under faults: "vanishes": nobody is flagged for being away."""
+    """MP-P6: a provider that is away is not flagged."""
     async with world.hosting(ledger) as host:
         host.runtime.registry.register(world.registration("fake", "https://127.0.0.1:1"))
         for semantics in ("sync", "async"):
@@ -180,7 +180,7 @@ async def test_a_provider_that_is_not_there(world: World, ledger: Ledger) -> Non
 async def test_a_provider_that_is_killed_and_comes_back(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """Issue 4, under faults: "vanishes": kill -9 of a provider's process while it works."""
+    """MP-P6: kill -9 of a provider's process while it works."""
     worked = tmp_path / "worked"
     worked.touch()
     async with world.hosting(ledger) as host:

@@ -37,7 +37,7 @@ async def test_a_bad_stream_ends_with_a_failed_invocation(
     flagged: bool,
     kept: int,
 ) -> None:
-    """Issue 4, under faults: reorders partials, hangs, drips, sends 100 MB, garbage, vanishes."""
+    """MP-P6: reorders partial responses, hangs, drips, sends 100 MB, garbage, vanishes."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
@@ -60,7 +60,7 @@ async def test_a_bad_stream_ends_with_a_failed_invocation(
 
 @on_loop
 async def test_what_follows_the_final_answer_is_not_read(world: World, ledger: Ledger) -> None:
-    """Issue 4, under faults: "answers twice", in one stream: the first answer stands."""
+    """MP-P6: of two final responses in one stream the first counts."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         host.runtime.registry.register(fake.registration)
         fake.behaviour = bad.answers_twice

@@ -141,7 +141,7 @@ async def test_an_answer_after_the_deadline_corrects_the_cost_only(
 async def test_a_late_answer_that_is_too_long_is_flagged(
     world: World, ledger: Ledger, path: str
 ) -> None:
-    """Issue 4, under faults: "sends 100 MB", pushed: refused, and what comes after it works."""
+    """MP-P6: a late response of 100 MB is refused, and the next request works."""
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,

@@ -18,7 +18,7 @@ ENDS = ("capability.completed", "capability.failed", "capability.cancelled")
 
 @pytest.mark.parametrize("semantics", ["sync", "async"])
 def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics: str) -> None:
-    """Issue 4: "three runtimes on one database (each invocation handled once)"."""
+    """Three runtimes on one database handle each invocation once."""
     worked = tmp_path / "worked"
     worked.touch()
     ports = [free_port() for _ in range(3)]
@@ -47,7 +47,7 @@ def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics:
 
 @on_loop
 async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> None:
-    """Issue 4: "each invocation handled once": an answer and two cancellations, each elsewhere."""
+    """A response and two cancellations on three runtimes settle the invocation once."""
     with Ledger.open(url) as first, Ledger.open(url) as second, Ledger.open(url) as third:
         one, two, three = (
             Runtime(ledger, name=f"main-{place}")
@@ -76,7 +76,7 @@ async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> 
 
 @on_loop
 async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> None:
-    """Issue 4: "each invocation handled once": two violations, each told to another runtime."""
+    """Two violations reported to two runtimes expel the provider once."""
     strict = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
     with Ledger.open(url) as first, Ledger.open(url) as second:
         one, two = (

@@ -91,7 +91,7 @@ def test_a_stream_says_the_same_as_the_whole() -> None:
 
 
 def test_a_stream_can_break_off() -> None:
-    """Issue: "a stream that ends in the middle"."""
+    """A stream can end early."""
     events = stream(MockProvider(["A longer answer."], chunk=4, cut_after=2))
     assert events == [TextDelta("A lo"), TextDelta("nger")]
     assert collect(events) is None

@@ -29,7 +29,7 @@ from tests.providers.support import (
 async def test_postgresql_restarted_under_load(
     authority: Authority, keys_folder: Path, postgres: Any, postgres_url: str
 ) -> None:
-    """Issue 4, under faults: "The same with PostgreSQL restarted under load"."""
+    """MP-P5: PostgreSQL is restarted under load."""
     world = World(keys_folder, authority, postgres_url)
     acknowledged: dict[str, bool] = {}
     refused = 0
@@ -79,7 +79,7 @@ async def test_postgresql_restarted_under_load(
 
 @on_loop
 async def test_a_clock_that_is_put_back_moves_no_deadline(world: World) -> None:
-    """Issue 4, under faults: "A clock that jumps back (an injected clock)"."""
+    """A clock that jumps back changes no deadline."""
     shift = 0
 
     def clock() -> int:
@@ -139,7 +139,7 @@ asyncio.run(main())
 
 
 def test_a_full_disk_refuses_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
-    """Issue 4, under faults: "A full disk (a file-size limit on the process)"."""
+    """MP-P5: a full disk, by a file-size limit on the process."""
     path = tmp_path / "full.db"
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)],

@@ -20,7 +20,7 @@ REFUSED = "an operator registers you first"
 async def test_a_company_with_certificates_of_its_own_needs_no_others(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """Issue 4: "certificates of one's own work too"; 8.5: "MUST mutually authenticate"."""
+    """S003-8.5-1: certificates from another authority work too."""
     authority = Authority(tmp_path, "company")
     runtime_file, runtime_der = authority.issue("runtime", "127.0.0.1")
     provider_file, provider_der = authority.issue("provider", "127.0.0.1")

@@ -1,4 +1,6 @@
-"""The runtime beyond the seed's clauses: idempotency, deadlines, reminders, callers that leave."""
+"""The runtime beyond the owp specification: idempotency, deadlines, reminders, callers that
+leave.
+"""
 
 import asyncio
 from typing import Any

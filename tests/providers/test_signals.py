@@ -12,7 +12,7 @@ from tests.providers.support import World, assert_whole, call, flags, on_loop
 
 @on_loop
 async def test_signals_come_once_and_in_order(world: World, ledger: Ledger) -> None:
-    """Issue 4, signal sources: at least once, ordered, deduplicated, latency measured."""
+    """S003-8-4: signals arrive at least once, in order and deduplicated, with their latency."""
     async with (
         world.hosting(ledger) as host,
         faking(world, "pulse", category="signal-source", offers=(), max_latency_ms=1_000) as fake,

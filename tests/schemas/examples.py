@@ -24,7 +24,7 @@ def holding(schema: Any, **more: Any) -> dict[str, Any]:
     return closed({"x": schema}, **more)
 
 
-def seed_example() -> dict[str, Any]:
+def spec_example() -> dict[str, Any]:
     """Return the example of RFC 0031 §A, its elided branches written out."""
     title = {"type": "string"}
     return {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import modelpact as mp
 from modelpact.schemas import fix_schema, lint_schema
-from tests.schemas.examples import closed, holding, seed_example, variant
+from tests.schemas.examples import closed, holding, spec_example, variant
 
 TEXT = {"type": "string"}
 
@@ -26,8 +26,8 @@ def why_kept(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
     return [(one.rule, one.message) for one in fix_schema(schema, profiles).kept]
 
 
-def test_the_seeds_example() -> None:
-    result = mp.fix_schema(seed_example())
+def test_the_example_of_the_specification() -> None:
+    result = mp.fix_schema(spec_example())
     assert result.report.ok
     assert result.schema["required"] == ["reasoning", "steps"]
     assert [one.rule for one in result.changes] == ["required-property"]
@@ -35,7 +35,7 @@ def test_the_seeds_example() -> None:
 
 
 def test_one_of_with_literals_becomes_any_of() -> None:
-    """Issue: "oneOf with literals to anyOf, const to enum"."""
+    """`oneOf` with literals becomes `anyOf`, `const` becomes `enum`."""
 
     def branch(literal: str) -> dict[str, Any]:
         return closed({"kind": {"const": literal}})
@@ -117,7 +117,7 @@ def test_anthropic_keeps_optional_fields() -> None:
 
 
 def test_objects_are_closed_where_they_name_their_fields() -> None:
-    """Issue: "rewrites what can be rewritten … and says what it could not"."""
+    """The linter rewrites what it can and reports the rest."""
     assert fixed({"type": "object", "properties": {"a": TEXT}, "required": ["a"]}) == {
         "type": "object",
         "properties": {"a": TEXT},
@@ -379,7 +379,7 @@ def names_only_known_fields(schema: Any, value: Any) -> bool:
 
 @given(roots(), st.data())
 def test_exact_rewrites_admit_exactly_the_same(schema: Any, data: st.DataObject) -> None:
-    """Issue: "rewrites what can be rewritten without changing meaning"."""
+    """A rewrite does not change the meaning."""
     after = fix_schema(schema, "variants,gemini").schema
     for _ in range(4):
         value = data.draw(st.one_of(values(), instances(schema, schema)))

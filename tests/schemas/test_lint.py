@@ -9,7 +9,7 @@ import pytest
 import modelpact as mp
 from modelpact.schemas import lint_schema
 from modelpact.schemas.rules import KEYWORDS, RULES
-from tests.schemas.examples import closed, holding, seed_example, variant
+from tests.schemas.examples import closed, holding, spec_example, variant
 
 EVERY = "variants,tier1,openai,anthropic,gemini"
 TEXT = {"type": "string"}
@@ -254,7 +254,7 @@ def test_an_array_of_anything() -> None:
 
 
 def test_findings_carry_the_profiles_that_they_affect() -> None:
-    """Issue: "Findings carry rule id, JSON pointer, message, affected profiles"."""
+    """MP-J5: findings have rule, path, message and profiles."""
     (one,) = lint_schema(holding({"oneOf": [TEXT]}), EVERY).findings
     assert (one.rule, one.path, one.level) == ("one-of", "/properties/x/oneOf", "error")
     assert one.profiles == ("variants", "tier1", "openai", "anthropic", "gemini")
@@ -274,9 +274,9 @@ def test_pydantic_models_are_schemas() -> None:
 
 
 def test_the_schema_is_left_alone() -> None:
-    schema = seed_example()
+    schema = spec_example()
     lint_schema(schema, EVERY)
-    assert schema == seed_example()
+    assert schema == spec_example()
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -302,7 +302,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("schema", "message"), BAD.values(), ids=BAD)
 def test_what_is_no_schema_gets_a_clear_error(schema: Any, message: str) -> None:
-    """Issue: "Input that is … not a schema, cyclic … gets a clear error"."""
+    """MP-L3: input that is not a schema, or is cyclic, gets a clear error."""
     with pytest.raises(mp.InputError) as error:
         lint_schema(schema)
     assert message in str(error.value).replace("'", "")

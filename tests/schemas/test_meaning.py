@@ -14,7 +14,7 @@ def optional(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_reference_with_siblings_is_not_taken_for_nullable() -> None:
-    """Issue: "rewrites what can be rewritten without changing meaning"."""
+    """A rewrite does not change the meaning."""
     defs = {"N": {"type": ["string", "null"]}}
     beside = {"$ref": "#/$defs/N", "type": "string"}
     result = fix_schema(optional(beside, **{"$defs": defs}))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact.schemas import lint_schema
-from tests.schemas.examples import closed, holding, seed_example, variant
+from tests.schemas.examples import closed, holding, spec_example, variant
 
 NULL = {"type": "null"}
 
@@ -22,10 +22,10 @@ def union(*branches: Any, **more: Any) -> dict[str, Any]:
     return holding({"anyOf": list(branches)}, **more)
 
 
-def test_the_seeds_own_example() -> None:
-    """Issue: "The seed's own example passes `variants`; under `tier1` it has one finding"."""
-    assert found(seed_example()) == []
-    assert found(seed_example(), "tier1") == [("required-property", "/properties/reasoning")]
+def test_the_example_of_the_specification() -> None:
+    """S001-A10, MP-L1: the example passes `variants` and has one finding under `tier1`."""
+    assert found(spec_example()) == []
+    assert found(spec_example(), "tier1") == [("required-property", "/properties/reasoning")]
 
 
 def test_one_of_is_refused_at_any_depth() -> None:
@@ -39,7 +39,7 @@ def test_one_of_is_refused_at_any_depth() -> None:
 
 @pytest.mark.parametrize("name", ["oneOf", "anyOf", "$ref", "allOf", "enum", "properties", "type"])
 def test_a_property_may_have_any_name(name: str) -> None:
-    """Issue: "A property that is merely *named* `oneOf` is fine"."""
+    """S001-A8: a property that is only *named* `oneOf` is allowed."""
     schema = closed({name: {"type": "string"}})
     assert found(schema, "variants,tier1,openai,anthropic,gemini") == []
 
@@ -102,7 +102,7 @@ def test_field_presence_is_no_discriminator() -> None:
     ],
 )
 def test_a_nullable_union_is_no_variant(schema: Any) -> None:
-    """Issue: "A nullable union (`T` or null) is not a variant"."""
+    """S001-A1: a nullable union is not a variant."""
     assert found(schema) == []
 
 
@@ -160,7 +160,7 @@ def beside(literal: str, **more: Any) -> dict[str, Any]:
 
 
 def test_what_stands_beside_a_reference_counts() -> None:
-    """Issue: "through `$ref` and `$defs`": since 2019-09 both hold."""
+    """S001-A2: what stands beside a `$ref` counts as well, since draft 2019-09."""
     defs = {"Base": closed({"title": {"type": "string"}})}
     assert found(union(beside("a"), beside("b"), **{"$defs": defs})) == []
     twice = union(beside("a"), beside("a"), **{"$defs": defs})
@@ -213,7 +213,7 @@ def test_an_enum_without_its_type() -> None:
 
 
 def test_discriminators_behind_references() -> None:
-    """Issue: "through `$ref` and `$defs`, nested at any depth"."""
+    """S001-A2, S001-A3: discriminators are found through `$ref` and `$defs`, at any depth."""
     schema = union(
         {"$ref": "#/$defs/A"},
         {"$ref": "#/$defs/More"},

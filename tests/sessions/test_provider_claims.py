@@ -51,7 +51,7 @@ def test_the_provider_is_asked_on_every_switch(ledger: Ledger) -> None:
 
 
 def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> None:
-    """S000-10-1, S000-10-2: declarations are hints."""
+    """MP-C6: S000-10-1, S000-10-2: declarations are hints."""
     session, _ = at(ledger, {"toolCalling": True, "contextWindow": 64_000})
     session.reload(context_providers=needing("tools", "context>=60k"))
     verdict = session.switch_model(UNLISTED).verdict

@@ -105,7 +105,7 @@ def test_a_caret_fixes_the_first_nonzero_number(
 
 @pytest.mark.parametrize("what", ["machine", "context_providers", "hooks"])
 def test_the_load_time_axis(ledger: Ledger, what: str) -> None:
-    """Versioning: "the SM's contract version may be incompatible with core — a load-time fail"."""
+    """S000-8-3: an incompatible contract version is a failure at load time."""
     session = opened(ledger)
     before = seen(session), stored(ledger, session), len(ledger.events(session.envelope))
     act: dict[str, Callable[[], object]] = {
@@ -125,7 +125,7 @@ def test_the_load_time_axis(ledger: Ledger, what: str) -> None:
 
 
 def test_the_runtime_axis(ledger: Ledger) -> None:
-    """Versioning: "the current model may drop a runtime capability … — that is a runtime fail"."""
+    """S000-8-2, S000-8-1: a missing capability is a failure at run time."""
     session = opened(
         ledger, known=small_catalog(weak={"tool_calling": False}), machine=StateMachine("good")
     )

@@ -22,7 +22,7 @@ from modelpact.vocabulary.capability import (
 
 
 def test_ids_are_kebab_case_and_unique() -> None:
-    """DESIGN, Words: "Canonical ids are kebab-case"."""
+    """MP-W3: canonical ids are kebab-case."""
     for name, one in CAPABILITIES.items():
         assert one.id == name
         assert name == name.lower()
@@ -31,7 +31,7 @@ def test_ids_are_kebab_case_and_unique() -> None:
 
 
 def test_every_capability_is_a_flag_a_limit_or_a_choice() -> None:
-    """DESIGN, Words: "a flag, a limit (an integer with a unit) or a choice"."""
+    """MP-W1: a flag, a limit or a choice."""
     for one in CAPABILITIES.values():
         assert one.kind in ("flag", "limit", "choice")
         assert bool(one.unit) == (one.kind == "limit")
@@ -44,7 +44,7 @@ def test_the_limits_are_in_tokens(name: str) -> None:
 
 
 def test_only_json_mode_is_an_ordered_choice() -> None:
-    """DESIGN, Words: "json mode: unavailable < object < schema"; caching has no order."""
+    """MP-W1, S004-4-7: unavailable < object < schema; caching has no order."""
     assert CAPABILITIES["json-mode"].choices == ("unavailable", "object", "schema")
     ordered = {one.id for one in CAPABILITIES.values() if one.ordered}
     assert ordered == {"json-mode"}
@@ -59,12 +59,12 @@ def test_only_json_mode_is_an_ordered_choice() -> None:
     ],
 )
 def test_derived_capabilities_state_their_formula(name: str, formula: str) -> None:
-    """DESIGN, Words: "Some are derived by a stated formula"."""
+    """MP-W2: derived by a stated formula."""
     assert str(CAPABILITIES[name].formula) == formula
 
 
-def test_what_people_need_beside_seed_004_is_there() -> None:
-    """DESIGN, Words: "what it lacks and people need … are fields of ours beside them"."""
+def test_fields_beside_the_nine_of_nika() -> None:
+    """S004-4-10: what the nine fields lack are fields of ours."""
     ours = {
         "context-window",
         "max-output",
@@ -118,7 +118,7 @@ def test_aliases_lead_to_capabilities_and_hide_none() -> None:
 
 @pytest.mark.parametrize("name", ["x-host-acme-sketch", "x-host-a-b-c-d2", "x-host-acme-a1"])
 def test_hosts_extend_the_vocabulary(name: str) -> None:
-    """DESIGN, Words: "Hosts extend the vocabulary with x-host-<host>-<key>"."""
+    """MP-W3, S001-C6: hosts extend the vocabulary with x-host-<host>-<key>."""
     assert capability(name).id == name
     assert capability(name).group == "host"
     assert capability(name) == capability(name)
@@ -176,5 +176,5 @@ def test_any_text_is_found_or_refused_with_a_typed_error(text: str) -> None:
     [("native", {"native"}), ("emulated", {"native", "emulated", "restricted"})],
 )
 def test_minimum_support(minimum: str, enough: set[str]) -> None:
-    """Seed 002, MinSupport: "Native only"; "Native, Emulated, or Restricted"."""
+    """S002-2-5, S002-2-6: native only; native, emulated or restricted."""
     assert {one for one in SUPPORTS if satisfies(one, minimum)} == enough  # type: ignore[arg-type]

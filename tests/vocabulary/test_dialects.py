@@ -39,24 +39,24 @@ NIKA_PARAMETERS = [
 NIKA_MODALITIES = ["text", "image", "audio", "video", "pdf", "embedding", "speech", "image-gen"]
 
 
-def test_stud_has_the_seven_capabilities_of_seed_000() -> None:
-    """Seed 000, Declared capabilities: "The common v1 capabilities" are seven."""
+def test_stud_has_the_seven_capabilities() -> None:
+    """S000-2-3: the seven capabilities."""
     assert dict(dialect("stud").ids) == STUD
 
 
 def test_stud_has_three_multimodal_kinds() -> None:
-    """Seed 000, MultimodalKinds: "image, audio, video"."""
+    """S000-2-6: image, audio, video."""
     kinds = {"image": "image-input", "audio": "audio-input", "video": "video-input"}
     assert dict(dialect("stud multimodal kind").ids) == kinds
 
 
-def test_openwop_has_the_five_reserved_ids_of_seed_001() -> None:
-    """Seed 001, §B: the ids a host may advertise, beside x-host ones."""
+def test_openwop_has_the_five_reserved_ids() -> None:
+    """S001-C1..6: the five reserved identifiers."""
     assert dict(dialect("openwop").ids) == OPENWOP
 
 
 def test_abp_has_26_names() -> None:
-    """Seed 002 writes capabilities in snake_case: "streaming", "tool_read", "tool_write"."""
+    """S002-10-4: capabilities are written in snake case."""
     assert list(dialect("abp").ids) == ABP
     assert len(ABP) == 26
 
@@ -77,20 +77,20 @@ def test_abp_names_mean_canonical_capabilities(wire: str, meant: str) -> None:
 
 
 def test_nika_has_13_parameters() -> None:
-    """Seed 004: "Supported parameter vocabulary (13)"; "The vocabulary is closed"."""
+    """S004-5-1: a closed list of 13 parameters."""
     assert list(dialect("nika parameter").ids) == NIKA_PARAMETERS
     assert len(NIKA_PARAMETERS) == 13
 
 
 @pytest.mark.parametrize("way", ["input", "output"])
 def test_nika_has_8_modalities(way: str) -> None:
-    """Seed 004: "Modality vocabulary (8)"."""
+    """S004-6-1: eight modalities."""
     expected = {name: f"{name}-{way}" for name in NIKA_MODALITIES}
     assert dict(dialect(f"nika {way} modality").ids) == expected
 
 
 def test_nika_fields_that_are_one_capability() -> None:
-    """Seed 004, Capability fields: nine, of which three are lists."""
+    """S004-4-1..9: nine fields, of which three are lists."""
     assert set(dialect("nika field").ids) == {
         *["token_limit_param", "tool_calling", "parallel_tool_calls"],
         *["streaming", "json_mode", "caching"],
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_told_the_nearest(name: str, wrong: str, near: str) -
 
 
 def test_only_openwop_takes_hosts_extensions() -> None:
-    """DESIGN, Dispatch gate: "An id outside the registry that is not x-host-… is an error"."""
+    """S001-B15: an id that is neither reserved nor x-host-… is an error."""
     name = "x-host-acme-sketch"
     assert dialect("openwop").read(name).id == name
     assert dialect("openwop").write(name) == name
@@ -171,5 +171,5 @@ def test_an_unknown_dialect_is_told_the_nearest() -> None:
     ],
 )
 def test_reports_spell_abp_names_in_pascal_case(wire: str, shown: str) -> None:
-    """Seed 002, CompatibilityReport: details name "ToolRead"; "StructuredOutputJsonSchema"."""
+    """S002-10-4: reports write names in Pascal case."""
     assert pascal_case(wire) == shown
