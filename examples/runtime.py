@@ -19,17 +19,19 @@ async def main(folder: str, provider: str, capability: str, request: str) -> Non
     authority = Authority.open(Path(folder) / "authority")
     identity = Identity(authority.identity_file("worker-1"))
     trust = Trust(authority.certificate, crl=authority.crl)
-    carrier, port = HttpTransport(identity, trust), int(os.environ.get("PORT", "8643"))
+    transport, port = HttpTransport(identity, trust), int(os.environ.get("PORT", "8643"))
     with Ledger.open("sqlite:modelpact.db") as ledger:
-        runtime = Runtime(ledger, name="worker-1", default_transport=carrier)
+        runtime = Runtime(ledger, name="worker-1", default_transport=transport)
         async with serve_runtime(runtime, identity, trust, port=port) as host:
             print(f"{host.url} waits for {provider}", flush=True)
-            while (found := runtime.registry.find(provider)) is None or found[1] != "active":
+            while (registered := runtime.registry.find(provider)) is None or registered[
+                1
+            ] != "active":
                 await asyncio.sleep(0.1)
             invocation = await runtime.invoke(provider, capability, json.loads(request))
             print(invocation.state, invocation.output or invocation.error)
             print(runtime.cost(invocation.id))
-    await carrier.aclose()
+    await transport.aclose()
 
 
 if __name__ == "__main__":
