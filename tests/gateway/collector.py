@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Collector:
-    """What was received: spans, and data points by metric."""
+    """The received spans, and data points by metric."""
 
     def __init__(self) -> None:
         self.raw = b""
@@ -39,9 +39,9 @@ class Collector:
 
     def of_kind(self, kind: int) -> list[tuple[Any, dict[str, Any]]]:
         """Return spans of a kind with their attributes, in the order in which they began."""
-        found = [one for one in self.spans if one.kind == kind]
-        found.sort(key=lambda one: one.start_time_unix_nano)
-        return [(one, values(one.attributes)) for one in found]
+        spans = [span for span in self.spans if span.kind == kind]
+        spans.sort(key=lambda span: span.start_time_unix_nano)
+        return [(span, values(span.attributes)) for span in spans]
 
     @contextlib.contextmanager
     def listening(self) -> Iterator["Collector"]:
@@ -74,4 +74,7 @@ class Collector:
 
 def values(attributes: Any) -> dict[str, Any]:
     """Return attributes as plain values."""
-    return {one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in attributes}
+    return {
+        attribute.key: getattr(attribute.value, str(attribute.value.WhichOneof("value")))
+        for attribute in attributes
+    }

@@ -7,26 +7,28 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import run
-from tests.gateway.support import Running, gateway_running
+from tests.gateway.support import RunningGateway, gateway_running
 
 __all__ = ["run"]
-Serve = Callable[..., Running]
+Serve = Callable[..., RunningGateway]
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Serve a gateway with more in its configuration."""
     with contextlib.ExitStack() as stack:
-        yield lambda more="", **given: stack.enter_context(gateway_running(tmp_path, more, **given))
+        yield lambda more="", **options: stack.enter_context(
+            gateway_running(tmp_path, more, **options)
+        )
 
 
 @pytest.fixture
-def gateway(serve: Serve) -> Running:
+def gateway(serve: Serve) -> RunningGateway:
     """A gateway with the usual configuration."""
     return serve()
 
 
 @pytest.fixture(params=["blocking", "async"])
 def blocking(request: pytest.FixtureRequest) -> bool:
-    """Which of its two ways an SDK is used in."""
+    """Whether the blocking client of an SDK is used, or the asynchronous one."""
     return bool(request.param == "blocking")

@@ -11,12 +11,12 @@ HEADERS = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json
 
 
 class Load:
-    """So many clients of a gateway, each on a connection of its own, until it is gone or told."""
+    """Clients of a gateway, each on its own connection, until `end` or its death."""
 
     def __init__(self, gateway: Process, model: str, clients: int = 6) -> None:
         self.answered: list[tuple[str, float | None]] = []
-        """The invocation of each answer that came to its end, and its cost where that was told."""
-        self.wrong: list[str] = []
+        """The invocation of each complete response, and its cost if the response has it."""
+        self.unexpected: list[str] = []
         self._gateway = gateway
         self._model = model
         self._stop = threading.Event()
@@ -24,15 +24,15 @@ class Load:
             threading.Thread(target=self._ask, args=(bool(number % 2),), daemon=True)
             for number in range(clients)
         ]
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
     def _ask(self, stream: bool) -> None:
-        asked = json.dumps(chat_body(self._model, stream=stream))
+        request = json.dumps(chat_body(self._model, stream=stream))
         while not self._stop.is_set():
             connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=60)
             try:
-                connection.request("POST", CHAT, asked, HEADERS)
+                connection.request("POST", CHAT, request, HEADERS)
                 answer = connection.getresponse()
                 body = answer.read()
             except (OSError, http.client.HTTPException):
@@ -40,44 +40,44 @@ class Load:
             finally:
                 connection.close()
             if answer.status != 200 or (stream and b"[DONE]" not in body):
-                self.wrong.append(f"{answer.status}: {body[-300:]!r}")
+                self.unexpected.append(f"{answer.status}: {body[-300:]!r}")
                 continue
             cost = answer.headers.get("modelpact-cost-usd")
-            told = None if cost is None else float(cost)
-            self.answered.append((answer.headers["modelpact-invocation"], told))
+            dollars = None if cost is None else float(cost)
+            self.answered.append((answer.headers["modelpact-invocation"], dollars))
 
     def end(self) -> None:
-        """Wait until all have stopped."""
+        """Stop all clients."""
         self._stop.set()
-        for one in self._threads:
-            one.join(60)
-            assert not one.is_alive()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
 
 
-def ended(run: Run, store: str) -> dict[str, str]:
-    """Return how each invocation on the record ended, as `modelpact audit` tells it."""
-    told = run(
+def invocation_outcomes(run: Run, store: str) -> dict[str, str]:
+    """Return the outcome of each recorded invocation, as `modelpact audit` prints it."""
+    result = run(
         "audit", "tail", "-n", "1000000", "--type", "capability.", "--json", "--store", store
     )
-    assert told.returncode == 0, told.stderr
-    events = [json.loads(line) for line in told.stdout.splitlines()]
-    found: dict[str, str] = {}
+    assert result.returncode == 0, result.stderr
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    outcomes: dict[str, str] = {}
     for event in events:
         kind = event["type"].removeprefix("capability.")
         if kind in ("invoked", "completed", "failed", "cancelled"):
-            found[event["id"] if kind == "invoked" else event["cause"]] = kind
-    return found
+            outcomes[event["id"] if kind == "invoked" else event["cause"]] = kind
+    return outcomes
 
 
-def verified(run: Run, store: str) -> None:
-    """Have the whole ledger proved."""
-    told = run("audit", "verify", "--store", store)
-    assert told.returncode == 0, told.stdout + told.stderr
+def verify_ledger(run: Run, store: str) -> None:
+    """Verify the whole ledger."""
+    result = run("audit", "verify", "--store", store)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def spent(run: Run, store: str) -> float:
-    """Return what the ledger says was spent, in dollars."""
-    told = run("costs", "--by", "provider", "--json", "--store", store)
-    assert told.returncode == 0, told.stderr
-    totals = json.loads(told.stdout)["totals"]
-    return float(sum(one["amount_nano"] for one in totals if one["currency"] == "USD")) / 1e9
+def total_spent(run: Run, store: str) -> float:
+    """Return the recorded cost, in dollars."""
+    result = run("costs", "--by", "provider", "--json", "--store", store)
+    assert result.returncode == 0, result.stderr
+    totals = json.loads(result.stdout)["totals"]
+    return float(sum(total["amount_nano"] for total in totals if total["currency"] == "USD")) / 1e9

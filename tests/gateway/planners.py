@@ -48,10 +48,10 @@ def plan_key(
     workload: str = "",
     **body: Any,
 ) -> PlanKey:
-    """Ask as a request with such a body does."""
-    asked = read_features(api, {"model": name, "messages": HI, **body})
-    given = policy or configured_policy(made.configuration, made.configuration.policy)
-    return PlanKey(name, workload, asked, given)
+    """Return the plan key of a request with such a body."""
+    features = read_features(api, {"model": name, "messages": HI, **body})
+    applied = policy or configured_policy(made.configuration, made.configuration.policy)
+    return PlanKey(name, workload, features, applied)
 
 
 def plan(made: Planner, name: str, policy: Policy | None = None, **body: Any) -> Plan:
@@ -60,6 +60,6 @@ def plan(made: Planner, name: str, policy: Policy | None = None, **body: Any) ->
 
 
 def missing(plan: Plan) -> list[tuple[str, str]]:
-    """What a refusal misses, and why."""
+    """Return the capabilities that a refusal misses, and why."""
     assert plan.diagnostic is not None
     return [(item.capability, item.reason) for item in plan.diagnostic.missing]

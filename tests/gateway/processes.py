@@ -29,7 +29,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> No
 
 
 class Upstream:
-    """Speaks the chat API; while `held`, answers wait after their beginning for `release`."""
+    """An upstream with the chat API. While `held`, its responses start and wait for `release`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -108,7 +108,7 @@ def _data(data: dict[str, Any]) -> bytes:
 
 
 class Process:
-    """A gateway that runs in a process of its own."""
+    """A gateway in its own process."""
 
     def __init__(self, folder: Path, *options: str, **environment: str) -> None:
         self.errors: list[str] = []
@@ -132,8 +132,7 @@ class Process:
             if line.startswith("}"):
                 break
         assert lines, self._process.communicate(timeout=30)[1]
-        told = json.loads("".join(lines))
-        self.url = told["url"]
+        self.url = json.loads("".join(lines))["url"]
         self.port = int(self.url.rpartition(":")[2])
         self._reading = threading.Thread(target=self._read_errors, daemon=True)
         self._reading.start()
@@ -143,22 +142,22 @@ class Process:
         self.errors.extend(self._process.stderr)
 
     def memory(self) -> int:
-        """Return what the process holds in memory, in KiB."""
+        """Return the resident memory of the process, in KiB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
         return int(line.split()[1])
 
-    def signal(self, what: signal.Signals) -> None:
-        self._process.send_signal(what)
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
-    def reload(self, told: str = "the configuration was reloaded") -> str:
-        """Send SIGHUP and wait until the process has said how that went."""
+    def reload(self, expected: str = "the configuration was reloaded") -> str:
+        """Send SIGHUP and wait for the message of the process."""
         before = len(self.errors)
         self.signal(signal.SIGHUP)
-        until(lambda: len(self.errors) > before, "the reload is told of")
-        said = "".join(self.errors[before:])
-        assert told in said, said
-        return said
+        until(lambda: len(self.errors) > before, "the reload is reported")
+        message = "".join(self.errors[before:])
+        assert expected in message, message
+        return message
 
     def wait(self, seconds: float = 60.0) -> int:
         return self._process.wait(seconds)
@@ -168,17 +167,17 @@ class Process:
     ) -> tuple[int, dict[str, str], Any]:
         """Return status, headers and JSON."""
         with contextlib.closing(self.open(method, path, body, **headers)) as connection:
-            answer = connection.getresponse()
-            data = answer.read()
-            kind = answer.headers.get("content-type", "")
+            response = connection.getresponse()
+            data = response.read()
+            kind = response.headers.get("content-type", "")
             content = json.loads(data) if data and "json" in kind else data.decode()
-            found = {name.lower(): value for name, value in answer.headers.items()}
-            return answer.status, found, content
+            received = {name.lower(): value for name, value in response.headers.items()}
+            return response.status, received, content
 
     def open(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> http.client.HTTPConnection:
-        """Send a request; whoever calls reads the answer and closes."""
+        """Send a request; the caller reads the response and closes the connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -212,7 +211,7 @@ def started(folder: Path, *options: str, **environment: str) -> Iterator[Process
         process.kill()
 
 
-def said(data: bytes) -> str:
+def stream_text(data: bytes) -> str:
     """Return the text of a stream's chunks."""
     text = ""
     for line in data.decode().splitlines():

@@ -30,12 +30,12 @@ GOOD = b"%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, len(WHOLE), WHOLE)
 
 
 class ScriptedUpstream:
-    """Listens on a port of its own while `listening`; `behave` is done with each connection."""
+    """Listens on a free port and calls `behave` for each request on a connection."""
 
     def __init__(self, behave: Behaviour) -> None:
         self.behave = behave
         self.taken = 0
-        """Requests that were read."""
+        """The number of requests that were read."""
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self._listening.getsockname()[1]
         self._ended = threading.Event()
@@ -44,9 +44,9 @@ class ScriptedUpstream:
 
     @property
     def settings(self) -> str:
-        """What a gateway has of it in its configuration."""
+        """The configuration of a gateway for this upstream."""
         return (
-            f'[policy]\nunknown = "probe"\n[providers.wild]\nkind = "vllm"\ntimeout = 1.0\n'
+            f'[policy]\nunknown = "probe"\n[providers.scripted]\nkind = "vllm"\ntimeout = 1.0\n'
             f'base_url = "http://127.0.0.1:{self.port}/v1"\n'
         )
 
@@ -55,9 +55,9 @@ class ScriptedUpstream:
             if not select.select([self._listening], [], [], 0.05)[0]:
                 continue
             connection, _ = self._listening.accept()
-            one = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-            self._threads.append(one)
-            one.start()
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(30)
@@ -67,13 +67,13 @@ class ScriptedUpstream:
 
     def read(self, connection: socket.socket) -> bool:
         """Read a request; tell whether there was one."""
-        got = b""
-        while b"\r\n\r\n" not in got:
+        received = b""
+        while b"\r\n\r\n" not in received:
             part = connection.recv(65_536)
             if not part:
                 return False
-            got += part
-        head, _, body = got.partition(b"\r\n\r\n")
+            received += part
+        head, _, body = received.partition(b"\r\n\r\n")
         (length,) = [
             int(line.partition(b":")[2])
             for line in head.split(b"\r\n")
@@ -86,23 +86,23 @@ class ScriptedUpstream:
 
     def close(self) -> None:
         self._ended.set()
-        for one in self._threads:
-            one.join(30)
+        for thread in self._threads:
+            thread.join(30)
         self._listening.close()
 
 
 @contextlib.contextmanager
-def wild(behave: Behaviour) -> Iterator[ScriptedUpstream]:
-    """Run one."""
-    made = ScriptedUpstream(behave)
+def scripted_upstream(behave: Behaviour) -> Iterator[ScriptedUpstream]:
+    """Run a scripted upstream."""
+    upstream = ScriptedUpstream(behave)
     try:
-        yield made
+        yield upstream
     finally:
-        made.close()
+        upstream.close()
 
 
 def sends(*parts: bytes, stay: bool = False) -> Behaviour:
-    """Send that and close, or wait for another request."""
+    """Send parts of a response, then close the connection or, with `stay`, keep it."""
 
     def behave(connection: socket.socket) -> None:
         for part in parts:

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from tests.fakes import Call, Fail, Reply, cut
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 # By name: the tests are about what the SDKs do, not about their types.
 openai: Any = importlib.import_module("openai")
@@ -58,7 +58,7 @@ class City(pydantic.BaseModel):
 class SDK:
     """One of the SDKs, in one of its two ways."""
 
-    def __init__(self, gateway: Running, blocking: bool, upstream: str) -> None:
+    def __init__(self, gateway: RunningGateway, blocking: bool, upstream: str) -> None:
         self.gateway = gateway
         self.blocking = blocking
         self.upstream = upstream

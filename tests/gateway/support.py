@@ -24,7 +24,7 @@ from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI
 
 UPSTREAM_KEYS = {"OPENAI_API_KEY": "o" * 24, "ANTHROPIC_API_KEY": "a" * 24}
-"""What the fakes want to be shown, and nobody else may see."""
+"""The keys that the fake upstreams expect, and that no client may see."""
 PATHS = {"openai-chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 BASE = """
 [providers.openai]
@@ -52,7 +52,7 @@ ANSWER_TIME = 30.0
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A response, read to its end."""
 
     status: int
     headers: Mapping[str, str]
@@ -64,33 +64,33 @@ class Answer:
 
     @property
     def events(self) -> list[tuple[str, Any]]:
-        """The events of a stream: their names and what they say."""
+        """The events of a stream: their names and data."""
         return [
-            (one.event, one.data if one.data == "[DONE]" else json.loads(one.data))
-            for one in EventParser().feed(self.content)
+            (event.event, event.data if event.data == "[DONE]" else json.loads(event.data))
+            for event in EventParser().feed(self.content)
         ]
 
     @property
     def text(self) -> str:
-        """What the model says, of whichever API, whole or streamed."""
+        """The text of the model, in either API, whole or streamed."""
         if self.headers["content-type"].startswith("text/event-stream"):
-            return "".join(map(_piece, (said for _, said in self.events)))
+            return "".join(map(_text_of, (data for _, data in self.events)))
         if "choices" in self.json:
             return str(self.json["choices"][0]["message"]["content"])
-        return "".join(one.get("text", "") for one in self.json["content"])
+        return "".join(block.get("text", "") for block in self.json["content"])
 
 
-def _piece(said: Any) -> str:
-    if said == "[DONE]":
+def _text_of(data: Any) -> str:
+    if data == "[DONE]":
         return ""
-    if "choices" in said:
-        return "".join(one["delta"].get("content") or "" for one in said["choices"])
-    found: str = said.get("delta", {}).get("text", "")
-    return found
+    if "choices" in data:
+        return "".join(choice["delta"].get("content") or "" for choice in data["choices"])
+    text: str = data.get("delta", {}).get("text", "")
+    return text
 
 
-class Running:
-    """A gateway that serves, and all that one asks of it."""
+class RunningGateway:
+    """A gateway that serves, with a client for it and access to its records."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Running:
         self.loop = loop
 
     def on_loop(self, work: Callable[[], Any]) -> Any:
-        """Run something where the gateway runs."""
+        """Call a function on the event loop of the gateway."""
 
         async def run() -> Any:
             return work()
@@ -120,11 +120,11 @@ class Running:
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_TIME)
 
     def on_loop_async(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Wait for something where the gateway runs."""
+        """Await a coroutine on the event loop of the gateway."""
         return asyncio.run_coroutine_threadsafe(work(), self.loop).result(ANSWER_TIME)
 
     def new_key(self, name: str = "a", **settings: Any) -> str:
-        """Make a key that the gateway knows at once."""
+        """Create a key that the gateway knows at once."""
         _, secret = create_key(self.ledger, name, KeySettings(**settings))
         self.on_loop(self.gateway.load_keys)
         return secret
@@ -138,38 +138,38 @@ class Running:
         method: str = "POST",
         key: str | None = None,
     ) -> Answer:
-        """Send a request and read all of its answer."""
+        """Send a request and read its response."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        shown = {"authorization": f"Bearer {key or self.key}", "content-type": "application/json"}
+        own = {"authorization": f"Bearer {key or self.key}", "content-type": "application/json"}
         host, _, port = self.url.removeprefix("http://").partition(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=ANSWER_TIME)
         with contextlib.closing(connection):
-            given = None if body is None else content
-            connection.request(method, path, given, {**shown, **(headers or {})})
-            answer = connection.getresponse()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, told, answer.read())
+            sent = None if body is None else content
+            connection.request(method, path, sent, {**own, **(headers or {})})
+            response = connection.getresponse()
+            received = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, received, response.read())
 
     def chat(
         self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
     ) -> Answer:
-        """Ask over OpenAI's API."""
-        asked = {"model": model, "messages": HI, **body}
-        return self.ask("/v1/chat/completions", asked, headers, key=key or None)
+        """Send a request of OpenAI's chat API."""
+        request = {"model": model, "messages": HI, **body}
+        return self.ask("/v1/chat/completions", request, headers, key=key or None)
 
     def message(
         self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
     ) -> Answer:
-        """Ask over Anthropic's API."""
-        asked = {"model": model, "messages": HI, "max_tokens": 100, **body}
-        told = {"anthropic-version": "2023-06-01", **(headers or {})}
-        return self.ask("/v1/messages", asked, told, key=key or None)
+        """Send a request of Anthropic's API."""
+        request = {"model": model, "messages": HI, "max_tokens": 100, **body}
+        versioned = {"anthropic-version": "2023-06-01", **(headers or {})}
+        return self.ask("/v1/messages", request, versioned, key=key or None)
 
     def wait_until(self, met: Callable[[], bool]) -> None:
-        """Wait for what happens after an answer has gone."""
-        until = time.monotonic() + ANSWER_TIME
+        """Wait for a condition that becomes true after a response was sent."""
+        deadline = time.monotonic() + ANSWER_TIME
         while not met():
-            assert time.monotonic() < until, "it did not happen"
+            assert time.monotonic() < deadline, "it did not happen"
             time.sleep(0.005)
 
     def invocations(self) -> list[tuple[str, str, str | None]]:
@@ -189,37 +189,37 @@ class Running:
         return [(state, error) for _, state, error in found]
 
     def gauge(self, name: str) -> int:
-        """One of the numbers that `/metrics` tells."""
+        """A gauge of `/metrics`."""
         text = self.ask("/metrics", None, method="GET").content.decode()
-        (line,) = [one for one in text.splitlines() if one.startswith(f"modelpact_{name} ")]
+        (line,) = [line for line in text.splitlines() if line.startswith(f"modelpact_{name} ")]
         return int(line.rpartition(" ")[2])
 
-    def alone(self) -> None:
-        """Wait until nobody else is connected and nothing is under way."""
+    def wait_until_idle(self) -> None:
+        """Wait until no other client is connected and no request is open."""
         self.wait_until(lambda: self.gauge("connections") == 1)
         self.wait_until(lambda: self.gauge("requests_under_way") == 0)
 
     def events(self, kind: str = "") -> list[Event]:
         """The events in the gateway's own envelopes."""
         rows = self.ledger.read("SELECT id FROM envelopes WHERE kind = 'gateway' ORDER BY id")
-        found = [event for row in rows for event in self.ledger.events(row[0])]
-        return [one for one in found if not kind or one.type == kind]
+        events = [event for row in rows for event in self.ledger.events(row[0])]
+        return [event for event in events if not kind or event.type == kind]
 
 
 def configured(openai: FakeOpenAI, anthropic: FakeAnthropic, more: str = "") -> str:
-    """Write the configuration of a gateway before the fakes."""
-    places = {
+    """Return the configuration of a gateway with the fakes as upstreams."""
+    addresses = {
         "openai": json.dumps(openai.base_url),
         "anthropic": json.dumps(anthropic.base_url),
     }
-    return BASE.format(**places) + more
+    return BASE.format(**addresses) + more
 
 
 @contextlib.contextmanager
 def gateway_running(
     folder: Path, more: str = "", clock: Callable[[], int] = time.time_ns
-) -> Iterator[Running]:
-    """Serve a gateway with a configuration beside the usual one."""
+) -> Iterator[RunningGateway]:
+    """Serve a gateway; `more` is added to the usual configuration."""
     path = folder / "ledger.db"
     openai = FakeOpenAI(key=UPSTREAM_KEYS["OPENAI_API_KEY"])
     anthropic = FakeAnthropic(key=UPSTREAM_KEYS["ANTHROPIC_API_KEY"])
@@ -231,7 +231,7 @@ def gateway_running(
         configuration = read_configuration(configured(openai, anthropic, more))
         _, key = create_key(ledger, "test", KeySettings())
         with _served(ledger, configuration) as (url, gateway, loop):
-            yield Running(url, gateway, openai, anthropic, path, key, loop)
+            yield RunningGateway(url, gateway, openai, anthropic, path, key, loop)
 
 
 @contextlib.contextmanager

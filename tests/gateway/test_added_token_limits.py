@@ -8,7 +8,7 @@ import pytest
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from tests.gateway.conftest import Serve
 from tests.gateway.planners import plan, planner
-from tests.gateway.support import HI, Answer, Running
+from tests.gateway.support import HI, Answer, RunningGateway
 
 BODY = {"modelpact-report": "body"}
 LONGEST = 64_000
@@ -19,13 +19,13 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def asked(gateway: Running, path: str, **more: Any) -> Answer:
+def asked(gateway: RunningGateway, path: str, **more: Any) -> Answer:
     return gateway.ask(path, {"model": "claude-opus-4-5", **ASKED[path], **more}, BODY)
 
 
 @pytest.mark.parametrize("path", ASKED)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_limit_is_added_for_anthropic(gateway: Running, path: str, stream: bool) -> None:
+def test_a_limit_is_added_for_anthropic(gateway: RunningGateway, path: str, stream: bool) -> None:
     """Anthropic requires `max_tokens`; it is the model's own, in head and report, and no loss."""
     answer = asked(gateway, path, stream=stream)
     assert answer.status == 200, answer.content
@@ -46,7 +46,7 @@ def test_a_limit_is_added_for_anthropic(gateway: Running, path: str, stream: boo
         ("/v1/responses", "max_output_tokens"),
     ],
 )
-def test_the_limit_of_the_request_is_used(gateway: Running, path: str, limit: str) -> None:
+def test_the_limit_of_the_request_is_used(gateway: RunningGateway, path: str, limit: str) -> None:
     answer = asked(gateway, path, **{limit: 50})
     assert answer.status == 200, answer.content
     assert gateway.anthropic.bodies[-1]["max_tokens"] == 50
@@ -54,7 +54,7 @@ def test_the_limit_of_the_request_is_used(gateway: Running, path: str, limit: st
     assert answer.json["modelpact"]["added"] == {}
 
 
-def test_a_null_limit_is_replaced(gateway: Running) -> None:
+def test_a_null_limit_is_replaced(gateway: RunningGateway) -> None:
     answer = asked(gateway, "/v1/chat/completions", max_tokens=None)
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
@@ -68,7 +68,7 @@ def test_the_default_limit_is_used_if_the_models_is_unknown(tmp_path: Path) -> N
     assert found.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
 
 
-def test_a_long_prompt_lowers_the_added_limit(gateway: Running) -> None:
+def test_a_long_prompt_lowers_the_added_limit(gateway: RunningGateway) -> None:
     """Prompt and limit together must fit the window, or Anthropic refuses both."""
     prompt = "word " * 120_000
     messages = [{"role": "user", "content": prompt}]
@@ -80,14 +80,14 @@ def test_a_long_prompt_lowers_the_added_limit(gateway: Running) -> None:
     assert answer.json["modelpact"]["added"] == {"max_tokens": sent}
 
 
-def test_an_image_counts_the_same_whatever_its_length(gateway: Running) -> None:
+def test_an_image_counts_the_same_whatever_its_length(gateway: RunningGateway) -> None:
     url = f"data:image/png;base64,{'A' * 800_000}"
     parts = [{"type": "image_url", "image_url": {"url": url}}]
     answer = asked(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": parts}])
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
 
-def test_no_limit_is_added_for_the_same_api_or_other_providers(gateway: Running) -> None:
+def test_no_limit_is_added_for_the_same_api_or_other_providers(gateway: RunningGateway) -> None:
     assert "modelpact-added" not in gateway.chat("gpt-4o").headers
     assert "modelpact-added" not in gateway.message("claude-opus-4-5").headers
     assert "modelpact-added" not in gateway.chat("mock/demo").headers

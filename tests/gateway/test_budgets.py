@@ -14,7 +14,7 @@ from modelpact.gateway.keys import KeySettings
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.prepared import EventRef, PreparedEvent
 from tests.fakes import Fail, Reply, cut
-from tests.gateway.support import HI, Answer, Running, gateway_running
+from tests.gateway.support import HI, Answer, RunningGateway, gateway_running
 from tests.gateway.test_failures import left, opened
 
 LONG_AGO = 3_600.0
@@ -30,7 +30,7 @@ def cost(answer: Answer) -> int:
     return round(float(answer.headers["modelpact-cost-usd"]) * 1e9)
 
 
-def ask(gateway: Running, key: str, **more: Any) -> Answer:
+def ask(gateway: RunningGateway, key: str, **more: Any) -> Answer:
     """Ask for what may cost a cent, and costs next to nothing."""
     return gateway.chat("gpt-4o", key=key, max_tokens=1_000, **more)
 
@@ -39,7 +39,7 @@ ESTIMATE = 1_000 * 10_000
 """What gpt-4o asks for a thousand tokens of output, in nano-dollars; the prompt comes to it."""
 
 
-def test_a_request_that_has_ended_counts_with_its_cost(gateway: Running) -> None:
+def test_a_request_that_has_ended_counts_with_its_cost(gateway: RunningGateway) -> None:
     """Estimates of ended requests would fill this budget after two; their costs do not."""
     secret = gateway.new_key(budget=2 * ESTIMATE, period="day")
     answers = [ask(gateway, secret) for _ in range(20)]
@@ -48,7 +48,7 @@ def test_a_request_that_has_ended_counts_with_its_cost(gateway: Running) -> None
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_nothing_is_spent_beyond_the_budget(gateway: Running, stream: bool) -> None:
+def test_nothing_is_spent_beyond_the_budget(gateway: RunningGateway, stream: bool) -> None:
     """One after the other, the first request after the last nano-dollar is refused."""
     one = cost(ask(gateway, gateway.key))
     secret = gateway.new_key(budget=3 * one - 1, period="day")
@@ -59,7 +59,7 @@ def test_nothing_is_spent_beyond_the_budget(gateway: Running, stream: bool) -> N
     assert statuses == [200, 200, 200, 429, 429]
 
 
-def test_a_stream_counts_while_it_is_under_way(gateway: Running) -> None:
+def test_a_stream_counts_while_it_is_under_way(gateway: RunningGateway) -> None:
     """Its head has long been sent; what it may cost is still reserved."""
     secret = gateway.new_key(budget=ESTIMATE, period="day")
     begun, release = threading.Event(), threading.Event()
@@ -76,7 +76,7 @@ def test_a_stream_counts_while_it_is_under_way(gateway: Running) -> None:
     assert ask(gateway, secret).status == 429, "it was given up, but sent: it may be paid for"
 
 
-def test_requests_at_once_do_not_overrun_it(gateway: Running) -> None:
+def test_requests_at_once_do_not_overrun_it(gateway: RunningGateway) -> None:
     """So many fit by their estimates, and no more are sent, though all come at once."""
     secret = gateway.new_key(budget=2 * ESTIMATE, period="day")
     begun, release = threading.Event(), threading.Event()
@@ -97,7 +97,7 @@ def test_requests_at_once_do_not_overrun_it(gateway: Running) -> None:
     assert ask(gateway, secret).status == 200, "they have ended, and cost next to nothing"
 
 
-def test_failures_and_leaving_give_back_what_was_reserved(gateway: Running) -> None:
+def test_failures_and_leaving_give_back_what_was_reserved(gateway: RunningGateway) -> None:
     secret = gateway.new_key(budget=ESTIMATE, period="day")
     gateway.openai.script.add(Fail(500), Fail(429), Reply("x" * 500, fault=cut(3)))
     assert [ask(gateway, secret).status for _ in range(2)] == [500, 429]
@@ -124,7 +124,7 @@ def test_a_fallback_counts_once(tmp_path: Path) -> None:
             assert "modelpact-substituted" in answer.headers
 
 
-def test_carried_requests_count_too(gateway: Running) -> None:
+def test_carried_requests_count_too(gateway: RunningGateway) -> None:
     one = cost(gateway.message("gpt-4o", max_tokens=1_000))
     secret = gateway.new_key(budget=2 * one - 1, period="day")
     statuses = []
@@ -135,7 +135,7 @@ def test_carried_requests_count_too(gateway: Running) -> None:
     assert statuses == [200, 200, 429]
 
 
-def test_others_spend_too(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_spend_too(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another gateway on the same store is heard of within the refresh period."""
     monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", 0.0)
     one = cost(ask(gateway, gateway.key))
@@ -149,7 +149,7 @@ def test_others_spend_too(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> 
     assert gateway.on_loop_async(lambda: other.has_remaining(key)) is False
 
 
-def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_no_is_never_old(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal rests on a total of this moment, however long a yes may rest on an older one."""
     monkeypatch.setattr(budgets, "MAX_AGE_TO_REFUSE_SECONDS", 0.0)
     with Ledger.open(f"sqlite:{gateway.path}") as ledger:
@@ -164,7 +164,7 @@ def test_a_no_is_never_old(gateway: Running, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_has_ended_counts_while_its_record_is_on_its_way(
-    gateway: Running, monkeypatch: pytest.MonkeyPatch
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A total that is read meanwhile does not have it yet."""
     monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", 0.0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.planners import TOOLS
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 MARK: Any = {"cache_control": {"type": "ephemeral"}}
 TEXT: Any = {"type": "text", "text": "Be brief.", **MARK}
@@ -26,7 +26,7 @@ TOOL: Any = {"name": "weather", "input_schema": {"type": "object"}, **MARK}
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_markers_are_dropped_and_reported(
-    gateway: Running, asked: Any, place: str, stream: bool
+    gateway: RunningGateway, asked: Any, place: str, stream: bool
 ) -> None:
     """OpenAI's models cache by themselves, so nothing is lost but the marker."""
     answer = gateway.message("gpt-4o", stream=stream, **asked)
@@ -41,14 +41,14 @@ def test_markers_are_dropped_and_reported(
     assert decided.payload["dropped"] == ["cache_control"]
 
 
-def test_a_model_without_caching_gets_a_warning(gateway: Running) -> None:
+def test_a_model_without_caching_gets_a_warning(gateway: RunningGateway) -> None:
     answer = gateway.message("gpt-3.5-turbo", system=[TEXT])
     assert answer.status == 200
     assert answer.headers["modelpact-dropped"] == "cache_control"
     assert answer.headers["modelpact-warnings"].startswith("prompt-caching is not supported")
 
 
-def test_other_untranslatable_fields_are_still_refused(gateway: Running) -> None:
+def test_other_untranslatable_fields_are_still_refused(gateway: RunningGateway) -> None:
     body: Any = {"model": "gpt-4o", "messages": [], "max_tokens": 9, "system": [TEXT], "top_k": 5}
     body["messages"] = [{"role": "user", "content": "Hi", "x": 1}]
     refused = gateway.ask("/v1/messages", {**body, "service_tier": "auto"})
@@ -56,7 +56,7 @@ def test_other_untranslatable_fields_are_still_refused(gateway: Running) -> None
     assert "cache_control" not in refused.json["error"]["message"]
 
 
-def test_anthropic_models_receive_the_markers(gateway: Running) -> None:
+def test_anthropic_models_receive_the_markers(gateway: RunningGateway) -> None:
     for answer in (
         gateway.message("claude-opus-4-5", system=[TEXT]),
         gateway.chat("claude-opus-4-5", messages=[{"role": "user", "content": [TEXT]}]),
@@ -66,7 +66,7 @@ def test_anthropic_models_receive_the_markers(gateway: Running) -> None:
     assert all("cache_control" in str(one) for one in gateway.anthropic.bodies)
 
 
-def test_a_request_without_markers_reports_none(gateway: Running) -> None:
+def test_a_request_without_markers_reports_none(gateway: RunningGateway) -> None:
     answer = gateway.message("gpt-4o", tools=[{"name": "weather", "input_schema": {}}])
     assert "modelpact-dropped" not in answer.headers
     assert "modelpact-dropped" not in gateway.chat("gpt-4o", tools=TOOLS).headers

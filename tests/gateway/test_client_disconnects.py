@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from tests.fakes import Reply
-from tests.gateway.support import HI, Running
+from tests.gateway.support import HI, RunningGateway
 from tests.gateway.test_failures import opened
 
 MOMENTS = 60
@@ -18,7 +18,7 @@ MOMENTS = 60
     ("path", "model"), [("/v1/chat/completions", "gpt-4o"), ("/v1/messages", "gpt-4o")]
 )
 def test_the_record_ends_whenever_a_client_disconnects(
-    gateway: Running, path: str, model: str, stream: bool
+    gateway: RunningGateway, path: str, model: str, stream: bool
 ) -> None:
     """Before the record is opened, while it is written, in mid-stream, at the very end."""
     chance = random.Random(7)
@@ -34,7 +34,7 @@ def test_the_record_ends_whenever_a_client_disconnects(
                 pass
             linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    gateway.alone()
+    gateway.wait_until_idle()
     ended = gateway.settled()
     assert {state for state, _ in ended} <= {"completed", "failed", "cancelled"}
     assert all("left" in (error or "") for state, error in ended if state != "completed")

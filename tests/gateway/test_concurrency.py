@@ -12,8 +12,8 @@ import pytest
 
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import CHAT, TOKEN, Process, Upstream, chat_body, started, until
-from tests.gateway.scripted_upstream import STREAM_HEAD, wild
-from tests.gateway.support import HI, Running
+from tests.gateway.scripted_upstream import STREAM_HEAD, scripted_upstream
+from tests.gateway.support import HI, RunningGateway
 from tests.gateway.test_failures import opened
 from tests.gateway.test_reload import configuration
 
@@ -103,7 +103,7 @@ class Endless:
             self.gone.set()
 
 
-def stands_still(endless: Endless, gateway: Running) -> None:
+def stands_still(endless: Endless, gateway: RunningGateway) -> None:
     """Wait until nothing more can be sent: three looks in a row, each after work was done."""
     seen: list[int] = []
 
@@ -119,9 +119,9 @@ def stands_still(endless: Endless, gateway: Running) -> None:
 def test_a_client_that_does_not_read_makes_the_upstream_wait(serve: Serve, path: str) -> None:
     """Backpressure: what an upstream without end could send is bounded by the sockets."""
     endless = Endless()
-    with wild(endless) as upstream:
+    with scripted_upstream(endless) as upstream:
         gateway = serve(upstream.settings.replace("timeout = 1.0", "timeout = 60.0"))
-        body = {"model": "wild/any", "messages": HI, "max_tokens": 50, "stream": True}
+        body = {"model": "scripted/any", "messages": HI, "max_tokens": 50, "stream": True}
         with opened(gateway, path, json.dumps(body).encode()) as connection:
             assert connection.recv(1_000).startswith(b"HTTP/1.1 200 ")
             stands_still(endless, gateway)
@@ -139,9 +139,9 @@ def test_a_client_that_does_not_read_makes_the_upstream_wait(serve: Serve, path:
 def test_an_endless_response_is_aborted(serve: Serve) -> None:
     """One that is not streamed is held in memory, so it may only be so long."""
     endless = Endless(b" " * 65_536)
-    with wild(endless) as upstream:
+    with scripted_upstream(endless) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any")
+        answer = gateway.chat("scripted/any")
         assert answer.status == 502, answer.content[:300]
         assert endless.gone.wait(30)
         assert endless.sent < 64 * 1024 * 1024 + MOST
@@ -155,9 +155,9 @@ def test_an_endless_error_response_is_aborted(serve: Serve) -> None:
         connection.sendall(b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\n\r\n")
         endless(connection)
 
-    with wild(refuses) as upstream:
+    with scripted_upstream(refuses) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any")
+        answer = gateway.chat("scripted/any")
         assert answer.status in (400, 502)
         assert endless.gone.wait(30)
         assert endless.sent < MOST

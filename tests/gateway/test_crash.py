@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.gateway.load_clients import Load, ended, spent, verified
+from tests.gateway.load_clients import Load, invocation_outcomes, total_spent, verify_ledger
 from tests.gateway.processes import Process, Upstream, started, until
 from tests.gateway.test_reload import configuration
 
@@ -32,11 +32,11 @@ def folder_for(place: Path, upstream: Upstream, store: str, name: str = "gateway
 
 def killed(gateway: Process, load: Load) -> None:
     """Kill a gateway in the midst of its work."""
-    until(lambda: len(load.answered) >= ENOUGH or bool(load.wrong), "there is load")
+    until(lambda: len(load.answered) >= ENOUGH or bool(load.unexpected), "there is load")
     gateway.signal(signal.SIGKILL)
     assert gateway.wait() == -signal.SIGKILL
     load.end()
-    assert not load.wrong
+    assert not load.unexpected
 
 
 def test_acknowledged_requests_survive_a_kill(
@@ -47,16 +47,19 @@ def test_acknowledged_requests_survive_a_kill(
     with started(folder) as gateway:
         load = Load(gateway, "openai/gpt-4o")
         killed(gateway, load)
-    verified(run, url)
-    record = ended(run, url)
+    verify_ledger(run, url)
+    record = invocation_outcomes(run, url)
     assert {record.get(one) for one, _ in load.answered} == {"completed"}
     assert len({one for one, _ in load.answered}) == len(load.answered), "each has its own"
-    assert spent(run, url) >= sum(cost or 0 for _, cost in load.answered)
+    assert total_spent(run, url) >= sum(cost or 0 for _, cost in load.answered)
     with started(folder) as again:
-        until(lambda: "invoked" not in ended(run, url).values(), "what was left open is ended")
+        until(
+            lambda: "invoked" not in invocation_outcomes(run, url).values(),
+            "what was left open is ended",
+        )
         assert again.chat("openai/gpt-4o")[0] == 200
-    verified(run, url)
-    after = ended(run, url)
+    verify_ledger(run, url)
+    after = invocation_outcomes(run, url)
     assert set(record) <= set(after)
     assert {after[one] for one, kind in record.items() if kind != "invoked"} == {"completed"}
 
@@ -70,8 +73,8 @@ def test_killed_again_and_again(url: str, upstream: Upstream, run: Run, tmp_path
             load = Load(gateway, "openai/gpt-4o", clients=12)
             killed(gateway, load)
             answered += [one for one, _ in load.answered]
-    verified(run, url)
-    record = ended(run, url)
+    verify_ledger(run, url)
+    record = invocation_outcomes(run, url)
     assert {record.get(one) for one in answered} == {"completed"}
 
 
@@ -90,13 +93,13 @@ def test_two_gateways_on_one_postgresql(
             before = len(loads[1].answered)
             until(lambda: len(loads[1].answered) > before + 20, "also while it comes back")
         loads[1].end()
-        assert not loads[1].wrong
-    verified(run, postgres_url)
-    record = ended(run, postgres_url)
+        assert not loads[1].unexpected
+    verify_ledger(run, postgres_url)
+    record = invocation_outcomes(run, postgres_url)
     answered = [name for load in loads for name, _ in load.answered]
     assert {record.get(name) for name in answered} == {"completed"}
     told = sum(cost or 0 for load in loads for _, cost in load.answered)
-    assert spent(run, postgres_url) >= told > 0
+    assert total_spent(run, postgres_url) >= told > 0
 
 
 def test_keys_and_budgets_hold_at_both_gateways(

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from tests.fakes import Fail, Reply, cut, garbage, hang
-from tests.gateway.support import HI, UPSTREAM_KEYS, Running
+from tests.gateway.support import HI, UPSTREAM_KEYS, RunningGateway
 
 LONG = "x" * 2_000
 
 
-def test_the_error_response_of_an_upstream_is_passed_on(gateway: Running) -> None:
+def test_the_error_response_of_an_upstream_is_passed_on(gateway: RunningGateway) -> None:
     gateway.openai.script.add(Fail(400, "Too odd.", "invalid_request_error", "too_odd"))
     answer = gateway.chat("gpt-4o")
     assert (answer.status, answer.json["error"]["message"]) == (400, "Too odd.")
@@ -24,7 +24,7 @@ def test_the_error_response_of_an_upstream_is_passed_on(gateway: Running) -> Non
     assert (state, error) == ("failed", "too_odd: openai answered 400 (too_odd): Too odd.")
 
 
-def test_an_error_from_another_api_is_translated(gateway: Running) -> None:
+def test_an_error_from_another_api_is_translated(gateway: RunningGateway) -> None:
     gateway.openai.script.add(Fail(429, retry_after=7))
     answer = gateway.message("gpt-4o")
     assert (answer.status, answer.headers["retry-after"]) == (429, "7")
@@ -37,7 +37,7 @@ def test_an_error_from_another_api_is_translated(gateway: Running) -> None:
     assert answer.json["error"]["code"] == "overloaded_error"
 
 
-def test_the_upstream_key_is_removed_from_errors(gateway: Running) -> None:
+def test_the_upstream_key_is_removed_from_errors(gateway: RunningGateway) -> None:
     """The fakes say the key back that they were shown, as servers do."""
     gateway.openai.key = gateway.anthropic.key = "another"
     answers = [
@@ -55,7 +55,7 @@ def test_the_upstream_key_is_removed_from_errors(gateway: Running) -> None:
         assert secret.encode() not in kept
 
 
-def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: Running) -> None:
+def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: RunningGateway) -> None:
     secret = UPSTREAM_KEYS["ANTHROPIC_API_KEY"]
     said = json.dumps({"type": "error", "error": {"type": "bad", "message": f"not {secret}"}})
     told = f"event: error\ndata: {said}\n\n".encode()
@@ -73,7 +73,7 @@ def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: Running) 
     assert secret[:12].encode() not in kept
 
 
-def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
+def test_an_upstream_that_cannot_be_reached(gateway: RunningGateway) -> None:
     with contextlib.closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -86,7 +86,7 @@ def test_an_upstream_that_cannot_be_reached(gateway: Running) -> None:
 
 
 @pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
-def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: object) -> None:
+def test_a_stream_that_breaks_ends_with_an_error_event(gateway: RunningGateway, fault: object) -> None:
     """MP-A7: the stream ends with a well-formed error event, and the record says what happened."""
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_stream_that_breaks_ends_with_an_error_event(gateway: Running, fault: 
 
 @pytest.mark.parametrize("fault", [cut(6), cut(6, clean=True)])
 def test_a_translated_stream_that_breaks_ends_with_an_error_event(
-    gateway: Running, fault: object
+    gateway: RunningGateway, fault: object
 ) -> None:
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_a_translated_stream_that_breaks_ends_with_an_error_event(
     assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
 
 
-def test_an_error_in_a_stream_is_recorded(gateway: Running) -> None:
+def test_an_error_in_a_stream_is_recorded(gateway: RunningGateway) -> None:
     """It passes as it is, no second one is added, and the record does not say "completed"."""
     told = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
     gateway.anthropic.script.add(Reply(LONG, fault=garbage(told + b"\n\n", after=4)))
@@ -127,7 +127,7 @@ def test_an_error_in_a_stream_is_recorded(gateway: Running) -> None:
     assert gateway.settled() == [("failed", "overloaded_error: M")]
 
 
-def test_text_about_the_end_does_not_end_a_stream(gateway: Running) -> None:
+def test_text_about_the_end_does_not_end_a_stream(gateway: RunningGateway) -> None:
     said = "data: [DONE]\n\n and message_stop " * 20
     gateway.openai.script.add(Reply(said, fault=cut(10, clean=True)))
     gateway.openai.piece = 50
@@ -144,7 +144,7 @@ def test_text_about_the_end_does_not_end_a_stream(gateway: Running) -> None:
     ],
 )
 def test_a_client_that_leaves_a_stream_cancels_the_call(
-    gateway: Running, path: str, model: str
+    gateway: RunningGateway, path: str, model: str
 ) -> None:
     """MP-A7: the gateway closes the upstream's stream and settles the record."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_a_stream_cancels_the_call(
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_a_client_that_leaves_before_the_answer_cancels_the_call(
-    gateway: Running, path: str
+    gateway: RunningGateway, path: str
 ) -> None:
     held, release = threading.Event(), threading.Event()
     gateway.openai.hold = (held, release)
@@ -176,7 +176,7 @@ def test_a_client_that_leaves_before_the_answer_cancels_the_call(
 
 
 @contextlib.contextmanager
-def opened(gateway: Running, path: str, body: bytes):  # type: ignore[no-untyped-def]
+def opened(gateway: RunningGateway, path: str, body: bytes):  # type: ignore[no-untyped-def]
     """Send a request by hand, to leave when one wants."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     head = (
@@ -188,7 +188,7 @@ def opened(gateway: Running, path: str, body: bytes):  # type: ignore[no-untyped
         yield connection
 
 
-def left(gateway: Running, path: str, body: object) -> None:
+def left(gateway: RunningGateway, path: str, body: object) -> None:
     """Leave a stream once some of it has come."""
     with opened(gateway, path, json.dumps(body).encode()) as connection:
         came = b""

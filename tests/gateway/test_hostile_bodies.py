@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 CHATS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")
 PATHS = (*CHATS, "/v1/negotiate")
@@ -80,7 +80,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_ambiguous_bodies_are_refused(gateway: Running, path: str) -> None:
+def test_ambiguous_bodies_are_refused(gateway: RunningGateway, path: str) -> None:
     """MP-A9: malformed JSON, duplicate keys, invalid UTF-8 and deep nesting are errors."""
     for name, (body, told) in BAD.items():
         content = body if isinstance(body, bytes) else body.encode()
@@ -94,7 +94,7 @@ def test_ambiguous_bodies_are_refused(gateway: Running, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", CHATS)
-def test_an_oversize_body_is_refused(gateway: Running, path: str) -> None:
+def test_an_oversize_body_is_refused(gateway: RunningGateway, path: str) -> None:
     """By its stated length, before any of it is read; a chunked one as soon as it is too long."""
     most = 32 * 1024 * 1024
     stated = gateway.ask(path, b"x" * 10, {"content-length": str(most + 1)})
@@ -102,7 +102,7 @@ def test_an_oversize_body_is_refused(gateway: Running, path: str) -> None:
     assert not gateway.openai.requests
 
 
-def test_wide_and_deep_bodies_pass(gateway: Running) -> None:
+def test_wide_and_deep_bodies_pass(gateway: RunningGateway) -> None:
     """What is only large goes through as it is."""
     nested: Any = 1
     for _ in range(100):
@@ -115,14 +115,14 @@ def test_wide_and_deep_bodies_pass(gateway: Running) -> None:
     assert gateway.openai.bodies[-1]["tools"] == [tool]
 
 
-def test_whitespace_and_escapes_are_forwarded_unchanged(gateway: Running) -> None:
+def test_whitespace_and_escapes_are_forwarded_unchanged(gateway: RunningGateway) -> None:
     spread = json.dumps(json.loads(good()), indent=4).replace("Hi", "\\u0048i").encode()
     assert gateway.ask("/v1/chat/completions", b" \r\n\t" + spread + b"\n ").status == 200
 
 
 @pytest.mark.parametrize("path", CHATS)
 def test_an_oversize_chunked_body_is_refused_in_the_format_of_the_api(
-    gateway: Running, path: str
+    gateway: RunningGateway, path: str
 ) -> None:
     """Its length is known only while it arrives."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")

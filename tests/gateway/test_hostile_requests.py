@@ -11,7 +11,7 @@ import pytest
 
 from modelpact.gateway.key_store import revoke_key
 from modelpact.gateway.keys import digest
-from tests.gateway.support import HI, Answer, Running, gateway_running
+from tests.gateway.support import HI, Answer, RunningGateway, gateway_running
 from tests.wire.test_hostile_clients import SMUGGLING
 
 CHAT = "/v1/chat/completions"
@@ -19,7 +19,7 @@ BODY = json.dumps({"model": "gpt-4o", "messages": HI}).encode()
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """One for all: none of this may leave a trace."""
     more = (
         '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\n'
@@ -33,13 +33,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_sent(gateway: Running) -> Iterator[None]:
+def _nothing_is_sent(gateway: RunningGateway) -> Iterator[None]:
     before = len(gateway.openai.requests) + len(gateway.anthropic.requests)
     yield
     assert len(gateway.openai.requests) + len(gateway.anthropic.requests) == before
 
 
-def said(gateway: Running, data: bytes) -> bytes:
+def said(gateway: RunningGateway, data: bytes) -> bytes:
     """Send bytes, and read all that comes back until the gateway closes."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
@@ -55,18 +55,18 @@ def answers(got: bytes) -> int:
     return got.count(b"\r\ndate: ")
 
 
-def head(gateway: Running, *lines: str, path: str = CHAT) -> bytes:
+def head(gateway: RunningGateway, *lines: str, path: str = CHAT) -> bytes:
     shown = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.key}\r\n"
     return (shown + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
 
-def hidden(gateway: Running) -> bytes:
+def hidden(gateway: RunningGateway) -> bytes:
     """A request that would be served, were it read as one."""
     return head(gateway, f"Content-Length: {len(BODY)}") + BODY
 
 
 @pytest.mark.parametrize("name", SMUGGLING)
-def test_malformed_http_is_refused(gateway: Running, name: str) -> None:
+def test_malformed_http_is_refused(gateway: RunningGateway, name: str) -> None:
     """Or it is refused for its key, before its body is looked at."""
     status, data = SMUGGLING[name]
     got = said(gateway, data + hidden(gateway))
@@ -98,7 +98,7 @@ FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
 
 
 @pytest.mark.parametrize("name", FRAMINGS)
-def test_request_smuggling_is_refused(gateway: Running, name: str) -> None:
+def test_request_smuggling_is_refused(gateway: RunningGateway, name: str) -> None:
     """MP-A9: there is one response, a refusal, and the connection ends with it."""
     lines, body = FRAMINGS[name]
     got = said(gateway, head(gateway, *lines) + body + hidden(gateway))
@@ -106,7 +106,7 @@ def test_request_smuggling_is_refused(gateway: Running, name: str) -> None:
     assert answers(got) == 1
 
 
-def test_header_injection_does_not_reach_the_upstream(gateway: Running) -> None:
+def test_header_injection_does_not_reach_the_upstream(gateway: RunningGateway) -> None:
     """What clients say in headers that are passed on cannot end the line that it stands in."""
     for sign in ("\r\n", "\n", "\r", "\0"):
         line = f"anthropic-beta: a{sign}x-api-key: stolen"
@@ -135,7 +135,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("path", CLOSED)
-def test_lookalike_paths_are_not_found(gateway: Running, path: str) -> None:
+def test_lookalike_paths_are_not_found(gateway: RunningGateway, path: str) -> None:
     """MP-A9: with a key the path is not found, without one it is unauthorized."""
     assert gateway.ask(path, BODY).status in (400, 404)
     assert gateway.ask(path, BODY, {"authorization": ""}).status in (400, 401, 404)
@@ -157,24 +157,24 @@ def test_lookalike_paths_are_not_found(gateway: Running, path: str) -> None:
         "/healthz;/metrics",
     ],
 )
-def test_every_path_needs_a_key(gateway: Running, path: str) -> None:
+def test_every_path_needs_a_key(gateway: RunningGateway, path: str) -> None:
     for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
         answer = gateway.ask(path, None, {"authorization": ""}, method=method)
         assert answer.status in (400, 401, 404, 405), (method, answer.status)
 
 
-def test_other_methods_are_not_allowed(gateway: Running) -> None:
+def test_other_methods_are_not_allowed(gateway: RunningGateway) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
         told = {"x-http-method-override": "POST"}
         assert gateway.ask(CHAT, BODY, told, method=method).status == 405, method
 
 
-def shown(gateway: Running, **headers: str) -> Answer:
+def shown(gateway: RunningGateway, **headers: str) -> Answer:
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     return gateway.ask(CHAT, BODY, {"authorization": "", **given})
 
 
-def test_malformed_keys_are_unauthorized(gateway: Running) -> None:
+def test_malformed_keys_are_unauthorized(gateway: RunningGateway) -> None:
     """MP-A9: only the exact key is accepted."""
     secret = gateway.new_key("victim")
     key = gateway.gateway.keys.find(secret)
@@ -206,7 +206,7 @@ def test_malformed_keys_are_unauthorized(gateway: Running) -> None:
     assert shown(gateway, authorization=secret).status == 401
 
 
-def test_a_key_in_another_place_is_unauthorized(gateway: Running) -> None:
+def test_a_key_in_another_place_is_unauthorized(gateway: RunningGateway) -> None:
     """Addresses end up in logs: a key in one is not looked at."""
     for query in (f"key={gateway.key}", f"api_key={gateway.key}", f"api-key={gateway.key}"):
         answer = gateway.ask(f"{CHAT}?{query}", BODY, {"authorization": ""})
@@ -217,7 +217,7 @@ def test_a_key_in_another_place_is_unauthorized(gateway: Running) -> None:
     assert gateway.ask(CHAT, inside, {"authorization": ""}).status == 401
 
 
-def test_a_valid_key_does_not_excuse_an_invalid_one(gateway: Running) -> None:
+def test_a_valid_key_does_not_excuse_an_invalid_one(gateway: RunningGateway) -> None:
     """Who stands in front may have looked at the other."""
     other = gateway.new_key("other")
     assert shown(gateway, authorization=f"Bearer {gateway.key}", x_api_key="no").status == 401
@@ -225,7 +225,7 @@ def test_a_valid_key_does_not_excuse_an_invalid_one(gateway: Running) -> None:
     assert said(gateway, head(gateway, *twice) + BODY).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_revoked_key_is_refused_on_an_open_connection(gateway: Running) -> None:
+def test_a_revoked_key_is_refused_on_an_open_connection(gateway: RunningGateway) -> None:
     """What was once let in by a connection is asked for its key again with each request."""
     secret = gateway.new_key("leaver")
     host = gateway.url.removeprefix("http://")
@@ -261,7 +261,7 @@ def test_a_revoked_key_is_refused_on_an_open_connection(gateway: Running) -> Non
     ],
 )
 def test_no_spelling_of_a_name_bypasses_the_models_of_a_key(
-    gateway: Running, name: str, headers: dict[str, str]
+    gateway: RunningGateway, name: str, headers: dict[str, str]
 ) -> None:
     secret = gateway.new_key("narrow", models=("openai/gpt-4o",))
     for path in (CHAT, "/v1/messages", "/v1/negotiate"):
@@ -270,7 +270,7 @@ def test_no_spelling_of_a_name_bypasses_the_models_of_a_key(
         assert answer.status in (403, 404), (path, answer.content)
 
 
-def test_the_rate_cannot_be_bypassed(gateway: Running) -> None:
+def test_the_rate_cannot_be_bypassed(gateway: RunningGateway) -> None:
     """Every API takes from the same rate, also what is refused."""
     secret = gateway.new_key("slow", rate=3)
     bad = {"model": "nobodys", "messages": HI, "input": "x", "max_tokens": 5}
@@ -279,27 +279,27 @@ def test_the_rate_cannot_be_bypassed(gateway: Running) -> None:
     assert statuses == [404, 404, 404, 429, 429]
 
 
-def test_no_spelling_loosens_the_policy(gateway: Running) -> None:
+def test_no_spelling_loosens_the_policy(gateway: RunningGateway) -> None:
     for text in ("emulate=on", "EMULATE=ON", "emulate = on", "emulate=off, emulate=on", "lossy=on"):
         answer = gateway.ask(CHAT, BODY, {"modelpact-policy": text})
         assert answer.status == 400, text
 
 
-def test_the_first_of_two_keys_counts(gateway: Running) -> None:
+def test_the_first_of_two_keys_counts(gateway: RunningGateway) -> None:
     """A proxy in front may look at the one, and the gateway at the other."""
     lines = (f"X-Api-Key: {gateway.key}", f"X-Api-Key: {gateway.key}x")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
 
 
-def test_two_policy_headers_both_apply(gateway: Running) -> None:
+def test_two_policy_headers_both_apply(gateway: RunningGateway) -> None:
     lines = ("modelpact-policy: fallback=off", "modelpact-policy: emulate=on")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
     assert b"emulate can only be made stricter" in got
 
 
-def test_two_workload_headers_are_refused(gateway: Running) -> None:
+def test_two_workload_headers_are_refused(gateway: RunningGateway) -> None:
     """The policy of one must not go with the needs of the other."""
     lines = ("modelpact-workload: extract", "modelpact-workload: moves")
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)

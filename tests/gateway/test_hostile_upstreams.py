@@ -7,7 +7,14 @@ import threading
 import pytest
 
 from tests.gateway.conftest import Serve
-from tests.gateway.scripted_upstream import GOOD, JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
+from tests.gateway.scripted_upstream import (
+    GOOD,
+    JSON_HEAD,
+    STREAM_HEAD,
+    WHOLE,
+    scripted_upstream,
+    sends,
+)
 from tests.gateway.support import HI, Answer
 
 CHUNK = (
@@ -45,16 +52,16 @@ def fine(answer: Answer) -> None:
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_an_unusable_answer_is_reported_as_a_failure(serve: Serve, name: str) -> None:
-    with wild(sends(NONSENSE[name])) as upstream:
+    with scripted_upstream(sends(NONSENSE[name])) as upstream:
         gateway = serve(upstream.settings)
         for stream in (False, True):
-            fine(gateway.chat("wild/any", stream=stream))
-        carried = gateway.message("wild/any")
+            fine(gateway.chat("scripted/any", stream=stream))
+        carried = gateway.message("scripted/any")
         assert carried.status in (502, 504)
         assert carried.json["type"] == "error"
         assert [state for state, _ in gateway.settled()] == ["failed"] * 3
         upstream.behave = sends(GOOD)
-        assert gateway.chat("wild/any").status == 200, "and is none the worse for it"
+        assert gateway.chat("scripted/any").status == 200, "and is none the worse for it"
 
 
 BODIES: dict[str, bytes] = {
@@ -79,13 +86,13 @@ def test_an_answer_of_another_api_fails_in_translation(serve: Serve, name: str) 
     """The same API passes what came; another cannot, and says so. Each is on the record."""
     body = BODIES[name]
     whole = b"%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, len(body), body)
-    with wild(sends(whole)) as upstream:
+    with scripted_upstream(sends(whole)) as upstream:
         gateway = serve(upstream.settings)
-        passed = gateway.chat("wild/any")
+        passed = gateway.chat("scripted/any")
         assert (passed.status, passed.content) == (200, body)
-        assert gateway.chat("wild/any", {"modelpact-report": "body"}).status == 200
-        assert gateway.chat("wild/any", stream=True).status in (200, 502)
-        carried = gateway.message("wild/any")
+        assert gateway.chat("scripted/any", {"modelpact-report": "body"}).status == 200
+        assert gateway.chat("scripted/any", stream=True).status in (200, 502)
+        carried = gateway.message("scripted/any")
         assert carried.status in (200, 502), carried.content
         assert len(gateway.settled()) == 4
         assert gateway.chat("mock/demo").status == 200
@@ -97,11 +104,13 @@ def test_any_status_with_any_body(serve: Serve, status: int) -> None:
     where = b"location: http://127.0.0.1:9/elsewhere\r\n"
     page = b"" if status in (204, 304) else b"<h1>no</h1>"
     length = b"" if status in (204, 304) else b"content-length: %d\r\n" % len(page)
-    with wild(sends(b"HTTP/1.1 %d X\r\n%b%b\r\n%b" % (status, where, length, page))) as upstream:
+    with scripted_upstream(
+        sends(b"HTTP/1.1 %d X\r\n%b%b\r\n%b" % (status, where, length, page))
+    ) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any")
+        answer = gateway.chat("scripted/any")
         assert answer.status == (status if status != 304 else answer.status)
-        assert gateway.message("wild/any").status != 500 or status == 500
+        assert gateway.message("scripted/any").status != 500 or status == 500
         assert upstream.taken == 2
         assert len(gateway.settled()) == 2
 
@@ -123,13 +132,13 @@ STREAMS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_of_nonsense_ends_with_an_error(serve: Serve, name: str) -> None:
-    with wild(sends(STREAM_HEAD + b"\r\n" + STREAMS[name])) as upstream:
+    with scripted_upstream(sends(STREAM_HEAD + b"\r\n" + STREAMS[name])) as upstream:
         gateway = serve(upstream.settings)
-        passed = gateway.chat("wild/any", stream=True)
+        passed = gateway.chat("scripted/any", stream=True)
         assert passed.status in (200, 502)
         assert b'"error"' in passed.content[-1_000:]
         assert b"[DONE]" not in passed.content
-        carried = gateway.message("wild/any", stream=True)
+        carried = gateway.message("scripted/any", stream=True)
         assert carried.status in (200, 502)
         assert b'"error"' in carried.content[-1_000:]
         assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
@@ -142,12 +151,12 @@ def test_a_silent_upstream_times_out(serve: Serve) -> None:
     def silent(connection: socket.socket) -> None:
         release.wait(30)
 
-    with wild(silent) as upstream:
+    with scripted_upstream(silent) as upstream:
         gateway = serve(upstream.settings)
         for stream in (False, True):
-            answer = gateway.chat("wild/any", stream=stream)
+            answer = gateway.chat("scripted/any", stream=stream)
             assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
-        assert gateway.message("wild/any").status == 504
+        assert gateway.message("scripted/any").status == 504
         release.set()
         assert [state for state, _ in gateway.settled()] == ["failed"] * 3
 
@@ -159,9 +168,9 @@ def test_a_stream_that_stalls_times_out(serve: Serve) -> None:
         connection.sendall(STREAM_HEAD + b"\r\n" + CHUNK)
         release.wait(30)
 
-    with wild(stops) as upstream:
+    with scripted_upstream(stops) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any", stream=True)
+        answer = gateway.chat("scripted/any", stream=True)
         release.set()
         assert answer.text == "x"
         assert answer.events[-1][1]["error"]["code"] == "timeout"
@@ -173,9 +182,9 @@ def test_a_stream_that_stalls_times_out(serve: Serve) -> None:
 def test_a_flapping_upstream(serve: Serve) -> None:
     """Now it answers, now it hangs up; whoever asks next is not the one who pays for it."""
     turns = itertools.cycle([sends(GOOD), sends(b""), sends(GOOD, stay=True), sends(JSON_HEAD)])
-    with wild(lambda connection: next(turns)(connection)) as upstream:
+    with scripted_upstream(lambda connection: next(turns)(connection)) as upstream:
         gateway = serve(upstream.settings)
-        found = [gateway.chat("wild/any").status for _ in range(40)]
+        found = [gateway.chat("scripted/any").status for _ in range(40)]
         assert found == [200, 502, 200, 502] * 10
         states = [state for state, _ in gateway.settled()]
         assert states == ["completed", "failed", "completed", "failed"] * 10
@@ -183,18 +192,18 @@ def test_a_flapping_upstream(serve: Serve) -> None:
 
 def test_an_upstream_that_comes_back_is_used_again(serve: Serve) -> None:
     """A request succeeds as soon as the upstream is back."""
-    with wild(sends(GOOD)) as upstream:
+    with scripted_upstream(sends(GOOD)) as upstream:
         gateway = serve(upstream.settings)
-        assert gateway.chat("wild/any").status == 200
+        assert gateway.chat("scripted/any").status == 200
         port = upstream.port
         upstream.close()
         for _ in range(3):
-            answer = gateway.chat("wild/any")
+            answer = gateway.chat("scripted/any")
             assert (answer.status, answer.json["error"]["code"]) == (502, "unreachable")
         with socket.create_server(("127.0.0.1", port)) as again:
             again.settimeout(30)
             answers: list[Answer] = []
-            asking = threading.Thread(target=lambda: answers.append(gateway.chat("wild/any")))
+            asking = threading.Thread(target=lambda: answers.append(gateway.chat("scripted/any")))
             asking.start()
             connection, _ = again.accept()
             with connection:
@@ -208,9 +217,9 @@ def test_a_connection_closed_while_idle_is_replaced(
     serve: Serve,
 ) -> None:
     """It says that it stays, and is gone when the next request comes."""
-    with wild(sends(GOOD)) as upstream:
+    with scripted_upstream(sends(GOOD)) as upstream:
         gateway = serve(upstream.settings)
-        assert [gateway.chat("wild/any").status for _ in range(30)] == [200] * 30
+        assert [gateway.chat("scripted/any").status for _ in range(30)] == [200] * 30
         assert upstream.taken == 30
 
 
@@ -220,9 +229,9 @@ def test_gateway_headers_of_upstreams_are_dropped(serve: Serve) -> None:
         b"set-cookie: a=b\r\nconnection: x-secret\r\nx-secret: 1\r\nkeep-alive: timeout=1\r\n"
     )
     whole = b"%b%bcontent-length: %d\r\n\r\n%b" % (JSON_HEAD, lies, len(WHOLE), WHOLE)
-    with wild(sends(whole)) as upstream:
+    with scripted_upstream(sends(whole)) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any", messages=HI)
+        answer = gateway.chat("scripted/any", messages=HI)
         assert answer.status == 200
         assert answer.headers["modelpact-verdict"] == "yes"
         assert answer.headers["modelpact-invocation"] != "x"

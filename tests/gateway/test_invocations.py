@@ -17,7 +17,7 @@ from tests.cli.conftest import Run
 from tests.fakes import Fail
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import CHAT, Process, Upstream, chat_body, started, until
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 from tests.gateway.test_crash import folder_for
 
 DAY = 86_400 * 10**9
@@ -43,7 +43,7 @@ def one_under_way(gateway: Process, upstream: Upstream) -> Iterator[str]:
         yield answer.headers["modelpact-invocation"]
 
 
-def open_stream(gateway: Running, model: str) -> http.client.HTTPConnection:
+def open_stream(gateway: RunningGateway, model: str) -> http.client.HTTPConnection:
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
     shown = {"authorization": f"Bearer {gateway.key}", "content-type": "application/json"}
@@ -64,7 +64,7 @@ def shown(run: Run, store: str, name: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_request_is_two_events_and_no_row(gateway: Running, run: Run) -> None:
+def test_a_request_is_two_events_and_no_row(gateway: RunningGateway, run: Run) -> None:
     """MP-A6: a request is two events, opened and settled."""
     gateway.openai.script.add("yes", Fail(400, "no"))
     names = [gateway.chat("gpt-4o").headers["modelpact-invocation"] for _ in range(2)]
@@ -179,7 +179,7 @@ def test_calls_of_a_killed_gateway_are_settled_by_the_next(
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def test_imported_calls_are_not_settled(gateway: Running, run: Run, tmp_path: Path) -> None:
+def test_imported_calls_are_not_settled(gateway: RunningGateway, run: Run, tmp_path: Path) -> None:
     """The gateway of another store may have this one's name, and be alive."""
     name = gateway.chat("gpt-4o").headers["modelpact-invocation"]
     envelope = name.rpartition(":")[0]
@@ -195,7 +195,7 @@ def test_imported_calls_are_not_settled(gateway: Running, run: Run, tmp_path: Pa
 
 
 def test_a_listing_says_when_it_was_truncated(
-    gateway: Running, monkeypatch: pytest.MonkeyPatch
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
         gateway.chat("gpt-4o")

@@ -17,10 +17,10 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.errors import InputError
 from tests.cli.conftest import Run
 from tests.gateway.conftest import Serve
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 
-def test_only_the_hash_of_a_key_is_stored(gateway: Running) -> None:
+def test_only_the_hash_of_a_key_is_stored(gateway: RunningGateway) -> None:
     secret = gateway.new_key("app")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
@@ -28,14 +28,14 @@ def test_only_the_hash_of_a_key_is_stored(gateway: Running) -> None:
     assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
 
 
-def test_a_key_is_accepted_in_the_header_of_either_api(gateway: Running) -> None:
+def test_a_key_is_accepted_in_the_header_of_either_api(gateway: RunningGateway) -> None:
     shown = {"authorization": "", "x-api-key": gateway.key}
     assert gateway.chat("gpt-4o", shown).status == 200
     assert gateway.message("claude-opus-4-5").status == 200
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer nonsense", "Basic abc"])
-def test_requests_without_a_key_are_unauthorized(gateway: Running, shown: str) -> None:
+def test_requests_without_a_key_are_unauthorized(gateway: RunningGateway, shown: str) -> None:
     for path, kind in (("/v1/chat/completions", "invalid_api_key"), ("/v1/messages", "")):
         answer = gateway.ask(path, {"model": "gpt-4o"}, {"authorization": shown})
         assert answer.status == 401
@@ -46,7 +46,7 @@ def test_requests_without_a_key_are_unauthorized(gateway: Running, shown: str) -
     assert not gateway.openai.requests
 
 
-def test_a_revoked_key_is_unauthorized(gateway: Running) -> None:
+def test_a_revoked_key_is_unauthorized(gateway: RunningGateway) -> None:
     secret = gateway.new_key("app")
     revoke_key(gateway.ledger, "app")
     gateway.on_loop(gateway.gateway.load_keys)
@@ -55,7 +55,7 @@ def test_a_revoked_key_is_unauthorized(gateway: Running) -> None:
         revoke_key(gateway.ledger, "app")
 
 
-def test_another_process_learns_of_a_revoked_key(gateway: Running) -> None:
+def test_another_process_learns_of_a_revoked_key(gateway: RunningGateway) -> None:
     secret = gateway.new_key("app")
     revoke_key(gateway.ledger, "app")
     gateway.wait_until(lambda: gateway.chat("gpt-4o", key=secret).status == 401)
@@ -88,7 +88,7 @@ def test_a_key_allows_only_its_models(
         assert models[0] in answer.json["error"]["message"]
 
 
-def test_the_model_list_has_only_the_models_of_the_key(gateway: Running) -> None:
+def test_the_model_list_has_only_the_models_of_the_key(gateway: RunningGateway) -> None:
     secret = gateway.new_key(models=("openai/gpt-4o*",))
     listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
     assert listed
@@ -96,7 +96,7 @@ def test_the_model_list_has_only_the_models_of_the_key(gateway: Running) -> None
     assert gateway.ask("/v1/models/openai/gpt-5", method="GET", key=secret).status == 404
 
 
-def test_the_rate_limits_requests_a_minute(gateway: Running) -> None:
+def test_the_rate_limits_requests_a_minute(gateway: RunningGateway) -> None:
     secret = gateway.new_key(rate=2)
     answers = [gateway.chat("gpt-4o", key=secret) for _ in range(3)]
     assert [one.status for one in answers] == [200, 200, 429]
@@ -113,7 +113,7 @@ def test_the_rate_refills_evenly() -> None:
     assert rates.wait(key, 1.0) == 0.0
 
 
-def test_a_spent_budget_refuses(gateway: Running) -> None:
+def test_a_spent_budget_refuses(gateway: RunningGateway) -> None:
     """MP-A8: a budget counts the cost of ended requests and the estimate of open ones."""
     secret = gateway.new_key(budget=1, period="day")
     assert gateway.chat("gpt-4o", key=secret).status == 200
@@ -124,7 +124,7 @@ def test_a_spent_budget_refuses(gateway: Running) -> None:
     assert len(gateway.openai.requests) == 2
 
 
-def test_budgets_are_read_from_the_ledger(gateway: Running) -> None:
+def test_budgets_are_read_from_the_ledger(gateway: RunningGateway) -> None:
     secret = gateway.new_key(budget=10_000_000, period="all")
     cost = gateway.chat("gpt-4o", key=secret).headers["modelpact-cost-usd"]
     key = gateway.gateway.keys.find(secret)
@@ -179,7 +179,7 @@ def test_two_keys_of_one_name_are_revoked_by_id(tmp_path: Path) -> None:
         assert secret not in told
 
 
-def test_a_key_can_loosen_the_allowed_parts_of_the_policy(gateway: Running) -> None:
+def test_a_key_can_loosen_the_allowed_parts_of_the_policy(gateway: RunningGateway) -> None:
     loose = gateway.new_key(loosen=("params",))
     asked = {"modelpact-policy": "params=drop"}
     assert gateway.chat("gpt-5", asked, temperature=0.2).status == 400
@@ -209,7 +209,7 @@ def test_the_model_list_has_aliases_and_workloads_of_the_key(serve: Serve) -> No
         assert (gateway.chat(name, key=secret).status == 200) is (status == 200)
 
 
-def test_a_spent_budget_without_a_period_refuses(gateway: Running) -> None:
+def test_a_spent_budget_without_a_period_refuses(gateway: RunningGateway) -> None:
     secret = gateway.new_key(budget=1, period="all")
     assert gateway.chat("gpt-4o", key=secret).status == 200
     refused = gateway.chat("gpt-4o", key=secret)

@@ -3,14 +3,14 @@
 from tests.cli.conftest import Run
 from tests.fakes import Fail
 from tests.gateway.planners import TOOLS
-from tests.gateway.support import Running, configured
+from tests.gateway.support import RunningGateway, configured
 
 NO_TOOLS = Fail(
     400, "tools is not supported in this model.", "invalid_request_error", "unsupported_parameter"
 )
 
 
-def test_a_rejection_is_learned_from(gateway: Running) -> None:
+def test_a_rejection_is_learned_from(gateway: RunningGateway) -> None:
     """MP-A12: a rejection becomes evidence for the next negotiation."""
     gateway.openai.script.add(NO_TOOLS)
     assert gateway.chat("gpt-4o", tools=TOOLS).status == 400
@@ -21,7 +21,7 @@ def test_a_rejection_is_learned_from(gateway: Running) -> None:
     assert gateway.openai.connections == 1, "its connections stay"
 
 
-def test_learned_facts_are_listed(gateway: Running, run: Run) -> None:
+def test_learned_facts_are_listed(gateway: RunningGateway, run: Run) -> None:
     """`modelpact show` on the same store says so, and that use showed it."""
     gateway.openai.script.add(NO_TOOLS, NO_TOOLS)
     gateway.chat("gpt-4o", tools=TOOLS)
@@ -38,14 +38,14 @@ def test_learned_facts_are_listed(gateway: Running, run: Run) -> None:
         assert "use" in line
 
 
-def test_a_translated_request_teaches_too(gateway: Running) -> None:
+def test_a_translated_request_teaches_too(gateway: RunningGateway) -> None:
     gateway.openai.script.add(NO_TOOLS)
     tools = [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
     assert gateway.message("gpt-4o", tools=tools).status == 400
     assert gateway.message("gpt-4o", tools=tools).status == 422
 
 
-def test_outages_and_invalid_requests_teach_nothing(gateway: Running) -> None:
+def test_outages_and_invalid_requests_teach_nothing(gateway: RunningGateway) -> None:
     gateway.openai.script.add(Fail(500, "tools is not supported"), Fail(400, "Odd messages."))
     gateway.chat("gpt-4o", tools=TOOLS)
     gateway.chat("gpt-4o", tools=TOOLS)

@@ -8,13 +8,13 @@ from tests.cli.conftest import Run
 from tests.fakes import Fail
 from tests.gateway.conftest import Serve
 from tests.gateway.planners import TOOLS
-from tests.gateway.support import Answer, Running
+from tests.gateway.support import Answer, RunningGateway
 
 PROMPT = "the password of the duke is swordfish"
 SAID = [{"role": "user", "content": PROMPT}]
 
 
-def one_of_each(gateway: Running) -> list[Answer]:
+def one_of_each(gateway: RunningGateway) -> list[Answer]:
     gateway.openai.script.add("one", "two", Fail(400, "no"))
     return [
         gateway.chat("gpt-4o", messages=SAID),
@@ -26,7 +26,7 @@ def one_of_each(gateway: Running) -> list[Answer]:
     ]
 
 
-def test_every_request_is_one_settled_invocation(gateway: Running) -> None:
+def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> None:
     answers = one_of_each(gateway)
     assert [one.status for one in answers] == [200, 200, 400, 200, 200, 422]
     states = gateway.settled()
@@ -40,7 +40,7 @@ def test_every_request_is_one_settled_invocation(gateway: Running) -> None:
     assert answers[-1].headers["modelpact-event"] == refused[0].id
 
 
-def test_each_invocation_follows_from_a_decision(gateway: Running) -> None:
+def test_each_invocation_follows_from_a_decision(gateway: RunningGateway) -> None:
     one_of_each(gateway)
     gateway.settled()
     decisions = {one.id for one in gateway.events("negotiation.decided")}
@@ -49,7 +49,7 @@ def test_each_invocation_follows_from_a_decision(gateway: Running) -> None:
     assert all(one.cause in decisions for one in invoked)
 
 
-def test_the_audit_verifies_and_the_costs_add_up(gateway: Running, run: Run) -> None:
+def test_the_audit_verifies_and_the_costs_add_up(gateway: RunningGateway, run: Run) -> None:
     answers = one_of_each(gateway)
     gateway.settled()
     store = ["--store", f"sqlite:{gateway.path}"]

@@ -29,7 +29,7 @@ from modelpact.providers.runtime.events import (
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
 from modelpact.providers.runtime.records import INVOKED, AnswerDigest, InvokedPayload
 from modelpact.providers.runtime.runtime import Runtime
-from tests.gateway.support import Running, gateway_running
+from tests.gateway.support import RunningGateway, gateway_running
 
 NAME = "gateway"
 PLAN = Plan("forward", "yes", "mock/demo", "mock", "demo")
@@ -144,7 +144,7 @@ def test_every_call_is_settled_once_while_the_database_restarts(
     stop = threading.Event()
     told: list[int] = []
 
-    def ask(gateway: Running) -> None:
+    def ask(gateway: RunningGateway) -> None:
         while not stop.is_set():
             told.append(gateway.chat("mock/demo").status)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.processes import CHAT, TOKEN, Upstream, chat_body, said, started, until
+from tests.gateway.processes import CHAT, TOKEN, Upstream, chat_body, started, stream_text, until
 
 
 def configuration(**providers: Upstream) -> str:
@@ -167,4 +167,4 @@ def test_streams_carry_the_text_of_their_upstream(
     with started(tmp_path) as gateway:
         _, headers, text = gateway.chat("here/gpt-4o", stream=True)
         assert headers["content-type"].startswith("text/event-stream")
-        assert said(text.encode()) == "one"
+        assert stream_text(text.encode()) == "one"

@@ -7,13 +7,13 @@ import pytest
 from tests.fakes import Fail, Reply, cut
 from tests.gateway.conftest import Serve
 from tests.gateway.planners import TOOLS
-from tests.gateway.support import Answer, Running
+from tests.gateway.support import Answer, RunningGateway
 
 BODY = {"modelpact-report": "body"}
 OPENAI, ANTHROPIC = "openai/gpt-4o", "anthropic/claude-opus-4-5"
 
 
-def ask(gateway: Running, api: str, model: str, **more: Any) -> Answer:
+def ask(gateway: RunningGateway, api: str, model: str, **more: Any) -> Answer:
     if api == "anthropic":
         return gateway.message(model, **more)
     return gateway.chat(model, max_tokens=100, **more)
@@ -35,7 +35,9 @@ def agrees(report: dict[str, Any], answer: Answer) -> None:
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
-def test_a_whole_response_has_the_report_as_a_field(gateway: Running, api: str, model: str) -> None:
+def test_a_whole_response_has_the_report_as_a_field(
+    gateway: RunningGateway, api: str, model: str
+) -> None:
     plain = ask(gateway, api, model)
     assert "modelpact" not in plain.json
     answer = ask(gateway, api, model, headers=BODY)
@@ -52,7 +54,7 @@ def test_a_whole_response_has_the_report_as_a_field(gateway: Running, api: str, 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
 def test_a_stream_has_the_report_before_its_last_event(
-    gateway: Running, api: str, model: str
+    gateway: RunningGateway, api: str, model: str
 ) -> None:
     plain = ask(gateway, api, model, stream=True)
     assert b"modelpact" not in plain.content
@@ -71,7 +73,7 @@ def test_a_stream_has_the_report_before_its_last_event(
     assert answer.text == plain.text
 
 
-def test_the_report_names_the_added_usage_option(gateway: Running) -> None:
+def test_the_report_names_the_added_usage_option(gateway: RunningGateway) -> None:
     """Only where the gateway asked, and not the client."""
     options: Any = {"stream_options": {"include_usage": True}}
     for more, added in (({}, {"stream_options.include_usage": True}), (options, {})):
@@ -90,7 +92,7 @@ def test_the_report_names_all_changes(serve: Serve) -> None:
     assert report["requestedModel"] == "x"
 
 
-def test_a_refusal_always_has_the_report(gateway: Running) -> None:
+def test_a_refusal_always_has_the_report(gateway: RunningGateway) -> None:
     """MP-A4: a refusal is a 422 with the full diagnostic and a suggestion."""
     for answer in (
         gateway.chat("openai/text-only", tools=TOOLS),
@@ -105,7 +107,7 @@ def test_a_refusal_always_has_the_report(gateway: Running) -> None:
         assert found["suggestion"] in error["message"]
 
 
-def test_an_upstream_error_has_the_report(gateway: Running) -> None:
+def test_an_upstream_error_has_the_report(gateway: RunningGateway) -> None:
     gateway.openai.script.add(Fail(400, "no"), Fail(500, body=b"<html>"))
     answer = gateway.chat("gpt-4o", BODY)
     assert answer.json["error"]["message"] == "no"
@@ -114,14 +116,14 @@ def test_an_upstream_error_has_the_report(gateway: Running) -> None:
     assert gateway.chat("gpt-4o", BODY).content == b"<html>", "what is no JSON stays as it is"
 
 
-def test_a_broken_stream_ends_with_its_error_and_the_report(gateway: Running) -> None:
+def test_a_broken_stream_ends_with_its_error_and_the_report(gateway: RunningGateway) -> None:
     gateway.openai.script.add(Reply("x" * 500, fault=cut(5)))
     answer = gateway.chat("gpt-4o", BODY, stream=True)
     assert "error" in answer.events[-2][1]
     assert answer.events[-1][1]["modelpact"]["cost"]["estimate"] is True
 
 
-def test_an_unknown_report_option_is_an_error(gateway: Running) -> None:
+def test_an_unknown_report_option_is_an_error(gateway: RunningGateway) -> None:
     answer = gateway.chat("gpt-4o", {"modelpact-report": "trailers"})
     assert answer.status == 400
     assert "modelpact-report: expected body" in answer.json["error"]["message"]

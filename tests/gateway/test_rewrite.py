@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelpact.conversation.openai_chat import wants_usage
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.upstream.rewrite import rewrite_body
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 scalars = (
@@ -72,7 +72,7 @@ def test_only_planned_fields_change(body: Any, how: Any) -> None:
     assert list(sent) == list(expected), "in the same order"
 
 
-def test_numbers_and_escapes_arrive_as_they_were_written(gateway: Running) -> None:
+def test_numbers_and_escapes_arrive_as_they_were_written(gateway: RunningGateway) -> None:
     raw = (
         b'{ "messages":[{"content":"\\u00e9 \\/ \xc3\xa9","role":"user"}],'
         b' "temperature":1.0, "model":"gpt-4o","seed":12345678901234567 }'
@@ -87,7 +87,7 @@ def test_numbers_and_escapes_arrive_as_they_were_written(gateway: Running) -> No
     }
 
 
-def test_credentials_of_clients_are_not_forwarded(gateway: Running) -> None:
+def test_credentials_of_clients_are_not_forwarded(gateway: RunningGateway) -> None:
     told = {"cookie": "c=1", "x-forwarded-for": "10.0.0.1", "openai-organization": "org"}
     assert gateway.chat("gpt-4o", told).status == 200
     seen = gateway.openai.requests[-1].headers
@@ -95,7 +95,7 @@ def test_credentials_of_clients_are_not_forwarded(gateway: Running) -> None:
     assert not {"cookie", "x-forwarded-for", "openai-organization"} & set(seen)
 
 
-def test_usage_is_requested_for_streams_and_reported(gateway: Running) -> None:
+def test_usage_is_requested_for_streams_and_reported(gateway: RunningGateway) -> None:
     quiet = gateway.chat("gpt-4o", stream=True)
     assert quiet.headers["modelpact-added"] == "stream_options.include_usage"
     assert gateway.openai.bodies[-1]["stream_options"] == {"include_usage": True}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.gateway.conftest import Serve
 from tests.gateway.planners import SCHEMA, WEATHER
-from tests.gateway.support import HI, Running
+from tests.gateway.support import HI, RunningGateway
 
 LOOSE: Any = {"type": "object", "properties": {"swordfish": {"type": "string"}}}
 RULES = "closed-object, required-property"
@@ -43,7 +43,7 @@ def held_to(schema: Any, **more: Any) -> Any:
     return {"type": "json_schema", "json_schema": told}
 
 
-def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: Running) -> None:
+def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: RunningGateway) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE))
     assert answer.headers["modelpact-verdict"] == "labelled"
     assert answer.headers["modelpact-warnings"] == WARNING
@@ -55,17 +55,17 @@ def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: Running) -> None
     assert b"swordfish" not in files
 
 
-def test_an_accepted_schema_is_a_plain_yes(gateway: Running) -> None:
+def test_an_accepted_schema_is_a_plain_yes(gateway: RunningGateway) -> None:
     answer = gateway.chat("gpt-4o", response_format=SCHEMA)
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
 
 
-def test_a_schema_that_is_not_strict_is_not_linted(gateway: Running) -> None:
+def test_a_schema_that_is_not_strict_is_not_linted(gateway: RunningGateway) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(LOOSE, strict=False))
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "yes")
 
 
-def test_the_rules_are_those_of_the_target(gateway: Running) -> None:
+def test_the_rules_are_those_of_the_target(gateway: RunningGateway) -> None:
     """Anthropic takes optional properties, and no recursion; others have no profile."""
     asked = {"response_format": held_to(OPTIONAL), "max_tokens": 50}
     assert "warnings" in str(gateway.chat("gpt-4o", **asked).headers)
@@ -119,7 +119,7 @@ def test_a_vendor_without_a_profile_has_no_rules(serve: Serve) -> None:
     assert answer.headers["modelpact-served-model"] == "openai/gpt-4o"
 
 
-def test_schemas_of_the_other_apis_are_linted(gateway: Running) -> None:
+def test_schemas_of_the_other_apis_are_linted(gateway: RunningGateway) -> None:
     form = {"type": "json_schema", "name": "answer", "schema": LOOSE, "strict": True}
     body: Any = {"model": "gpt-4o", "input": "Hi", "text": {"format": form}}
     told = gateway.ask("/v1/negotiate?api=openai-responses", body).json
@@ -139,13 +139,13 @@ def test_an_emulated_schema_is_not_linted(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("schema", [None, 5, "x", [], {"type": 7}, {"$ref": "#"}])
-def test_an_invalid_schema_does_not_break_the_gateway(gateway: Running, schema: Any) -> None:
+def test_an_invalid_schema_does_not_break_the_gateway(gateway: RunningGateway, schema: Any) -> None:
     answer = gateway.chat("gpt-4o", response_format=held_to(schema))
     assert answer.status in (200, 400)
     assert gateway.chat("gpt-4o", response_format=held_to(WEATHER)).status == 200
 
 
-def test_negotiate_previews_an_untranslatable_request(gateway: Running) -> None:
+def test_negotiate_previews_an_untranslatable_request(gateway: RunningGateway) -> None:
     """`/v1/negotiate` says no to what would be refused, and why; the record names its event."""
     body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "store": True}
     told = gateway.ask("/v1/negotiate", body).json
@@ -160,7 +160,7 @@ def test_negotiate_previews_an_untranslatable_request(gateway: Running) -> None:
     assert gateway.anthropic.requests == []
 
 
-def test_a_refusal_names_its_model_once(gateway: Running) -> None:
+def test_a_refusal_names_its_model_once(gateway: RunningGateway) -> None:
     answer = gateway.chat("gpt-5", temperature=0.2)
     assert answer.status == 422
     assert answer.json["error"]["message"].startswith("openai/gpt-5: has no temperature (")

@@ -7,8 +7,8 @@ import pytest
 from modelpact.ledger.canonical import canonical
 from tests.cli.conftest import Run
 from tests.gateway.conftest import Serve
-from tests.gateway.load_clients import verified
-from tests.gateway.scripted_upstream import JSON_HEAD, STREAM_HEAD, WHOLE, sends, wild
+from tests.gateway.load_clients import verify_ledger
+from tests.gateway.scripted_upstream import JSON_HEAD, STREAM_HEAD, WHOLE, scripted_upstream, sends
 
 NOT_UTF8 = b'{"choices":[],"usage":{"prompt_tokens":"\xfe","completion_tokens":1,"\xff":1}}'
 KEYED = 'api_key = { env = "OPENAI_API_KEY" }\n'
@@ -23,21 +23,21 @@ def whole(body: bytes) -> bytes:
 @pytest.mark.parametrize("headers", [{}, {"modelpact-report": "body"}], ids=["plain", "report"])
 def test_an_answer_that_is_not_json(serve: Serve, body: bytes, headers: dict[str, str]) -> None:
     """It is passed on as it is: what it took can only be estimated."""
-    with wild(sends(whole(body))) as upstream:
+    with scripted_upstream(sends(whole(body))) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any", headers)
+        answer = gateway.chat("scripted/any", headers)
         assert answer.status == 200
         assert answer.content.startswith(body[:-1])
-        assert gateway.message("wild/any").status in (200, 502)
+        assert gateway.message("scripted/any").status in (200, 502)
         assert len(gateway.settled()) == 2
         assert gateway.settled()[0] == ("completed", None)
 
 
 def test_a_stream_whose_usage_is_not_utf8(serve: Serve) -> None:
     stream = b"data: %b\n\ndata: [DONE]\n\n" % NOT_UTF8
-    with wild(sends(STREAM_HEAD + b"\r\n" + stream)) as upstream:
+    with scripted_upstream(sends(STREAM_HEAD + b"\r\n" + stream)) as upstream:
         gateway = serve(upstream.settings)
-        answer = gateway.chat("wild/any", stream=True)
+        answer = gateway.chat("scripted/any", stream=True)
         assert (answer.status, answer.content) == (200, stream)
         assert gateway.settled() == [("completed", None)]
 
@@ -45,9 +45,9 @@ def test_a_stream_whose_usage_is_not_utf8(serve: Serve) -> None:
 def test_a_stream_without_content(serve: Serve) -> None:
     """What has no body has no stream either, whatever its type says."""
     head = b"HTTP/1.1 204 No Content\r\ncontent-type: text/event-stream\r\n\r\n"
-    with wild(sends(head)) as upstream:
+    with scripted_upstream(sends(head)) as upstream:
         gateway = serve(upstream.settings)
-        assert gateway.chat("wild/any", stream=True).status in (204, 502)
+        assert gateway.chat("scripted/any", stream=True).status in (204, 502)
         assert gateway.settled()[0][0] in ("completed", "failed")
 
 
@@ -55,33 +55,33 @@ def test_a_stream_without_content(serve: Serve) -> None:
 def test_a_usage_that_costs_more_than_can_be_recorded(serve: Serve, run: Run, stream: bool) -> None:
     usage = b'{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}' % (2**40, 2**40)
     said = STREAM_HEAD + b"\r\ndata: %b\n\ndata: [DONE]\n\n" % usage if stream else whole(usage)
-    with wild(sends(said)) as upstream:
+    with scripted_upstream(sends(said)) as upstream:
         gateway = serve(upstream.settings.replace('"vllm"', '"openai"') + KEYED)
-        answer = gateway.chat("wild/gpt-4o", stream=stream)
+        answer = gateway.chat("scripted/gpt-4o", stream=stream)
         assert answer.status == 200
         assert gateway.settled() == [("completed", None)]
-        verified(run, f"sqlite:{gateway.path}")
+        verify_ledger(run, f"sqlite:{gateway.path}")
 
 
 @pytest.mark.parametrize("limit", [2**53, 10**17, 2**63])
 def test_a_limit_that_no_record_can_hold(serve: Serve, run: Run, limit: int) -> None:
     """What a client may get is on the record before it leaves, and the chain is canonical."""
-    with wild(sends(whole(b"{}"))) as upstream:
+    with scripted_upstream(sends(whole(b"{}"))) as upstream:
         gateway = serve(upstream.settings)
-        assert gateway.chat("wild/any", max_tokens=limit).status == 200
-        assert gateway.chat("wild/any", max_tokens=limit, stream=True).status == 200
+        assert gateway.chat("scripted/any", max_tokens=limit).status == 200
+        assert gateway.chat("scripted/any", max_tokens=limit, stream=True).status == 200
         assert gateway.settled() == [("completed", None)] * 2
         for event in gateway.events():
             canonical(event.payload)
-        verified(run, f"sqlite:{gateway.path}")
+        verify_ledger(run, f"sqlite:{gateway.path}")
 
 
 @pytest.mark.parametrize(
-    "model", ["wild/a\0b", "wild/a\u2028b", "wild/a\ud800b", "wild/" + "m" * 501]
+    "model", ["scripted/a\0b", "scripted/a\u2028b", "scripted/a\ud800b", "scripted/" + "m" * 501]
 )
 def test_a_model_name_that_not_every_store_takes(serve: Serve, model: str) -> None:
     """PostgreSQL keeps no NUL: such a request was sent, and its cost could not be recorded."""
-    with wild(sends(whole(WHOLE))) as upstream:
+    with scripted_upstream(sends(whole(WHOLE))) as upstream:
         gateway = serve(upstream.settings)
         answer = gateway.chat(model)
         assert answer.status in (400, 404)
@@ -93,9 +93,9 @@ def test_a_model_name_that_not_every_store_takes(serve: Serve, model: str) -> No
 def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, told: bytes) -> None:
     """It is not ours: neither for the counts, nor may it break the answer."""
     head = STREAM_HEAD + b"x: modelpact-verdict: %b\r\n\r\n" % told
-    with wild(sends(head + b"data: [DONE]\n\n")) as upstream:
+    with scripted_upstream(sends(head + b"data: [DONE]\n\n")) as upstream:
         gateway = serve(upstream.settings)
-        assert gateway.chat("wild/any", stream=True).status == 200
+        assert gateway.chat("scripted/any", stream=True).status == 200
         assert gateway.settled() == [("completed", None)]
         text = gateway.ask("/metrics", None, method="GET").content.decode()
         (line,) = [one for one in text.splitlines() if one.startswith("modelpact_requests_total")]

@@ -22,7 +22,7 @@ from modelpact.gateway.plan.sizing import (
 )
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import Upstream, chat_body, started
-from tests.gateway.support import HI, Running
+from tests.gateway.support import HI, RunningGateway
 
 COUNT = "/v1/messages/count_tokens"
 PLAN = Plan(
@@ -161,7 +161,7 @@ def test_the_response_says_how_the_prompt_was_counted(tmp_path: Path) -> None:
             assert len(one.seen) == 1, "nothing was sent"
 
 
-def test_count_tokens_of_claude_is_an_estimate(gateway: Running) -> None:
+def test_count_tokens_of_claude_is_an_estimate(gateway: RunningGateway) -> None:
     """`client.messages.count_tokens`: nothing is sent, and nothing recorded."""
     body: Any = {"model": "claude-opus-4-5", "messages": HI, "system": "word " * 400}
     answer = gateway.ask(COUNT, body)
@@ -174,7 +174,7 @@ def test_count_tokens_of_claude_is_an_estimate(gateway: Running) -> None:
     assert (gateway.anthropic.requests, gateway.events()) == ([], [])
 
 
-def test_count_tokens_counts_with_a_public_vocabulary(gateway: Running) -> None:
+def test_count_tokens_counts_with_a_public_vocabulary(gateway: RunningGateway) -> None:
     """Also what the model has no room for: that is what one wants to know."""
     for letters in (4_000, 2_400_000):
         body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a" * letters}]}

@@ -34,7 +34,7 @@ from tests.fakes.replies import Scripted, Step
 from tests.gateway.clients.environments import HERE, node_with_openai, python_with_clients
 from tests.gateway.conftest import Serve
 from tests.gateway.sdks import MORE, PIXEL
-from tests.gateway.support import Running
+from tests.gateway.support import RunningGateway
 
 pytestmark = pytest.mark.slow
 CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
@@ -90,7 +90,7 @@ def emulated(asked: str) -> str:
 
 
 @pytest.fixture
-def gateway(serve: Serve) -> Running:
+def gateway(serve: Serve) -> RunningGateway:
     running = serve(MORE)
     for fake in (running.openai, running.anthropic):
         fake.script = Scripted((), calling)
@@ -113,7 +113,7 @@ def asked(command: list[str], folder: Path | None = None, env: dict[str, str] | 
     return done.stdout
 
 
-def python_client(gateway: Running, name: str, model: str) -> dict[str, Any]:
+def python_client(gateway: RunningGateway, name: str, model: str) -> dict[str, Any]:
     script = str(HERE / "python_clients.py")
     command = [str(python_with_clients()), script, name, gateway.url, gateway.key, model]
     found: dict[str, Any] = json.loads(asked(command).splitlines()[-1])
@@ -126,7 +126,7 @@ def python_client(gateway: Running, name: str, model: str) -> dict[str, Any]:
     return found
 
 
-def effort_of(gateway: Running, model: str) -> bool:
+def effort_of(gateway: RunningGateway, model: str) -> bool:
     """Tell whether the upstream was told how much to think."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     told = ("reasoning_effort", "thinking")
@@ -137,7 +137,7 @@ def effort_of(gateway: Running, model: str) -> bool:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_langchain(gateway: Running, model: str) -> None:
+def test_langchain(gateway: RunningGateway, model: str) -> None:
     found = python_client(gateway, "langchain", model)
     assert found["plain"] == found["streamed"] == "You said: Hi"
     assert found["calls"] == CITIES
@@ -155,7 +155,7 @@ def test_langchain(gateway: Running, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_pydantic_ai(gateway: Running, model: str) -> None:
+def test_pydantic_ai(gateway: RunningGateway, model: str) -> None:
     """Over each API's own client, to its own upstream."""
     found = python_client(gateway, "pydantic-ai", model)
     assert found["plain"] == found["streamed"] == "You said: Hi"
@@ -171,7 +171,7 @@ def test_pydantic_ai(gateway: Running, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_instructor(gateway: Running, model: str) -> None:
+def test_instructor(gateway: RunningGateway, model: str) -> None:
     found = python_client(gateway, "instructor", model)
     assert found["schema"] == found["streamed"] == found["image"] == "x"
     assert found["reasoned"] == found["substituted"] == "x"
@@ -183,7 +183,7 @@ def test_instructor(gateway: Running, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
+def test_llm(gateway: RunningGateway, model: str, tmp_path: Path) -> None:
     python = str(python_with_clients())
     thinks = "gpt-5" if model == "gpt-4o" else model
     falls = "workload/substituted" if model == "gpt-4o" else "workload/carried-away"
@@ -242,7 +242,7 @@ def test_llm(gateway: Running, model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_openai_npm_package(gateway: Running, model: str) -> None:
+def test_the_openai_npm_package(gateway: RunningGateway, model: str) -> None:
     folder = node_with_openai()
     command = ["node", "node_client.mjs", gateway.url, gateway.key, model]
     found = json.loads(asked(command, folder))
