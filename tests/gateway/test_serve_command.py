@@ -67,11 +67,11 @@ def test_an_occupied_port_creates_no_key(tmp_path: Path, run: Run) -> None:
     assert failed.returncode == 2
     assert f"127.0.0.1:{port} is already in use" in failed.stderr
     assert "--port" in failed.stderr
-    assert "No keys." in run("keys", "list").stdout
+    assert "There are no keys." in run("keys", "list").stdout
 
 
 def test_a_store_with_keys_prints_how_to_create_another(tmp_path: Path, run: Run) -> None:
     assert run("keys", "create", "app").returncode == 0
     with served(tmp_path) as (_, told):
-        assert "`modelpact keys create NAME` makes another" in told
+        assert "`modelpact keys create NAME` creates another" in told
         assert "shown only once" not in told
