@@ -86,7 +86,9 @@ def test_an_upstream_that_cannot_be_reached(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
-def test_a_stream_that_breaks_ends_with_an_error_event(gateway: RunningGateway, fault: object) -> None:
+def test_a_stream_that_breaks_ends_with_an_error_event(
+    gateway: RunningGateway, fault: object
+) -> None:
     """MP-A7: the stream ends with a well-formed error event, and the record says what happened."""
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
