@@ -113,11 +113,11 @@ def plain(supports: Iterable[str] = (), **more: Any) -> MockProvider:
 
 def with_results(request: Request, answer: Response) -> Request:
     """Continue with the results of the tools."""
-    found = tuple(
+    results = tuple(
         ToolResultBlock(one.id, (TextBlock(f"{20 + 11 * place} degrees"),))
         for place, one in enumerate(answer.tool_calls)
     )
-    more = (Message("assistant", answer.content), Message("tool", found))
+    more = (Message("assistant", answer.content), Message("tool", results))
     return msgspec.structs.replace(request, messages=(*request.messages, *more))
 
 
@@ -227,8 +227,8 @@ def test_valid_json_stays_valid_after_emulation(value: dict[str, Any]) -> None:
     for output in (JsonObject(), JsonSchema({"type": "object"}), JsonSchema({"const": value})):
         request = msgspec.structs.replace(QUESTION, output=output, tools=(), tool_choice=None)
         work = prepared(request, ["structured-output", "json-object"])
-        for said in (text, f"Sure!\n{text}\nThat is it.", f"```json\n{text}\n```"):
-            answer = run(MockProvider([said]), work)
+        for reply in (text, f"Sure!\n{text}\nThat is it.", f"```json\n{text}\n```"):
+            answer = run(MockProvider([reply]), work)
             assert json.loads(answer.response.text) == value
             assert answer.report.calls_made_again == 0
 
@@ -309,10 +309,10 @@ def test_native_tool_calls_come_after_the_text() -> None:
     call = ToolUseBlock("1", "weather", {"city": "Oslo"})
     request = msgspec.structs.replace(QUESTION, output=None, stream=True, stop=("xyz", "!"))
     work = prepared(request, ["stop-sequences"])
-    kept = streamed(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work)
-    assert kept[-2:] == [ToolCall(call), Finish("tool_use")]
+    events = streamed(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work)
+    assert events[-2:] == [ToolCall(call), Finish("tool_use")]
     assert (
-        collect(kept)
+        collect(events)
         == run(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work).response
     )
     cut = streamed(MockProvider([Response((TextBlock("Hm!"), call), "tool_use")]), work)

@@ -33,8 +33,8 @@ def module(*required: str, fallback: FallbackModel | None = None) -> NodeModule:
     return NodeModule("core.ai.callPrompt", required, fallback)
 
 
-def decide(made: Gate, one: NodeModule) -> GateDecision:
-    return made.decide(one, "acme", "small", node_id="n1")
+def decide(under_test: Gate, node: NodeModule) -> GateDecision:
+    return under_test.decide(node, "acme", "small", node_id="n1")
 
 
 SUBSTITUTABLE: Claims = {"openai/big": {"structured-output", "reasoning"}}
@@ -45,8 +45,8 @@ class TestFlow:
 
     def test_step_2_all_met(self) -> None:
         """S001-B8: all are met, so the node is dispatched normally."""
-        made = gate({"acme/small": {"reasoning"}})
-        decision = decide(made, module("reasoning", fallback=FALLBACK))
+        under_test = gate({"acme/small": {"reasoning"}})
+        decision = decide(under_test, module("reasoning", fallback=FALLBACK))
         assert decision == GateDecision("dispatch", "acme", "small", ("acme", "small"))
 
     def test_no_requirements(self) -> None:
@@ -136,7 +136,7 @@ class TestFlow:
 
     def test_a_refusal_emits_its_event_and_calls_nothing(self) -> None:
         """S001-B14: an unsuitable model is not called."""
-        told: list[str] = []
+        emitted: list[str] = []
 
         def call(provider: str, model: str) -> None:
             raise AssertionError("called")
@@ -149,11 +149,11 @@ class TestFlow:
                 "acme",
                 "small",
                 call,
-                tell=lambda event: told.append(event.type),
+                tell=lambda event: emitted.append(event.type),
                 node_id="n7",
             )
         assert caught.value.code == "capability_not_provided"
-        assert told == ["model.capability.insufficient"]
+        assert emitted == ["model.capability.insufficient"]
 
     def test_nothing_is_called_if_the_event_cannot_be_emitted(self) -> None:
         """S001-B13: no substitution without its event."""
@@ -183,20 +183,22 @@ class TestFlow:
             steps.append(event.type)
 
         async def run() -> None:
-            made = gate(SUBSTITUTABLE)
+            under_test = gate(SUBSTITUTABLE)
             one = module("reasoning", fallback=FALLBACK)
-            assert await made.dispatch_async(one, "acme", "small", call, tell=tell) == "big"
+            assert await under_test.dispatch_async(one, "acme", "small", call, tell=tell) == "big"
             with pytest.raises(CapabilityNotProvided):
-                await made.dispatch_async(module("reasoning"), "acme", "small", call, tell=tell)
+                await under_test.dispatch_async(
+                    module("reasoning"), "acme", "small", call, tell=tell
+                )
 
         asyncio.run(run())
         assert steps == ["model.capability.substituted", "big", "model.capability.insufficient"]
 
     def test_a_gate_that_is_off_dispatches_everything(self) -> None:
         """S001-E3: without support, dispatch proceeds without a check."""
-        made = gate({}, on=False)
-        assert decide(made, module("reasoning")).route == "dispatch"
-        assert made.advertised([module("reasoning")]) == ()
+        under_test = gate({}, on=False)
+        assert decide(under_test, module("reasoning")).route == "dispatch"
+        assert under_test.advertised([module("reasoning")]) == ()
 
 
 class TestRegistry:
@@ -234,8 +236,8 @@ class TestRedaction:
     """Redaction, section F: the fallback pair or nothing (S001-F2, S001-F3)."""
 
     def test_the_pair_is_redacted_and_still_called(self) -> None:
-        made = gate(SUBSTITUTABLE, redact=True)
-        decision = decide(made, module("reasoning", fallback=FALLBACK))
+        under_test = gate(SUBSTITUTABLE, redact=True)
+        decision = decide(under_test, module("reasoning", fallback=FALLBACK))
         assert decision.event is not None
         assert decision.event.payload == {
             "nodeId": "n1",
@@ -248,9 +250,9 @@ class TestRedaction:
         assert (decision.provider, decision.model) == ("openai", "big")
 
     def test_the_outcome_is_redacted_like_the_event(self) -> None:
-        shown = decide(gate(SUBSTITUTABLE, redact=True), module("reasoning", fallback=FALLBACK))
-        assert "openai" not in str(shown.to_json())
-        assert "big" not in str(shown.to_json())
+        decision = decide(gate(SUBSTITUTABLE, redact=True), module("reasoning", fallback=FALLBACK))
+        assert "openai" not in str(decision.to_json())
+        assert "big" not in str(decision.to_json())
 
     def test_a_refusal_is_never_redacted(self) -> None:
         decision = decide(gate({}, redact=True), module("reasoning", fallback=FALLBACK))
@@ -282,14 +284,14 @@ def test_the_flow_holds_for_every_case(
     redact: bool,
 ) -> None:
     """The four steps of section B as one function, with the redaction of section F."""
-    made = gate(
+    under_test = gate(
         {"acme/small": active, "openai/big": other},
         supported=("openai",) if supported else (),
         can_authenticate=lambda _: credential,
         substitution=substitution,
         redact=redact,
     )
-    decision = decide(made, module(*required, fallback=FALLBACK if declared else None))
+    decision = decide(under_test, module(*required, fallback=FALLBACK if declared else None))
     missing = [one for one in dict.fromkeys(required) if one not in active]
     tried = declared and supported and substitution
     if not missing:

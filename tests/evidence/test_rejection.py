@@ -22,7 +22,7 @@ EVERY_PATTERN = pytest.mark.parametrize(
 )
 
 
-def shown(learned: tuple[Observation, ...]) -> str:
+def as_text(learned: tuple[Observation, ...]) -> str:
     """Write observations as `RejectionPattern.teaches` does."""
     parts = []
     for one in learned:
@@ -33,10 +33,10 @@ def shown(learned: tuple[Observation, ...]) -> str:
 
 def teaches(message: str, status: int = 400, **more: Any) -> str:
     rejection = Rejection(message, status, **more)
-    return shown(learn_from_rejection(rejection, using_everything(), "local", asked(message)))
+    return as_text(learn_from_rejection(rejection, using_everything(), "local", model_in(message)))
 
 
-def asked(message: str) -> str:
+def model_in(message: str) -> str:
     """Return the model that was asked: the one that the message names, if it names one."""
     return "grok-4" if "grok-4" in message else "m"
 
@@ -46,8 +46,8 @@ def test_every_pattern_teaches_what_its_example_says(pattern: RejectionPattern) 
     request = using_everything(schema=pattern.teaches != "json-object")
     for status in pattern.statuses:
         rejection = Rejection(pattern.example, status)
-        learned = learn_from_rejection(rejection, request, "local", asked(pattern.example))
-        assert shown(learned) == pattern.teaches
+        learned = learn_from_rejection(rejection, request, "local", model_in(pattern.example))
+        assert as_text(learned) == pattern.teaches
         assert learned[0].origin == "use"
         assert learned[0].support == ("native" if "=" in pattern.teaches else "unsupported")
 
@@ -152,8 +152,8 @@ def test_messages_of_many_servers(message: str, status: int, learned: str) -> No
 
 
 def test_a_named_field_is_enough_with_an_unsupported_parameter_code() -> None:
-    said: dict[str, Any] = {"code": "unsupported_parameter", "param": "top_p"}
-    assert teaches("This is not possible here.", **said) == "top-p"
+    fields: dict[str, Any] = {"code": "unsupported_parameter", "param": "top_p"}
+    assert teaches("This is not possible here.", **fields) == "top-p"
     assert teaches("This is not possible here.", param="top_p") == ""
 
 
@@ -221,8 +221,8 @@ def test_a_long_message_is_read_quickly() -> None:
 
 def saying(text: str) -> Request:
     whole = using_everything()
-    said = (*whole.messages[:1], Message("user", (TextBlock(text),)))
-    return msgspec.structs.replace(whole, messages=said)
+    messages = (*whole.messages[:1], Message("user", (TextBlock(text),)))
+    return msgspec.structs.replace(whole, messages=messages)
 
 
 @EVERY_PATTERN
@@ -231,7 +231,7 @@ def test_the_text_of_the_request_teaches_nothing(pattern: RejectionPattern, fram
     """MP-C10: A server that repeats the prompt must not teach what the prompt says."""
     request = saying(f"Please explain: {pattern.example} Thank you.")
     rejection = Rejection(frame.format(pattern.example), 400)
-    assert learn_from_rejection(rejection, request, "local", asked(pattern.example)) == ()
+    assert learn_from_rejection(rejection, request, "local", model_in(pattern.example)) == ()
 
 
 @pytest.mark.parametrize(
@@ -263,4 +263,4 @@ def test_messages_about_another_model_teach_nothing(message: str) -> None:
 def test_a_longer_name_of_the_same_model_is_accepted() -> None:
     message = "Model gpt-4o-2024-08-06 does not support tools"
     learned = learn_from_rejection(Rejection(message, 400), using_everything(), "local", "gpt-4o")
-    assert shown(learned) == "tool-calling"
+    assert as_text(learned) == "tool-calling"

@@ -12,9 +12,9 @@ PROSE = Response((TextBlock("Hello"),))
 
 
 def names(response: Response, **more: object) -> list[str]:
-    found = learn_from_response(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
-    assert all(one.support == "native" and one.origin == "use" for one in found)
-    return [one.capability for one in found]
+    observations = learn_from_response(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
+    assert all(one.support == "native" and one.origin == "use" for one in observations)
+    return [one.capability for one in observations]
 
 
 def test_a_successful_request_proves_nothing_about_its_parameters() -> None:
@@ -47,8 +47,8 @@ def test_each_limit_is_compared_with_its_own_tokens() -> None:
         Observation("openai", "gpt-9", "max-output", "native", 500, "probe"),
     ]
     assert find_refuted(held, (), Usage(900, 400), known) == ()
-    found = find_refuted(held, (), Usage(1_001, 501), known)
-    assert [(one.before.capability, one.replacement) for one in found] == [
+    refutations = find_refuted(held, (), Usage(1_001, 501), known)
+    assert [(one.before.capability, one.replacement) for one in refutations] == [
         ("max-input", None),
         ("max-output", None),
     ]

@@ -68,8 +68,8 @@ class HostClient:
         status, answer, _ = self.ask("POST", "/v1/runs", body)
         assert status == 201, answer
         assert set(answer) == {"runId", "status"}
-        found: str = answer["runId"]
-        return found
+        run_id: str = answer["runId"]
+        return run_id
 
     def finished(self, run: str) -> dict[str, Any]:
         """Follow a run to its end and return its snapshot."""
@@ -77,15 +77,15 @@ class HostClient:
         status, answer, _ = self.ask("GET", f"/v1/runs/{run}")
         assert status == 200
         assert answer["status"] in ("completed", "failed"), answer
-        found: dict[str, Any] = answer
-        return found
+        snapshot: dict[str, Any] = answer
+        return snapshot
 
     def events(self, run: str) -> list[dict[str, Any]]:
         """Return a run's events as JSON."""
         status, answer, _ = self.ask("GET", f"/v1/runs/{run}/events", headers=_ACCEPT_JSON)
         assert status == 200
-        found: list[dict[str, Any]] = answer["events"]
-        return found
+        events: list[dict[str, Any]] = answer["events"]
+        return events
 
     def stream(self, run: str, last: str = "") -> list[dict[str, Any]]:
         """Read a run's events as a stream, until it ends."""
@@ -95,11 +95,11 @@ class HostClient:
         request = urllib.request.Request(f"{self.url}/v1/runs/{run}/events", None, headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert answer.headers["content-type"] == "text/event-stream"
-            found = EventParser().feed(answer.read())
-        for one in found:
-            data = json.loads(one.data)
-            assert (one.event, one.id) == (data["type"], data["eventId"])
-        return [json.loads(one.data) for one in found]
+            events = EventParser().feed(answer.read())
+        for event in events:
+            data = json.loads(event.data)
+            assert (event.event, event.id) == (data["type"], data["eventId"])
+        return [json.loads(event.data) for event in events]
 
 
 _ACCEPT_JSON = {"accept": "application/json"}
@@ -146,12 +146,12 @@ def in_thread(
     """Keep open on a loop in a thread what is to be asked from this one."""
     loop = asyncio.new_event_loop()
     started = threading.Event()
-    found: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
 
     async def run() -> None:
-        stop = found["stop"] = asyncio.Event()
+        stop = shared["stop"] = asyncio.Event()
         async with opened() as client:
-            found["client"] = client
+            shared["client"] = client
             started.set()
             await stop.wait()
 
@@ -159,7 +159,7 @@ def in_thread(
         try:
             loop.run_until_complete(run())
         except BaseException as error:
-            found["error"] = error
+            shared["error"] = error
             started.set()
             raise
         finally:
@@ -168,12 +168,12 @@ def in_thread(
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert started.wait(30)
-    if "error" in found:
-        raise found["error"]
+    if "error" in shared:
+        raise shared["error"]
     try:
-        yield found["client"]
+        yield shared["client"]
     finally:
-        loop.call_soon_threadsafe(found["stop"].set)
+        loop.call_soon_threadsafe(shared["stop"].set)
         thread.join(30)
         assert not thread.is_alive()
 

@@ -35,7 +35,7 @@ def node(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"prompt": "Hi", "schema": {"type": "objekt"}}, "nodes[0].config.schema: "),
         ({"prompt": "Hi", "schema": {"$ref": "http://x.example/s"}}, "nodes[0].config.schema: "),
@@ -50,11 +50,11 @@ def node(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_a_wrong_configuration_is_rejected_before_any_call(
-    host: HostClient, ports: Ports, config: dict[str, Any], said: str
+    host: HostClient, ports: Ports, config: dict[str, Any], message: str
 ) -> None:
     status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node(config)]})
     assert (status, answer["error"]) == (400, "invalid_request")
-    assert said in answer["message"]
+    assert message in answer["message"]
     assert ports["small"].requests == []
 
 
@@ -104,7 +104,7 @@ def test_the_total_text_of_a_run_is_limited(host: HostClient, ports: Ports) -> N
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         (ProviderError("big/full at http://10.1.2.3 is down", status=500), "5xx"),
         (ProviderError("no route to big/full"), "was not reached"),
@@ -115,7 +115,7 @@ def test_a_redacted_fallback_that_fails_is_not_named(
     ports: Ports,
     configuration: Configuration,
     failure: ProviderError,
-    said: str,
+    message: str,
 ) -> None:
     """S001-F2: no other field reveals a redacted fallback."""
     ports["big"] = MockProvider([failure])
@@ -125,16 +125,16 @@ def test_a_redacted_fallback_that_fails_is_not_named(
         ended = host.finished(run)
         assert ended["error"]["code"] == "provider_failed"
         assert "the model that stood in" in ended["error"]["message"]
-        assert said in ended["error"]["message"]
-        shown = msgspec.json.encode([ended, host.events(run)]).decode()
+        assert message in ended["error"]["message"]
+        public = msgspec.json.encode([ended, host.events(run)]).decode()
         for secret in ("10.1.2.3", "big", "full"):
-            assert secret not in shown
-    (told,) = [
+            assert secret not in public
+    (failed,) = [
         one
         for one in ledger.events(f"invocations/{run}", after=0, limit=100)
         if one.type == "capability.failed"
     ]
-    assert str(failure) in msgspec.json.encode(told.payload).decode(), "the record has it"
+    assert str(failure) in msgspec.json.encode(failed.payload).decode(), "the record has it"
 
 
 def test_without_gating_requirements_are_opaque(
@@ -171,10 +171,10 @@ def test_the_catalog_lists_only_usable_fallbacks(
         }
     )
     with serving(ledger, ports, configuration=configuration, packs=(pack,)) as host:
-        _, found, _ = host.ask("GET", "/v1/host/sample/node-catalog")
-        shown = {one["typeId"]: one for one in found["nodes"]}
-        assert "fallbackModel" not in shown["vendor.acme.plain"]
-        assert shown["vendor.acme.plain"]["requiredModelCapabilities"] == ["reasoning"]
+        _, catalog, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+        modules = {one["typeId"]: one for one in catalog["nodes"]}
+        assert "fallbackModel" not in modules["vendor.acme.plain"]
+        assert modules["vendor.acme.plain"]["requiredModelCapabilities"] == ["reasoning"]
         warnings = host.host.warnings
     assert len(warnings) == 3
     assert "core.ai.bare" in warnings[0]
@@ -183,7 +183,7 @@ def test_the_catalog_lists_only_usable_fallbacks(
 
 
 @pytest.mark.parametrize(
-    ("fallback", "substitution", "said"),
+    ("fallback", "substitution", "reason"),
     [
         (None, True, "no fallback is declared"),
         ({"provider": "big", "model": "full"}, False, "substitution is off"),
@@ -198,7 +198,7 @@ def test_a_refusal_says_why_no_fallback_was_used(
     configuration: Configuration,
     fallback: dict[str, str] | None,
     substitution: bool,
-    said: str,
+    reason: str,
 ) -> None:
     more: dict[str, Any] = {"requiredModelCapabilities": ["reasoning"]}
     if fallback is not None:
@@ -207,7 +207,7 @@ def test_a_refusal_says_why_no_fallback_was_used(
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
         error = host.finished(host.start(nodes=[node(**more)]))["error"]
     assert error["code"] == "capability_not_provided"
-    assert said in error["message"]
+    assert reason in error["message"]
 
 
 def test_uncounted_usage_is_marked_as_an_estimate(

@@ -46,9 +46,9 @@ PACK = {
 
 @pytest.fixture
 def fake() -> Iterator[FakeOpenAI]:
-    made = FakeOpenAI()
-    with made.in_thread():
-        yield made
+    server = FakeOpenAI()
+    with server.in_thread():
+        yield server
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def test_a_run_ends_with_its_key(
                 break
         fake.hold = None
         release.set()
-        found = asyncio.run(_ended(operator, run))
-    assert found["code"] == "client_unknown"
+        error = asyncio.run(_ended(operator, run))
+    assert error["code"] == "client_unknown"
     assert len(fake.requests) == 1
 
 

@@ -21,15 +21,17 @@ SYNTHESIZE = "/v1/host/sample/test/synthesize-model-capability-event"
 
 
 @pytest.mark.parametrize(
-    "shown", ["", "Bearer", "Bearer wrong", "Basic dDp0", "Bearer  ", "t" * 12]
+    "authorization", ["", "Bearer", "Bearer wrong", "Basic dDp0", "Bearer  ", "t" * 12]
 )
 @pytest.mark.parametrize(
     "path",
     ["/v1/runs/x", "/v1/runs/x/events", "/v1/host/sample/node-catalog", "/openapi.json", GATE],
 )
-def test_a_token_is_required(host: HostClient, shown: str, path: str) -> None:
+def test_a_token_is_required(host: HostClient, authorization: str, path: str) -> None:
     host.token = ""
-    status, body, headers = host.ask("GET", path, headers={"authorization": shown} if shown else {})
+    status, body, headers = host.ask(
+        "GET", path, headers={"authorization": authorization} if authorization else {}
+    )
     assert status == 401
     assert body["error"] == "unauthorized"
     assert headers["www-authenticate"] == "Bearer"
@@ -65,8 +67,8 @@ def test_errors_are_flat_and_closed(
     host: HostClient, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
     """S001-W14: errors are flat and closed."""
-    found, answer, _ = host.ask(method, path, body)
-    assert (found, answer["error"]) == (status, code)
+    received, answer, _ = host.ask(method, path, body)
+    assert (received, answer["error"]) == (status, code)
     assert set(answer) <= {"error", "message", "details"}
     assert answer["message"]
 

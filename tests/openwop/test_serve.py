@@ -74,9 +74,9 @@ def start(url: str, tmp_path: Path) -> Iterator[tuple[Start, FakeOpenAI]]:
                 if line.startswith("}"):
                     break
             assert lines, process.stderr.read() if process.stderr else ""
-            told = json.loads("".join(lines))
-            assert told["token"] is None, "what the operator chose is not printed"
-            return process, HostClient(told["url"])
+            banner = json.loads("".join(lines))
+            assert banner["token"] is None, "what the operator chose is not printed"
+            return process, HostClient(banner["url"])
 
         try:
             yield run, fake
@@ -192,8 +192,8 @@ def test_warnings_are_printed_and_the_banner_names_the_credential(
             if "Stop with" in line:
                 break
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     assert '-H "Authorization: Bearer $MODELPACT_TOKEN"' in banner
     assert TOKEN not in banner
-    assert "pack.toml: nodes[0]: core.ai.bare calls a model" in told
-    assert "warning: vendor.acme.far: its fallbackModel is never used" in told
+    assert "pack.toml: nodes[0]: core.ai.bare calls a model" in stderr
+    assert "warning: vendor.acme.far: its fallbackModel is never used" in stderr

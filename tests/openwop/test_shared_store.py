@@ -51,8 +51,8 @@ def test_a_host_that_cannot_bind_its_port_leaves_others_alone(url: str) -> None:
             configuration = read_configuration(_named("a"))
             async with serve_gateway(ledger, configuration, token=TOKEN, environment={}) as serving:
                 host = serving.host
-                asked = host.library.read_run(NODES, host.default)
-                left = await host.runs.open(asked, "b", "operator")
+                request = host.library.read_run(NODES, host.default)
+                left = await host.runs.open(request, "b", "operator")
                 with pytest.raises(OSError, match="in use"):
                     async with serve_gateway(
                         ledger,
@@ -75,8 +75,8 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
             for _ in range(2)
         ]
         first = hosts[0]
-        asked = first.library.read_run(NODES, first.default)
-        run = await first.runs.open(asked, first.name, "")
+        request = first.library.read_run(NODES, first.default)
+        run = await first.runs.open(request, first.name, "")
         for host in hosts:
             await host.recover()
         for host in hosts:

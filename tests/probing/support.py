@@ -33,10 +33,10 @@ async def probe(
     """Probe one model of a fake."""
     settings = configuration(fake, kind)
     catalog = settings.catalog(default_catalog())
-    with ledger(folder) as kept:
+    with ledger(folder) as opened_ledger:
         async with Client() as client:
             models = ModelCaller(
-                Runtime(kept), configuration=settings, catalog=catalog, client=client
+                Runtime(opened_ledger), configuration=settings, catalog=catalog, client=client
             )
             plan = plan_probe(catalog.resolve("local", model), capabilities, **more)
             return await run_probe(models, plan, budget=budget or Budget(money=10**12))

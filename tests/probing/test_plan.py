@@ -22,21 +22,21 @@ def test_the_estimate_covers_every_attempt() -> None:
 
 
 def test_the_window_is_probed_only_on_request() -> None:
-    found = default_catalog().resolve("openai/gpt-4o")
-    with_window = plan_probe(found, context_window=True)
+    resolution = default_catalog().resolve("openai/gpt-4o")
+    with_window = plan_probe(resolution, context_window=True)
     assert "context-window" in with_window.capabilities
     assert with_window.money is not None
-    plain = plan_probe(found).money
+    plain = plan_probe(resolution).money
     assert plain is not None
     assert with_window.money > 2 * plain
-    assert plan_probe(found, ["context"]).capabilities == ("context-window",)
+    assert plan_probe(resolution, ["context"]).capabilities == ("context-window",)
 
 
 def test_capabilities_are_named_by_any_alias() -> None:
-    found = default_catalog().resolve("openai/gpt-4o")
-    plan = plan_probe(found, ["tools", "vision"])
+    resolution = default_catalog().resolve("openai/gpt-4o")
+    plan = plan_probe(resolution, ["tools", "vision"])
     assert set(plan.capabilities) == {"tool-calling", "image-input"}
-    assert "reasoning" in plan_probe(found, ["reasoning"]).capabilities
+    assert "reasoning" in plan_probe(resolution, ["reasoning"]).capabilities
 
 
 def test_a_capability_that_cannot_be_probed() -> None:

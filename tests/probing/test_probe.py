@@ -40,11 +40,11 @@ def lying(**lies: Any) -> FakeOpenAI:
 async def test_a_model_that_does_what_the_catalog_says(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path)
-    found = verdicts(report)
-    assert {found[name] for name in (*EVERYTHING, "json-object", "logprobs", "seed")} == {
+    verdict_of = verdicts(report)
+    assert {verdict_of[name] for name in (*EVERYTHING, "json-object", "logprobs", "seed")} == {
         "supported"
     }
-    assert found["reasoning-effort"] == found["top-k"] == "unsupported"
+    assert verdict_of["reasoning-effort"] == verdict_of["top-k"] == "unsupported"
     assert report.contradictions == ()
     assert report.stopped == ""
     assert report.spent
@@ -54,10 +54,10 @@ async def test_a_model_that_does_what_the_catalog_says(tmp_path: Path) -> None:
 async def test_a_reasoning_model(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-5", tmp_path)
-    found = {one.capability: one for one in report.results}
-    assert found["reasoning"].verdict == found["reasoning-effort"].verdict == "supported"
-    assert found["temperature"].verdict == found["stop-sequences"].verdict == "unsupported"
-    assert found["token-limit-param"].value == "max-completion-tokens"
+    results = {one.capability: one for one in report.results}
+    assert results["reasoning"].verdict == results["reasoning-effort"].verdict == "supported"
+    assert results["temperature"].verdict == results["stop-sequences"].verdict == "unsupported"
+    assert results["token-limit-param"].value == "max-completion-tokens"
     assert report.contradictions == ()
     (effort,) = [one for one in report.observations if one.capability == "reasoning-effort"]
     assert effort.value == ("minimal", "low", "medium", "high")
@@ -67,16 +67,16 @@ async def test_a_reasoning_model(tmp_path: Path) -> None:
 async def test_a_model_over_the_anthropic_api(tmp_path: Path) -> None:
     async with FakeAnthropic(behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
-    found = verdicts(report)
-    assert {found[name] for name in (*EVERYTHING, "reasoning", "thinking-budget", "top-k")} == {
-        "supported"
-    }
-    assert "seed" not in found
+    verdict_of = verdicts(report)
+    assert {
+        verdict_of[name] for name in (*EVERYTHING, "reasoning", "thinking-budget", "top-k")
+    } == {"supported"}
+    assert "seed" not in verdict_of
     assert report.contradictions == ()
 
 
 @pytest.mark.parametrize(
-    ("field", "capability", "told"),
+    ("field", "capability", "detail"),
     [
         ("system", "system-messages", "the instruction was not obeyed"),
         ("tools", "tool-calling", "prose came instead of a tool call"),
@@ -88,7 +88,7 @@ async def test_a_model_over_the_anthropic_api(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_silently_ignored_is_unsupported(
-    field: str, capability: str, told: str, tmp_path: Path
+    field: str, capability: str, detail: str, tmp_path: Path
 ) -> None:
     """Accepted without effect is unsupported, with the reason "silently ignored"."""
 
@@ -100,7 +100,7 @@ def test_what_is_silently_ignored_is_unsupported(
         (result,) = [one for one in report.results if one.capability == capability]
         assert result.verdict == "ignored"
         assert result.detail.startswith("silently ignored: ")
-        assert told in result.detail
+        assert detail in result.detail
         assert result.contradicts
         (learned,) = [one for one in report.observations if one.capability == capability]
         assert learned.support == "unsupported"
@@ -129,9 +129,14 @@ async def test_ignored_capabilities_over_the_anthropic_api(tmp_path: Path) -> No
     )
     async with FakeAnthropic(models=[model], behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
-    found = verdicts(report)
-    assert found["stop-sequences"] == found["thinking-budget"] == found["tool-calling"] == "ignored"
-    assert found["reasoning"] == "inconclusive"
+    verdict_of = verdicts(report)
+    assert (
+        verdict_of["stop-sequences"]
+        == verdict_of["thinking-budget"]
+        == verdict_of["tool-calling"]
+        == "ignored"
+    )
+    assert verdict_of["reasoning"] == "inconclusive"
 
 
 @on_loop
@@ -178,11 +183,11 @@ async def test_a_rejection_has_the_servers_message(tmp_path: Path) -> None:
     words = "registry.example/library/gpt-4o:latest does not support tools"
     async with lying(refuses={"tools": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools", "seed"])
-    found = {one.capability: one for one in report.results}
-    assert found["tool-calling"].verdict == "unsupported"
-    assert found["tool-calling"].detail == f"rejected: {words}"
-    assert found["tool-calling"].contradicts
-    assert not found["seed"].contradicts
+    results = {one.capability: one for one in report.results}
+    assert results["tool-calling"].verdict == "unsupported"
+    assert results["tool-calling"].detail == f"rejected: {words}"
+    assert results["tool-calling"].contradicts
+    assert not results["seed"].contradicts
 
 
 @on_loop
@@ -190,10 +195,10 @@ async def test_the_token_limit_parameter_is_found(tmp_path: Path) -> None:
     words = "Unrecognized request argument supplied: max_tokens"
     async with lying(refuses={"max_tokens": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["token-limit-param", "stop"])
-    found = {one.capability: one for one in report.results}
-    assert found["token-limit-param"].value == "max-completion-tokens"
-    assert found["token-limit-param"].contradicts
-    assert found["stop-sequences"].verdict == "supported"
+    results = {one.capability: one for one in report.results}
+    assert results["token-limit-param"].value == "max-completion-tokens"
+    assert results["token-limit-param"].contradicts
+    assert results["stop-sequences"].verdict == "supported"
 
 
 @pytest.mark.parametrize(
@@ -283,9 +288,9 @@ async def test_every_call_is_an_invocation_with_its_cost(tmp_path: Path) -> None
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop", "image"])
     assert report.envelope.startswith("probe/")
-    with ledger(tmp_path) as kept:
-        types = [one.type for one in kept.events(report.envelope)]
-        invoked = kept.events(report.envelope)[0].payload
+    with ledger(tmp_path) as opened_ledger:
+        types = [one.type for one in opened_ledger.events(report.envelope)]
+        invoked = opened_ledger.events(report.envelope)[0].payload
     assert types == ["capability.invoked", "capability.completed"] * report.calls
     assert invoked["attribution"]["intent"] == "probe"
 
@@ -312,10 +317,10 @@ async def test_results_are_evidence_for_the_next_negotiation(tmp_path: Path) -> 
 
     async with lying(ignores=("stop",)) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop"])
-    with ledger(tmp_path) as kept:
-        record(kept, *report.observations)
+    with ledger(tmp_path) as opened_ledger:
+        record(opened_ledger, *report.observations)
         known = default_catalog().extended(
-            configured={"local": "openai"}, evidence=read_evidence(kept)
+            configured={"local": "openai"}, evidence=read_evidence(opened_ledger)
         )
     verdict = negotiate("stop-sequences", known.resolve("local", "gpt-4o"))
     assert not verdict.ok

@@ -55,11 +55,11 @@ def small_catalog(**models: Mapping[str, Any]) -> Catalog:
     """Return a catalog: `openai/gpt-full` has everything, other models name what differs."""
     price = Price(input=1, output=1)
     facts = [fact("openai/gpt-suggested", price, seed=True)]
-    listed = {"gpt-full": {}, **{f"gpt-{name}": said for name, said in models.items()}}
+    listed = {"gpt-full": {}, **{f"gpt-{name}": fields for name, fields in models.items()}}
     overlay = {
-        (provider, model): Overlay({**FULL, **said}, "test.toml")
+        (provider, model): Overlay({**FULL, **fields}, "test.toml")
         for provider in ("openai", "anthropic")
-        for model, said in listed.items()
+        for model, fields in listed.items()
     }
     rules = """
 [[rules]]
@@ -121,8 +121,10 @@ def seen(session: Session) -> tuple[Any, ...]:
 def stored(ledger: Ledger, session: Session) -> list[tuple[Any, ...]]:
     """Return the session's rows in the store, without the times."""
     sql = "SELECT state, event, revision FROM sessions WHERE id = ?"
-    said = "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
-    return [*ledger.read(sql, (session.id,)), *ledger.read(said, (session.id,))]
+    messages_sql = (
+        "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
+    )
+    return [*ledger.read(sql, (session.id,)), *ledger.read(messages_sql, (session.id,))]
 
 
 def trail(ledger: Ledger, session: Session) -> list[Event]:

@@ -40,8 +40,10 @@ def models_with(ledger: Ledger, configuration: Configuration, **environment: str
 def test_reachable_providers(ledger: Ledger) -> None:
     configured = read_configuration(CONFIGURED)
     assert reachable_providers(models_with(ledger, Configuration())) == ("mock",)
-    found = reachable_providers(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
-    assert set(found) == {"local", "anthropic", "mock"}
+    providers = reachable_providers(
+        models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc"))
+    )
+    assert set(providers) == {"local", "anthropic", "mock"}
 
 
 def test_the_first_model_is_one_that_can_be_called(ledger: Ledger) -> None:
@@ -74,9 +76,9 @@ def test_names_match_by_prefix_and_substring(ledger: Ledger) -> None:
         assert [one.target for one in find_candidates(session, models, "local/une")] == [
             "local/tuned"
         ]
-        found = [one.target for one in find_candidates(session, models, "gpt-4o-mini", limit=5)]
-        assert len(found) == 5
-        assert all(one.startswith("openai/") for one in found)
+        targets = [one.target for one in find_candidates(session, models, "gpt-4o-mini", limit=5)]
+        assert len(targets) == 5
+        assert all(one.startswith("openai/") for one in targets)
         assert find_candidates(session, models, "nothing-has-this-name") == []
 
 

@@ -80,11 +80,11 @@ ATTEMPTS: list[tuple[Act, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("act", "said"), ATTEMPTS, ids=range(len(ATTEMPTS)))
-def test_invalid_input_changes_nothing(ledger: Ledger, act: Act, said: str) -> None:
+@pytest.mark.parametrize(("act", "error"), ATTEMPTS, ids=range(len(ATTEMPTS)))
+def test_invalid_input_changes_nothing(ledger: Ledger, act: Act, error: str) -> None:
     session = opened(ledger, id="a")
     before = seen(session), stored(ledger, session), len(ledger.events("session/a"))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=error):
         act(session)
     assert (seen(session), stored(ledger, session), len(ledger.events("session/a"))) == before
     assert session.send("still here").text == "You said: still here"
@@ -99,7 +99,7 @@ def test_a_name_with_a_slash_may_be_a_model_of_the_provider_in_use(ledger: Ledge
 
 
 @pytest.mark.parametrize(
-    ("target", "how", "said"),
+    ("target", "how", "error"),
     [
         ("nobody/model", {}, "unknown provider 'nobody'"),
         ("model", {}, "whose model"),
@@ -115,9 +115,9 @@ def test_a_name_with_a_slash_may_be_a_model_of_the_provider_in_use(ledger: Ledge
     ],
 )
 def test_a_session_that_cannot_be_opened(
-    ledger: Ledger, target: str, how: dict[str, Any], said: str
+    ledger: Ledger, target: str, how: dict[str, Any], error: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=error):
         opened(ledger, target, **how)
     assert ledger.read("SELECT COUNT(*) FROM sessions") == [(0,)]
 

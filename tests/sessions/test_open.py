@@ -53,10 +53,10 @@ def test_a_missing_key_is_recorded_and_has_a_code(ledger: Ledger) -> None:
                 act()
             assert caught.value.code == "Session/MissingKey"
             assert caught.value.context["trigger"] == trigger
-            told = last(ledger, session, "session.rejected").payload
-            assert (told["trigger"], told["code"]) == (trigger, "Session/MissingKey")
-            assert told["diagnostic"]["target"]["provider"] == "openai"
-            assert told["error"].startswith("openai: no key")
+            payload = last(ledger, session, "session.rejected").payload
+            assert (payload["trigger"], payload["code"]) == (trigger, "Session/MissingKey")
+            assert payload["diagnostic"]["target"]["provider"] == "openai"
+            assert payload["error"].startswith("openai: no key")
     with pytest.raises(KeyMissing):
         Session.open("openai/gpt-5", ledger=ledger, models=models, id="never")
     assert [one.type for one in ledger.events("session/never")][-1] == "session.rejected"
@@ -76,8 +76,8 @@ def test_an_unreachable_provider_has_a_code(ledger: Ledger) -> None:
             assert isinstance(caught.value, InputError)
             assert caught.value.code == "Session/Unreachable"
             assert (seen(session), stored(ledger, session)) == before
-            told = last(ledger, session, "session.rejected").payload
-            assert (told["code"], why in told["error"]) == ("Session/Unreachable", True)
+            payload = last(ledger, session, "session.rejected").payload
+            assert (payload["code"], why in payload["error"]) == ("Session/Unreachable", True)
 
 
 def test_the_transcript_includes_unanswered_messages_in_order(ledger: Ledger) -> None:
@@ -88,8 +88,8 @@ def test_the_transcript_includes_unanswered_messages_in_order(ledger: Ledger) ->
     with pytest.raises(CallFailed) as failed:
         session.send("Two")
     session.send("Three")
-    said = [(one.turn, one.answered, one.message.text) for one in session.transcript]
-    assert said == [
+    entries = [(one.turn, one.answered, one.message.text) for one in session.transcript]
+    assert entries == [
         (1, True, "One"),
         (1, True, "First."),
         (2, False, "Two"),

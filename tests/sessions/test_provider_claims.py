@@ -21,22 +21,22 @@ UNLISTED = "openai/nobody-lists-this"
 class Describing(MockProvider):
     """A provider that declares a value, or the result of a function."""
 
-    def __init__(self, said: Any) -> None:
+    def __init__(self, declared: Any) -> None:
         super().__init__()
-        self.said = said
+        self.declared = declared
         self.asked: list[str] = []
 
     def describe_capabilities(self, model: str) -> Any:
         self.asked.append(model)
-        return self.said(model) if callable(self.said) else self.said
+        return self.declared(model) if callable(self.declared) else self.declared
 
 
 def needing(*needs: str) -> list[ContextProvider]:
     return [ContextProvider("x", needs=needs)]
 
 
-def at(ledger: Ledger, said: Any, **how: Any) -> tuple[Session, Describing]:
-    port = Describing(said)
+def at(ledger: Ledger, declared: Any, **how: Any) -> tuple[Session, Describing]:
+    port = Describing(declared)
     return opened(ledger, "anthropic/gpt-full", ports={"openai": port}, **how), port
 
 
@@ -63,18 +63,18 @@ def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "beyond"),
+    ("declared", "name", "beyond"),
     [
         ({"contextWindow": 2_000_000}, "contextWindow", "context>=300k"),
         ({"multimodal": {"video": True}}, "video-input", "video-input"),
     ],
 )
 def test_an_overstated_claim_is_capped_and_recorded(
-    ledger: Ledger, said: Any, name: str, beyond: str
+    ledger: Ledger, declared: Any, name: str, beyond: str
 ) -> None:
     """S000-10-2: contextWindow and multimodal are checked against known values."""
     known = small_catalog(still={"video_input": False})
-    port = Describing(said)
+    port = Describing(declared)
     session = opened(ledger, "anthropic/gpt-full", known=known, ports={"openai": port})
     session.switch_model("openai/gpt-still")
     capped = last(ledger, session, "capability.capped").payload
@@ -133,17 +133,17 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("said", NONSENSE, ids=[str(number) for number in range(len(NONSENSE))])
+@pytest.mark.parametrize("declared", NONSENSE, ids=[str(number) for number in range(len(NONSENSE))])
 def test_an_invalid_or_failing_declaration_is_ignored(
-    ledger: Ledger, said: Any, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, declared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)
-    session, _ = at(ledger, said)
+    session, _ = at(ledger, declared)
     session.switch_model("openai/gpt-full")
-    told = last(ledger, session, "capability.undescribed").payload
-    assert told["target"] == "openai/gpt-full"
-    assert told["problem"]
-    assert "0123456789abcdefghij" not in told["problem"]
+    payload = last(ledger, session, "capability.undescribed").payload
+    assert payload["target"] == "openai/gpt-full"
+    assert payload["problem"]
+    assert "0123456789abcdefghij" not in payload["problem"]
     assert session.send("Hello").text == "You said: Hello"
 
 
@@ -151,9 +151,9 @@ async def describes(_: str) -> Any:
     return {"reasoning": True}
 
 
-@pytest.mark.parametrize("said", [None, {}, {"streaming": "probed"}, describes])
-def test_an_empty_declaration_is_no_problem(ledger: Ledger, said: Any) -> None:
-    session, _ = at(ledger, said)
+@pytest.mark.parametrize("declared", [None, {}, {"streaming": "probed"}, describes])
+def test_an_empty_declaration_is_no_problem(ledger: Ledger, declared: Any) -> None:
+    session, _ = at(ledger, declared)
     session.switch_model("openai/gpt-full")
     assert "capability.undescribed" not in types(ledger, session)
 
@@ -193,7 +193,7 @@ def unspeakable(_: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("declared", "problem"),
     [
         (leaves, "SystemExit: 3"),
         (interrupts, "KeyboardInterrupt"),
@@ -202,8 +202,8 @@ def unspeakable(_: str) -> Any:
         (unspeakable, "Unspeakable"),
     ],
 )
-def test_a_declaration_cannot_end_the_process(ledger: Ledger, said: Any, problem: str) -> None:
-    session, _ = at(ledger, said)
+def test_a_declaration_cannot_end_the_process(ledger: Ledger, declared: Any, problem: str) -> None:
+    session, _ = at(ledger, declared)
     session.switch_model("openai/gpt-full")
     assert last(ledger, session, "capability.undescribed").payload["problem"] == problem
     assert session.send("Hello").text == "You said: Hello"
@@ -217,8 +217,8 @@ def test_a_property_that_raises_is_ignored(ledger: Ledger) -> None:
 
     session = opened(ledger, "anthropic/gpt-full", ports={"openai": Broken()})
     session.switch_model("openai/gpt-full")
-    told = last(ledger, session, "capability.undescribed").payload["problem"]
-    assert told == "RuntimeError: not today"
+    problem = last(ledger, session, "capability.undescribed").payload["problem"]
+    assert problem == "RuntimeError: not today"
 
 
 async def blocks_its_loop(_: str) -> Any:
@@ -240,17 +240,17 @@ class Slow(dict[str, Any]):
 BLOCKED = threading.Event()
 
 
-@pytest.mark.parametrize("said", [blocks_its_loop, Slow(streaming=True)])
+@pytest.mark.parametrize("declared", [blocks_its_loop, Slow(streaming=True)])
 def test_a_slow_declaration_does_not_block_other_sessions(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, said: Any
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, declared: Any
 ) -> None:
     monkeypatch.setattr(provider_claims, "DESCRIBE_SECONDS", 0.1)
     BLOCKED.clear()
     try:
-        session, _ = at(ledger, said)
+        session, _ = at(ledger, declared)
         session.switch_model("openai/gpt-full")
-        told = last(ledger, session, "capability.undescribed").payload["problem"]
-        assert told == "it did not describe itself within 0.1 seconds"
+        problem = last(ledger, session, "capability.undescribed").payload["problem"]
+        assert problem == "it did not describe itself within 0.1 seconds"
         assert opened(ledger).send("Hello").text == "You said: Hello"
         assert not BLOCKED.is_set()
     finally:

@@ -55,9 +55,9 @@ def test_a_model_that_no_longer_fits_is_sent_nothing(either: Ledger) -> None:
     assert [one.capability for one in refusal.diagnostic.missing] == ["tool-calling"]
     assert refusal.diagnostic.missing[0].required_by == ("state-machine:plan",)
     assert refusal.diagnostic.suggestion not in (None, "openai/gpt-full")
-    told = last(either, again, "session.rejected").payload
-    assert (told["trigger"], told["code"]) == ("resume", "Session/ModelNoLongerFits")
-    assert told["diagnostic"]["missing"][0]["capability"] == "toolCalling"
+    payload = last(either, again, "session.rejected").payload
+    assert (payload["trigger"], payload["code"]) == ("resume", "Session/ModelNoLongerFits")
+    assert payload["diagnostic"]["missing"][0]["capability"] == "toolCalling"
 
     async def follow() -> None:
         async for _ in again.stream("Two"):
@@ -103,8 +103,8 @@ def test_a_lost_preferred_capability_is_recorded_on_resume(ledger: Ledger) -> No
         pass
     again = resumed(ledger, "a", known=BY_NOW)
     assert again.refusal is None
-    told = last(ledger, again, "session.resumed").payload["diagnostic"]
-    assert told["warnings"] == [{"name": "toolCalling", "reason": "preferred-unmet"}]
+    diagnostic = last(ledger, again, "session.resumed").payload["diagnostic"]
+    assert diagnostic["warnings"] == [{"name": "toolCalling", "reason": "preferred-unmet"}]
 
 
 def test_the_provider_is_asked_again_on_resume(ledger: Ledger) -> None:

@@ -47,12 +47,12 @@ def test_a_configured_machine_replaces_a_bundled_one() -> None:
 def test_a_machine_is_loaded_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text('needs = ["tools"]\n[[stages]]\nname = "think"\n')
-    found = find_machine(str(path), Configuration())
-    assert (found.name, found.stages[0].name) == ("plan", "think")
+    machine = find_machine(str(path), Configuration())
+    assert (machine.name, machine.stages[0].name) == ("plan", "think")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "error"),
     [
         (b"not = = toml", "is not TOML"),
         (b"\xff", "is not TOML"),
@@ -61,10 +61,10 @@ def test_a_machine_is_loaded_from_a_file(tmp_path: Path) -> None:
         (b"x" * 300_000, "larger than"),
     ],
 )
-def test_an_invalid_file_is_rejected(tmp_path: Path, content: bytes, told: str) -> None:
+def test_an_invalid_file_is_rejected(tmp_path: Path, content: bytes, error: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=error):
         find_machine(str(path), Configuration())
 
 
@@ -81,7 +81,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ('[machines.m]\nneeds = ["tols"]', "machines.m.needs"),
         ('[[machines.m.stages]]\nname = "s"\nneeds = ["tols"]', "machines.m.stages.needs"),
@@ -91,6 +91,6 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ("[machines]\nm = 3", "expected a section"),
     ],
 )
-def test_a_wrong_machine_in_the_configuration_is_rejected(text: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_a_wrong_machine_in_the_configuration_is_rejected(text: str, error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
         read_configuration(text)

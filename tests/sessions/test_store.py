@@ -122,12 +122,12 @@ class Meanwhile(MockProvider):
 
 def test_an_answer_is_not_stored_if_the_session_moved(either: Ledger) -> None:
     port = Meanwhile()
-    asked = opened(either, id="a", ports={"openai": port})
+    session = opened(either, id="a", ports={"openai": port})
     other = Session.resume("a", ledger=either, models=models_of(either))
     port.happens = lambda: other.switch_model("anthropic/gpt-full")
     with pytest.raises(SessionMoved):
-        asked.send("Hello")
-    assert last(either, asked, "session.failed").payload["code"] == "Session/Moved"
+        session.send("Hello")
+    assert last(either, session, "session.failed").payload["code"] == "Session/Moved"
     assert [one.answered for one in other.transcript] == [False]
 
 
@@ -204,27 +204,27 @@ def test_a_failing_store_loses_nothing(ledger: Ledger) -> None:
 
 def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger) -> None:
     """S000-9-9: the diagnostic is on the event bus; a listener that raises changes nothing."""
-    heard: list[Event] = []
+    events: list[Event] = []
 
     def broken(_: Event) -> None:
         raise RuntimeError("no")
 
     ledger.bus.subscribe(broken)
-    ledger.bus.subscribe(heard.append, "session.")
+    ledger.bus.subscribe(events.append, "session.")
     session = opened(ledger, known=small_catalog(weak={"seed": False}))
     session.reload(context_providers=[ContextProvider("x", needs=("seed:preferred",))])
     session.switch_model("gpt-weak")
     session.send("Hello")
     assert session.target == "openai/gpt-weak"
-    assert [one.type for one in heard] == [
+    assert [one.type for one in events] == [
         *("session.opened", "session.reloaded", "session.switched", "session.downgraded"),
         *("session.turn", "session.answered"),
     ]
-    assert [one.sequence for one in heard] == sorted(one.sequence for one in heard)
+    assert [one.sequence for one in events] == sorted(one.sequence for one in events)
     assert ledger.bus.failures == len(trail(ledger, session)) + len(ledger.events("registry"))
-    told = next(one for one in heard if one.type == "session.switched")
+    switched = next(one for one in events if one.type == "session.switched")
     assert (
-        told.payload["diagnostic"]
+        switched.payload["diagnostic"]
         == last(ledger, session, "session.switched").payload["diagnostic"]
     )
 
@@ -233,20 +233,20 @@ def test_a_listener_that_would_deadlock_gets_an_error(ledger: Ledger) -> None:
     """The committing thread calls listeners; a trigger in one would wait for its own thread."""
     session = opened(ledger)
     before = session.target
-    told: list[str] = []
+    errors: list[str] = []
 
     def switches(_: Event) -> None:
         for wait in (lambda: session.switch_model("gpt-weak"), lambda: ledger.append()):
             with pytest.raises(LedgerError) as refused:
                 wait()
-            told.append(str(refused.value))
+            errors.append(str(refused.value))
 
     stop = ledger.bus.subscribe(switches, "session.params")
     session.set_params({"temperature": 0.5})
     stop()
     assert session.target == before
-    assert len(told) == 2
-    assert all("Ledger.submit" in one for one in told)
+    assert len(errors) == 2
+    assert all("Ledger.submit" in one for one in errors)
     assert ledger.bus.failures == 0
 
 

@@ -173,14 +173,16 @@ class Triggers(RuleBasedStateMachine):
 
     @rule(context=st.lists(CONTEXT, max_size=3), hooks=st.none() | st.lists(HOOKS, max_size=2))
     def reload(self, context: list[ContextProvider], hooks: list[Hook] | None) -> None:
-        kept = self.session.hooks if hooks is None else tuple(hooks)
-        ok, needs = self.fits(self.session.target, context_providers=tuple(context), hooks=kept)
+        remaining = self.session.hooks if hooks is None else tuple(hooks)
+        ok, needs = self.fits(
+            self.session.target, context_providers=tuple(context), hooks=remaining
+        )
         twice = len({one.name for one in context}) < len(context)
-        twice = twice or len({one.name for one in kept}) < len(kept)
+        twice = twice or len({one.name for one in remaining}) < len(remaining)
         self.attempt(
             lambda: self.session.reload(context_providers=context, hooks=hooks),
             accepted=ok and not twice,
-            changes={"context": tuple(context), "hooks": kept, "needs": needs},
+            changes={"context": tuple(context), "hooks": remaining, "needs": needs},
         )
 
     @rule(params=PARAMS)
@@ -215,10 +217,10 @@ class Triggers(RuleBasedStateMachine):
     @invariant()
     def what_is_in_force_is_what_is_stored(self) -> None:
         if hasattr(self, "session"):
-            kept = SessionStore(self.ledger, self.session.id).load_state()
-            assert kept.state.target == self.session.target
-            assert kept.needs == self.session.needs
-            assert kept.state.layers == self.session.layers
+            committed = SessionStore(self.ledger, self.session.id).load_state()
+            assert committed.state.target == self.session.target
+            assert committed.needs == self.session.needs
+            assert committed.state.layers == self.session.layers
             assert self.session.fit(self.session.target).ok
             trail(self.ledger, self.session)
 

@@ -105,9 +105,9 @@ def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> 
     ]
     settled = last(ledger, session, "capability.completed")
     assert settled.payload["partials"]["count"] == len(pieces)
-    kept = session.transcript[-1].message.text
+    stored_text = session.transcript[-1].message.text
     again = Session.resume(session.id, ledger=ledger, models=models_of(ledger))
-    assert kept == again.messages[-1].text == long
+    assert stored_text == again.messages[-1].text == long
 
 
 def test_the_pieces_of_a_stopped_answer_are_counted(ledger: Ledger) -> None:
@@ -232,9 +232,9 @@ def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger
     with pytest.raises(ParamsRefused) as caught:
         session.send("Hello")
     assert caught.value.code == "Session/UnsupportedParams"
-    said = str(caught.value)
-    assert "openai/gpt-cold does not take what is set: temperature=0.3 (from launch)" in said
-    assert 'remove them with set_params({"temperature": None})' in said
+    message = str(caught.value)
+    assert "openai/gpt-cold does not take what is set: temperature=0.3 (from launch)" in message
+    assert 'remove them with set_params({"temperature": None})' in message
     assert port.requests == []
     assert session.unanswered == ()
     assert "session.turn" not in types(ledger, session)
@@ -311,7 +311,7 @@ USES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, str]] = {
 @pytest.mark.parametrize("name", USES)
 def test_a_known_absence_fails_before_sending(ledger: Ledger, name: str) -> None:
     """S000-5-3: a miss of a probed capability shows at the point of use."""
-    lacking, params, said, code = USES[name]
+    lacking, params, sent, code = USES[name]
     port = MockProvider()
     session = opened(
         ledger,
@@ -322,7 +322,7 @@ def test_a_known_absence_fails_before_sending(ledger: Ledger, name: str) -> None
         launch=params,
     )
     with pytest.raises(CapabilityMissing) as caught:
-        session.send(said)
+        session.send(sent)
     assert caught.value.code == code
     assert caught.value.axis == "runtime"
     for param in params:
@@ -347,12 +347,12 @@ def test_missing_streaming_fails_before_sending(ledger: Ledger) -> None:
 @pytest.mark.parametrize("name", USES)
 def test_a_rejection_is_evidence_for_the_next_negotiation(ledger: Ledger, name: str) -> None:
     """S000-5-3: the failure shows at the point of use, and is remembered."""
-    _, params, said, code = USES[name]
+    _, params, sent, code = USES[name]
     supports = {"streaming", "tool-calling", "structured-output", "reasoning", "image-input"}
     port = MockProvider(supports=supports - {name})
     session = opened(ledger, UNLISTED, ports={"openai": port}, launch=params)
     with pytest.raises(CapabilityMissing) as caught:
-        session.send(said)
+        session.send(sent)
     assert caught.value.code == code
     assert isinstance(caught.value.__cause__, CallFailed)
     needs = [ContextProvider("x", needs=(name,))]
@@ -383,8 +383,8 @@ def test_a_rejected_prompt_teaches_the_window(ledger: Ledger) -> None:
 
 
 def test_a_response_teaches_what_it_proves(ledger: Ledger) -> None:
-    said = (TextBlock("I will look."), ToolUseBlock("1", "look", {}))
-    port = MockProvider([Response(said, stop_reason="tool_use")])
+    content = (TextBlock("I will look."), ToolUseBlock("1", "look", {}))
+    port = MockProvider([Response(content, stop_reason="tool_use")])
     session = opened(ledger, UNLISTED, ports={"openai": port}, launch={"tools": [TOOL]})
 
     async def follow() -> None:
@@ -408,8 +408,8 @@ def test_an_outage_teaches_nothing(ledger: Ledger) -> None:
 
 
 def test_emulation_if_policy_and_need_allow_it(ledger: Ledger) -> None:
-    said = '{"name": "Ada"}'
-    port = MockProvider([said], supports={"system-messages"})
+    answer_text = '{"name": "Ada"}'
+    port = MockProvider([answer_text], supports={"system-messages"})
     known = small_catalog(bare={name: False for name in FULL if FULL[name] is True})
     session = opened(
         ledger,
@@ -421,7 +421,7 @@ def test_emulation_if_policy_and_need_allow_it(ledger: Ledger) -> None:
         launch={"response_format": SCHEMA},
     )
     turn = session.send("Who?")
-    assert turn.text == said
+    assert turn.text == answer_text
     assert any("structured-output is emulated" in one for one in turn.warnings)
     with pytest.raises(SwitchRejected):
         session.reload(context_providers=[ContextProvider("x", needs=("structured-output",))])
