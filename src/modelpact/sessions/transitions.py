@@ -6,7 +6,7 @@ a rejection is recorded and raised, and the state stays as it was.
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -167,7 +167,7 @@ class StateTransitions:
         self.refusal = None if decision.accepted else decision.rejection(NoLongerFits)
         return decision
 
-    def _reject(self, decision: SessionDecision, kind: type[SwitchRejected]) -> None:
+    def _reject(self, decision: SessionDecision, kind: type[SwitchRejected]) -> NoReturn:
         """Record a rejection, and raise it. The state stays as it was."""
         rejection = decision.rejection(kind)
         cause = self.committed.event or None
