@@ -16,7 +16,7 @@ from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import Claim, Claims, Constraint
 from modelpact.catalog.facts import Lineage
 from modelpact.catalog.names import NameTables
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
 from tests.stores import Counted, empty_schema, postgresql
@@ -61,14 +61,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 PROVIDERS = (
-    Provider("anthropic", "Anthropic", "cloud", "own", ("anthropic",), ("claude",)),
-    Provider("azure", "Azure", "cloud", "relay", ("openai-chat",)),
-    Provider("bedrock", "Bedrock", "cloud", "relay", ("anthropic",)),
-    Provider("gemini", "Gemini", "cloud", "own", ("gemini", "openai-chat"), ("google",)),
-    Provider("openai", "OpenAI", "cloud", "own", ("openai-chat", "openai-responses")),
-    Provider("openrouter", "OpenRouter", "cloud", "relay", ("openai-chat",)),
-    Provider("vertex", "Vertex", "cloud", "relay", ("gemini",)),
-    Provider("vllm", "vLLM", "local", "weights", ("openai-chat",)),
+    ProviderEntry("anthropic", "Anthropic", "cloud", "own", ("anthropic",), ("claude",)),
+    ProviderEntry("azure", "Azure", "cloud", "relay", ("openai-chat",)),
+    ProviderEntry("bedrock", "Bedrock", "cloud", "relay", ("anthropic",)),
+    ProviderEntry("gemini", "Gemini", "cloud", "own", ("gemini", "openai-chat"), ("google",)),
+    ProviderEntry("openai", "OpenAI", "cloud", "own", ("openai-chat", "openai-responses")),
+    ProviderEntry("openrouter", "OpenRouter", "cloud", "relay", ("openai-chat",)),
+    ProviderEntry("vertex", "Vertex", "cloud", "relay", ("gemini",)),
+    ProviderEntry("vllm", "vLLM", "local", "weights", ("openai-chat",)),
 )
 """Eight providers of every kind, enough for any question of semantics."""
 

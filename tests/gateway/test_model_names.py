@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.gateway.request.model_names import ModelNames, UnknownModel
+from modelpact.gateway.request.model_names import ModelNameResolver, UnknownModel
 from tests.gateway.planners import planner
 
 MORE = """
@@ -17,7 +17,7 @@ needs = ["tools"]
 """
 
 
-def names(folder: Path, more: str = MORE) -> ModelNames:
+def names(folder: Path, more: str = MORE) -> ModelNameResolver:
     return planner(folder, more).names
 
 

@@ -6,7 +6,7 @@ Facts are TOML and JSON lines in `data/`, which are built into one snapshot.
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog, resolve
 from modelpact.catalog.claim import Claim, Claims, ClaimSource, Constraint, Evidence, Vote
 from modelpact.catalog.facts import Lineage, Price
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.catalog.resolution import ModelCapabilities, Resolution
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "ModelCapabilities",
     "Overlay",
     "Price",
-    "Provider",
+    "ProviderEntry",
     "Resolution",
     "Vote",
     "default_catalog",

@@ -16,7 +16,7 @@ from modelpact.catalog.index import Index, IndexContent
 from modelpact.catalog.layer import Layer, Trust
 from modelpact.catalog.names import ModelNames, name_variants
 from modelpact.catalog.paths import user_folder
-from modelpact.catalog.provider import Provider, Providers
+from modelpact.catalog.provider import ProviderEntry, Providers
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import RuleBook, ascii_lower
 from modelpact.catalog.statement import compile_statement
@@ -131,7 +131,7 @@ class Catalog:
             self._index = Index(decoded)
         return self._index
 
-    def find_provider(self, name: str) -> Provider | None:
+    def find_provider(self, name: str) -> ProviderEntry | None:
         """Return the provider with that id, alias or configured name, or None."""
         return self.providers.find(self.configured.get(name, name))
 
@@ -210,7 +210,7 @@ class Catalog:
         return (*layers, Layer(evidence, overlay.fields, compile_statement(overlay.fields)))
 
     def _fact_layers(
-        self, provider: Provider | None, raw: msgspec.Raw | None, vendor: str | None, name: str
+        self, provider: ProviderEntry | None, raw: msgspec.Raw | None, vendor: str | None, name: str
     ) -> tuple[Layer, ...]:
         """Return the vendor's facts, as far as they apply here, then the provider's own facts."""
         provider_id = "" if provider is None else provider.id

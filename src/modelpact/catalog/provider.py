@@ -9,7 +9,7 @@ Api = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mock"]
 APIS: Final[tuple[Api, ...]] = ("openai-chat", "openai-responses", "anthropic", "gemini", "mock")
 
 
-class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProviderEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One provider of models.
 
     `serves` decides how far the facts of a vendor apply: the provider serves its `own` models,
@@ -40,14 +40,14 @@ class Providers:
 
     __slots__ = ("_by_name", "all")
 
-    def __init__(self, providers: Iterable[Provider]) -> None:
+    def __init__(self, providers: Iterable[ProviderEntry]) -> None:
         self.all = tuple(providers)
-        self._by_name: dict[str, Provider] = {}
+        self._by_name: dict[str, ProviderEntry] = {}
         for provider in self.all:
             for name in (provider.id, *provider.aliases):
                 self._by_name[name] = provider
 
-    def find(self, name: str) -> Provider | None:
+    def find(self, name: str) -> ProviderEntry | None:
         """Return the provider of that id or alias, or None."""
         provider = self._by_name.get(name)
         if provider is None:

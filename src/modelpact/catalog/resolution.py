@@ -8,7 +8,7 @@ import msgspec
 from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind, Vote, derive
 from modelpact.catalog.facts import Lineage, ModelFacts, Price
 from modelpact.catalog.layer import Layer
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.catalog.rules import MatchedRules
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated
 from modelpact.vocabulary.capability import CAPABILITIES, capability
@@ -71,7 +71,7 @@ class Resolution:
         *,
         provider_id: str,
         model: str,
-        provider: Provider | None,
+        provider: ProviderEntry | None,
         api: str | None,
         vendor: str | None,
         defaults: Layer,

@@ -13,7 +13,7 @@ import msgspec
 
 from modelpact.catalog.facts import FLAGS, OTHERS, Lineage, ModelFacts
 from modelpact.catalog.names import NameTables
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.catalog.rules import Rule
 from modelpact.vocabulary.errors import CatalogError, Problem
 
@@ -28,7 +28,7 @@ class SnapshotContent(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
     others: tuple[str, ...]
     lineages: tuple[Lineage, ...]
-    providers: tuple[Provider, ...]
+    providers: tuple[ProviderEntry, ...]
     names: NameTables
     defaults: dict[str, Any]
     rules: tuple[Rule, ...]

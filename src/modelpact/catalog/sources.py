@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.names import NameTables
-from modelpact.catalog.provider import APIS, Provider
+from modelpact.catalog.provider import APIS, ProviderEntry
 from modelpact.catalog.rules import Rule
 from modelpact.catalog.statement import statement_problems
 from modelpact.vocabulary.capability import find_capability
@@ -29,7 +29,7 @@ _MATCH_FIELDS: Final[dict[str, str]] = {
 class Sources(msgspec.Struct):
     """The content of the TOML files."""
 
-    providers: tuple[Provider, ...]
+    providers: tuple[ProviderEntry, ...]
     names: NameTables = NameTables()
     defaults: dict[str, Any] = {}
     rules: list[Rule] = []
@@ -54,7 +54,7 @@ def read_sources(directory: Path = SOURCES) -> Sources:
     return sources
 
 
-def read_rules(text: str, providers: Iterable[Provider], file: str = "rules.toml") -> Sources:
+def read_rules(text: str, providers: Iterable[ProviderEntry], file: str = "rules.toml") -> Sources:
     """Read one rule file from its text; raise `CatalogError` with all problems."""
     problems: list[Problem] = []
     sources = Sources(tuple(providers))
@@ -82,7 +82,7 @@ def _read_toml(path: Path, problems: list[Problem]) -> dict[str, Any]:
     return {}
 
 
-def _read_providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[Provider]:
+def _read_providers(content: Mapping[str, Any], problems: list[Problem]) -> Iterator[ProviderEntry]:
     seen: dict[str, str] = {}
     for table in sorted(set(content) - {"providers"}):
         problems.append(Problem("providers.toml", table, "no such table; there is providers"))
@@ -97,11 +97,11 @@ def _read_providers(content: Mapping[str, Any], problems: list[Problem]) -> Iter
             problems.append(Problem("providers.toml", f"{where}: {field}", message))
 
         try:
-            provider = msgspec.convert(entry, Provider, strict=True)
+            provider = msgspec.convert(entry, ProviderEntry, strict=True)
         except msgspec.ValidationError as error:
             wrong("entry", str(error))
             continue
-        for field in sorted(set(entry) - set(Provider.__struct_fields__)):
+        for field in sorted(set(entry) - set(ProviderEntry.__struct_fields__)):
             wrong(field, "no such field")
         if not _ID.fullmatch(provider.id):
             wrong("id", "expected lower-case letters, digits and dashes")

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
@@ -108,7 +108,7 @@ class ModelCaller:
         addresses = {name: self.address(name) for name in sorted(names) if name not in self.ports}
         return {name: address for name, address in addresses.items() if address.variable}
 
-    def has_key(self, provider: Provider) -> bool:
+    def has_key(self, provider: ProviderEntry) -> bool:
         """Tell whether there is a key for a provider, configured or not."""
         try:
             return bool(self.key(provider.id))

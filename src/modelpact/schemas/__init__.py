@@ -1,6 +1,6 @@
 """Schemas for strict outputs: what vendors take, what they refuse, and how to rewrite it. Pure.
 
-May import `vocabulary`; nothing here reads files but its own profiles.
+It reads no files but its own profiles.
 """
 
 from modelpact.schemas.fix import FixedSchema, fix_schema

@@ -1,6 +1,6 @@
 """The vocabulary: capabilities, the names that dialects have for them, errors and redaction.
 
-Pure values and tables. Every other package may import this one; it imports none of them.
+Pure values and tables.
 """
 
 from modelpact.vocabulary.capability import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration import ProviderSettings, SecretRef
 from modelpact.providers.models import ApiKey, MissingKey, OpenAIChatAdapter, resolve_key
 from modelpact.providers.models.endpoints import check_base_url
@@ -14,7 +14,7 @@ from modelpact.providers.models.errors import redact_upstream
 from modelpact.vocabulary.errors import InputError
 
 SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
-OPENAI = Provider(
+OPENAI = ProviderEntry(
     "openai",
     "OpenAI",
     "cloud",
@@ -23,7 +23,7 @@ OPENAI = Provider(
     base_url="https://api.openai.com/v1",
     key_env=("OPENAI_API_KEY", "OPENAI_KEY"),
 )
-LOCAL = Provider("vllm", "vLLM", "local", "weights", ("openai-chat",))
+LOCAL = ProviderEntry("vllm", "vLLM", "local", "weights", ("openai-chat",))
 
 
 def settings(**ref: str) -> ProviderSettings:

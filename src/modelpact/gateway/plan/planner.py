@@ -18,7 +18,7 @@ from modelpact.gateway.plan.diagnosis import helpful_changes, missing_items
 from modelpact.gateway.plan.plan import Plan, PlanKey
 from modelpact.gateway.plan.schemas import PROFILES, describe_broken_rules, schema_warning
 from modelpact.gateway.plan.sizing import encoding_of
-from modelpact.gateway.request.model_names import ModelDirectory, ModelNames, ResolvedName
+from modelpact.gateway.request.model_names import ModelDirectory, ModelNameResolver, ResolvedName
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, RequestFeatures
 from modelpact.needs.token_estimate import OUTPUT_LIMITS
@@ -51,7 +51,7 @@ class Planner:
     def __init__(self, configuration: Configuration, models: ModelDirectory) -> None:
         self.configuration = configuration
         self.models = models
-        self.names = ModelNames(configuration, models)
+        self.names = ModelNameResolver(configuration, models)
         self._supported = models.supported_providers()
         self._plans: BoundedMemo[PlanKey, Plan] = BoundedMemo()
         self._warned_plans: BoundedMemo[_SchemaKey, Plan] = BoundedMemo()

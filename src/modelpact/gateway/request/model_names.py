@@ -50,7 +50,7 @@ class ResolvedName(msgspec.Struct, frozen=True):
         return f"{self.provider}/{self.model}"
 
 
-class ModelNames:
+class ModelNameResolver:
     """Resolves names: aliases first, then providers, then vendors."""
 
     def __init__(self, configuration: Configuration, models: ModelDirectory) -> None:

@@ -13,7 +13,7 @@ from modelpact.gateway.request.auth import Caller
 from modelpact.gateway.request.incoming import IncomingRequest
 from modelpact.gateway.request.model_names import (
     WORKLOAD_PREFIX,
-    ModelNames,
+    ModelNameResolver,
     ResolvedName,
     UnknownModel,
 )
@@ -68,7 +68,7 @@ def _check_access(state: GatewayState, key: ClientKey, model: str, workload: str
     A key that allows a workload by its name allows all of it. Any other key must allow the model of
     the workload, and the fallback's model for the fallback.
     """
-    names: ModelNames = state.planner.names
+    names: ModelNameResolver = state.planner.names
     allows_fallback = True
     for name in (model, f"{WORKLOAD_PREFIX}{workload}") if workload else (model,):
         if key.allows(name):

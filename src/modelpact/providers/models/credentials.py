@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration.config import ProviderSettings, SecretRef
 from modelpact.providers.models.endpoints import find_address
 from modelpact.vocabulary.errors import ModelpactError
@@ -60,7 +60,7 @@ NO_KEY: Final = ApiKey("")
 
 def resolve_key(
     settings: ProviderSettings | None,
-    provider: Provider | None,
+    provider: ProviderEntry | None,
     *,
     name: str = "",
     environment: Mapping[str, str] | None = None,
@@ -164,7 +164,7 @@ def _key_runs(key: str) -> frozenset[str]:
     )
 
 
-def _has_other_address(settings: ProviderSettings | None, provider: Provider) -> bool:
+def _has_other_address(settings: ProviderSettings | None, provider: ProviderEntry) -> bool:
     if settings is None or not settings.base_url:
         return False
     return settings.base_url.rstrip("/") != provider.base_url.rstrip("/")

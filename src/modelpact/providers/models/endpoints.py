@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from modelpact.catalog.provider import Provider
+from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration.config import ProviderSettings
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.contract import ContractError
@@ -38,7 +38,7 @@ class ProviderAddress(msgspec.Struct, frozen=True):
 
 def find_address(
     settings: ProviderSettings | None,
-    provider: Provider | None,
+    provider: ProviderEntry | None,
     environment: Mapping[str, str] | None = None,
 ) -> ProviderAddress:
     """Return the address of a provider, unchecked; its URL is empty if there is none.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from modelpact.catalog.catalog import Catalog, default_catalog
-from modelpact.catalog.provider import Api, Provider
+from modelpact.catalog.provider import Api, ProviderEntry
 from modelpact.configuration.config import ProviderSettings
 from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.adapters import (
@@ -64,7 +64,7 @@ def adapter_for(
     return OpenAIChatAdapter(base_url, key, token_limit_names=token_limit_name, **options)
 
 
-def _api(name: str, provider: Provider, settings: ProviderSettings) -> Api:
+def _api(name: str, provider: ProviderEntry, settings: ProviderSettings) -> Api:
     """Return the API to use: the provider's first, because the catalog's address is for that."""
     first = provider.apis[0]
     if first in _APIS:
