@@ -90,7 +90,7 @@ def test_the_command_writes_the_file_and_reports(tmp_path: Path) -> None:
     command = ["extract", "litellm", str(source), "--out", str(out), "--verbose"]
     told = CliRunner().invoke(catalog_command, command).output
     assert "litellm.jsonl: 1 rows" in told
-    assert "left out 1: who is no provider of ours" in told
+    assert "left out 1: who is not a known provider" in told
     assert "left out 1: mode rerank" in told
     assert "r: mode rerank" in told
     rows = out.read_text().splitlines()
