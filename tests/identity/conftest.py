@@ -13,11 +13,11 @@ from modelpact.identity.files import write_file
 
 
 class Killed(BaseException):
-    """What a process that is killed would never handle."""
+    """An error that stands for a killed process."""
 
 
 class DyingWriter:
-    """Write so many files, then die before the next."""
+    """Write a number of files, then fail before the next."""
 
     def __init__(self, lives: int) -> None:
         self.lives = lives
@@ -30,7 +30,7 @@ class DyingWriter:
 
 
 def run_and_die(code: str, lives: int) -> None:
-    """Run code in a process that ends without any clean-up when `write` is called once more."""
+    """Run code in a process that exits without clean-up when `write` is called once more."""
     script = f"""
 import os
 from pathlib import Path
@@ -57,13 +57,13 @@ def days_ago(days: float) -> datetime:
 
 
 def der(path: Path) -> bytes:
-    """Return the certificate in a PEM file, which may hold a key too."""
+    """Return the certificate in a PEM file, which may also contain a key."""
     text = path.read_text()
     return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERT") :])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return every file that means something."""
+    """Return all files except locks and temporary ones."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -19,7 +19,7 @@ from modelpact.identity import (
 
 
 class Outcome:
-    """What each side of one connection came to: the bytes that it read, or its error."""
+    """The result of each side of a connection: the bytes that it read, or its error."""
 
     server: bytes | Exception
     client: bytes | Exception
@@ -30,7 +30,7 @@ class Outcome:
 
 
 def meet(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "localhost") -> Outcome:
-    """Connect once over loopback and exchange a word."""
+    """Connect once over loopback and exchange some bytes."""
     outcome = Outcome()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(5)

@@ -79,7 +79,7 @@ def test_renewal_keeps_the_key(authority: Authority) -> None:
     assert second.record.serial != first.record.serial
 
 
-def test_a_key_that_was_moved_away_cannot_be_kept(authority: Authority) -> None:
+def test_a_missing_key_cannot_be_kept(authority: Authority) -> None:
     authority.issue("acme").path.unlink()
     with pytest.raises(IdentityError, match="is missing"):
         authority.rotate("acme", keep_key=True)
@@ -116,7 +116,7 @@ def test_revoking_a_serial_revokes_one(authority: Authority, spell: Any) -> None
     assert second.record.serial == authority.list()[1].serial
 
 
-def test_a_compromised_key_takes_its_certificates_along(authority: Authority) -> None:
+def test_a_compromised_key_revokes_all_its_certificates(authority: Authority) -> None:
     first = authority.issue("acme")
     authority.rotate("acme", keep_key=True)
     authority.rotate("acme")
@@ -146,7 +146,7 @@ def test_the_revocation_list_is_numbered_and_signed(authority: Authority) -> Non
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../x", "a/b", "A", "a b", "-a", "a-", "é", "x" * 64, "a" * 40, "a\n"]
 )
-def test_names_that_are_none_are_refused(authority: Authority, name: str) -> None:
+def test_invalid_names_are_rejected(authority: Authority, name: str) -> None:
     with pytest.raises(InputError, match="cannot be a name"):
         authority.issue(name)
 
@@ -154,7 +154,7 @@ def test_names_that_are_none_are_refused(authority: Authority, name: str) -> Non
 @pytest.mark.parametrize(
     "host", ["", "http://a", "a:80", "a b", "-a.example", "a..b", "é.example", "a/b", "*", "a.*"]
 )
-def test_hosts_that_are_none_are_refused(authority: Authority, host: str) -> None:
+def test_invalid_hosts_are_rejected(authority: Authority, host: str) -> None:
     with pytest.raises(InputError, match="is not a host name"):
         authority.issue("acme", hosts=[host])
     assert authority.list() == ()
@@ -166,7 +166,7 @@ def test_days_have_bounds(authority: Authority, days: int) -> None:
         authority.issue("acme", days=days)
 
 
-def test_what_is_not_known_is_named(authority: Authority) -> None:
+def test_errors_name_unknown_values(authority: Authority) -> None:
     authority.issue("acme")
     with pytest.raises(InputError, match="rotate it"):
         authority.issue("acme")
@@ -236,7 +236,7 @@ def test_a_process_that_is_killed_leaves_the_old_state(authority: Authority, liv
     assert contents(authority.folder) == before
 
 
-def test_an_issue_killed_after_delivery_counts(authority: Authority) -> None:
+def test_an_issue_killed_after_the_identity_file_counts(authority: Authority) -> None:
     def deliver_and_die(path: Path, data: bytes, mode: int) -> None:
         write_file(path, data, mode)
         if path.parent.name == "identities":
@@ -256,7 +256,7 @@ def test_a_killed_revocation_leaves_the_old_list(authority: Authority) -> None:
     assert contents(authority.folder) == before
 
 
-def test_a_file_without_a_key_is_told_from_one_that_others_can_reach(authority: Authority) -> None:
-    """Whoever names the certificate where the key belongs is not sent to change its mode."""
+def test_a_file_without_a_key_is_not_an_error_of_permissions(authority: Authority) -> None:
+    """A certificate in place of a key is not reported as a problem of permissions."""
     with pytest.raises(IdentityError, match="contains no private key in PEM"):
         read_private(authority.certificate)

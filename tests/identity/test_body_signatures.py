@@ -25,8 +25,8 @@ def reason(*args: Any, **options: Any) -> str:
 @given(INVOCATIONS, st.binary(max_size=200), st.integers(0, 10**9))
 def test_what_was_signed_verifies(invocation: str, body: bytes, sequence: int) -> None:
     header = sign_body(KEY, invocation, body, sequence=sequence, time=NOW)
-    said = verify_body(KEYS, invocation, body, header, sequence=sequence, now=NOW)
-    assert (said.key_id, said.sequence, said.time) == (KEY.key_id, sequence, int(NOW))
+    text = verify_body(KEYS, invocation, body, header, sequence=sequence, now=NOW)
+    assert (text.key_id, text.sequence, text.time) == (KEY.key_id, sequence, int(NOW))
     assert header.isascii()
     assert "\n" not in header
 

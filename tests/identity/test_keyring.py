@@ -36,14 +36,14 @@ def test_keys_are_private(keyring: Keyring) -> None:
 
 @posix
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610, 0o666, 0o777])
-def test_a_loose_key_is_refused(keyring: Keyring, mode: int) -> None:
+def test_a_key_with_insecure_permissions_is_rejected(keyring: Keyring, mode: int) -> None:
     pem_of(keyring).chmod(mode)
     with pytest.raises(InsecurePermissions, match="chmod 600"):
         Keyring.open(keyring.folder)
 
 
 @posix
-def test_a_loose_folder_is_refused(keyring: Keyring) -> None:
+def test_a_folder_with_insecure_permissions_is_rejected(keyring: Keyring) -> None:
     keyring.folder.chmod(0o750)
     with pytest.raises(InsecurePermissions, match="chmod 700"):
         Keyring.open(keyring.folder)

@@ -79,7 +79,7 @@ RUBBISH = st.one_of(
 
 
 @given(st.one_of(st.none(), st.text(), st.binary()), RUBBISH)
-def test_rubbish_does_not_verify_and_does_not_raise(data: Any, signature: Any) -> None:
+def test_garbage_does_not_verify_and_does_not_raise(data: Any, signature: Any) -> None:
     assert verify(KEYS, data, signature) is False
 
 
@@ -90,7 +90,7 @@ def test_a_signature_reads_back_from_its_text(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "0" * 16 + ":" + "A" * 128, "0" * 16 + ":" + "a" * 127])
-def test_other_texts_are_no_signature(text: str) -> None:
+def test_other_texts_are_not_signatures(text: str) -> None:
     with pytest.raises(InputError, match="is not a signature"):
         Signature.parse(text)
 
@@ -119,7 +119,7 @@ def test_a_changed_export_is_refused(data: st.DataObject) -> None:
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60)))
-def test_rubbish_is_no_export(data: bytes | str) -> None:
+def test_garbage_is_not_an_export(data: bytes | str) -> None:
     with pytest.raises(InputError):
         PublicKeys.parse(data)
 
@@ -138,12 +138,12 @@ def test_other_forms_are_refused(change: dict[str, Any]) -> None:
         PublicKeys.parse(json.dumps(json.loads(KEYS.to_json()) | change))
 
 
-def test_a_key_cannot_stand_twice() -> None:
+def test_a_list_with_a_repeated_key_is_rejected() -> None:
     with pytest.raises(InputError, match="twice"):
         PublicKeys((KEYS.current, KEYS.current))
 
 
-def test_trust_carries_over_along_the_chain() -> None:
+def test_trust_extends_along_the_chain() -> None:
     keys = [SigningKey.generate() for _ in range(4)]
     whole = chain(*keys)
     assert chain(keys[0]).extended_by(whole) == whole
@@ -157,7 +157,7 @@ def test_a_strangers_keys_are_not_trusted() -> None:
         KEYS.extended_by(chain(SigningKey.generate(), SigningKey.generate()))
 
 
-def test_a_retired_key_names_no_other_successor() -> None:
+def test_a_retired_key_cannot_name_a_second_successor() -> None:
     first, second, thief = (SigningKey.generate() for _ in range(3))
     with pytest.raises(UntrustedKeys, match="a retired key was used again"):
         chain(first, second).extended_by(chain(first, thief))
@@ -176,7 +176,7 @@ def test_importing_does_not_load_cryptography() -> None:
 
 
 def _torsion() -> list[bytes]:
-    """Return every spelling of the points of small order, worked out from the curve."""
+    """Return every encoding of the points of small order, computed from the curve."""
     prime = 2**255 - 19
     d = -121665 * pow(121666, -1, prime) % prime
     root_of_minus_1 = pow(2, (prime - 1) // 4, prime)
@@ -216,10 +216,10 @@ def _torsion() -> list[bytes]:
 
 
 def test_keys_of_small_order_are_refused() -> None:
-    """For a point of small order one signature fits every text: anybody could sign."""
-    found = _torsion()
-    assert len(found) == 14
-    for raw in found:
+    """For a key of small order one signature is valid for all data, so that anybody could sign."""
+    result = _torsion()
+    assert len(result) == 14
+    for raw in result:
         assert is_weak_key(raw)
         with pytest.raises(InputError, match="has small order"):
             PublicKeys((PublicKey(raw, "2026-01-01T00:00:00Z"),))

@@ -83,7 +83,7 @@ def test_no_certificate_is_unknown(nothing: bytes | None) -> None:
 
 
 @given(st.binary(min_size=1, max_size=200))
-def test_rubbish_is_unknown(rubbish: bytes) -> None:
+def test_garbage_is_unknown(rubbish: bytes) -> None:
     assert reason(rubbish, None) == "unknown"
     with pytest.raises(InputError):
         fingerprint(rubbish)
@@ -119,12 +119,12 @@ def test_a_serial_is_revoked_for_its_issuer_only(
 
 
 @pytest.mark.parametrize("now", [days_ago(1), days_ago(-31)])
-def test_out_of_its_time_is_expired(acme: IssuedCertificate, now: Any) -> None:
+def test_outside_its_validity_it_is_expired(acme: IssuedCertificate, now: Any) -> None:
     assert reason(der(acme.path), acme.record.fingerprint, now=now) == "expired"
 
 
 def test_a_list_of_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
-    """The other has the same name: only the signature tells them apart."""
+    """Both authorities have the same name; only the signature differs."""
     other = Authority.init(tmp_path / "other")
     with pytest.raises(IdentityError, match="not signed by a trusted authority"):
         read_revocations(other.crl.read_bytes(), authority.certificate.read_bytes(), "the list")
@@ -135,15 +135,15 @@ def test_every_list_in_a_file_counts(tmp_path: Path) -> None:
     made = [one.issue("acme") for one in both]
     for one in both:
         one.revoke("acme")
-    found = read_revocations(
+    result = read_revocations(
         b"".join(one.crl.read_bytes() for one in both),
         b"".join(one.certificate.read_bytes() for one in both),
         "the lists",
     )
-    assert [reason(der(one.path), None, found) for one in made] == ["revoked", "revoked"]
+    assert [reason(der(one.path), None, result) for one in made] == ["revoked", "revoked"]
 
 
-def test_a_list_that_ran_out_is_refused(tmp_path: Path) -> None:
+def test_an_expired_list_is_rejected(tmp_path: Path) -> None:
     authority = Authority.init(tmp_path / "a", days=10)
     crl, root = authority.crl.read_bytes(), authority.certificate.read_bytes()
     with pytest.raises(IdentityError, match="expired on"):
@@ -153,6 +153,6 @@ def test_a_list_that_ran_out_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "crl", [b"", b"x", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"]
 )
-def test_what_is_no_list_is_refused(authority: Authority, crl: bytes) -> None:
+def test_a_file_without_a_list_is_rejected(authority: Authority, crl: bytes) -> None:
     with pytest.raises(IdentityError, match="contains no revocation list"):
         read_revocations(crl, authority.certificate.read_bytes(), "the list")

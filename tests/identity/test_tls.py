@@ -29,13 +29,13 @@ def pair(tmp_path: Path) -> Pair:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_two_of_one_authority_meet(pair: Pair, version: ssl.TLSVersion) -> None:
+def test_peers_of_one_authority_connect(pair: Pair, version: ssl.TLSVersion) -> None:
     client = pair.client(pair.trust(peer="modelpact:provider:acme"))
     client.maximum_version = version
     assert meet(pair.server(pair.trust(peer="modelpact:runtime")), client).connected
 
 
-def test_both_pinned_meet(pair: Pair) -> None:
+def test_pinned_peers_connect(pair: Pair) -> None:
     server = pair.server(pair.trust(pins=frozenset([pair.runtime.fingerprint])))
     client = pair.client(pair.trust(pins=frozenset([pair.provider.fingerprint])))
     assert meet(server, client).connected
@@ -87,7 +87,7 @@ def test_a_revocation_holds_from_the_next_handshake(pair: Pair) -> None:
     assert refused(meet(server, client).server) == "revoked"
 
 
-def test_a_list_that_is_gone_closes_the_door(pair: Pair) -> None:
+def test_a_missing_list_rejects_everyone(pair: Pair) -> None:
     server, client = pair.server(), pair.client(Trust(pair.authority.certificate))
     pair.authority.crl.unlink()
     assert refused(meet(server, client).server) == "unknown"
@@ -130,7 +130,7 @@ def test_a_wrong_pin_is_refused_by_either_side(pair: Pair) -> None:
 
 
 def test_a_wrong_kind_is_refused(pair: Pair) -> None:
-    """Both kinds may be either side, so that a runtime must not pass for a provider by name."""
+    """Certificates work on both sides, so the kind in the name must be checked."""
     server = pair.server(pair.trust(peer="modelpact:provider"))
     assert refused(meet(server, pair.client()).server) == "wrong-identity"
 
@@ -152,7 +152,7 @@ def test_the_host_is_checked_unless_the_pin_is(pair: Pair) -> None:
     assert meet(pair.server(), by_pin, "elsewhere.example").connected
 
 
-def test_to_check_by_pin_there_must_be_one(pair: Pair) -> None:
+def test_checking_by_fingerprint_needs_a_pin(pair: Pair) -> None:
     with pytest.raises(InputError, match="needs the pins"):
         pair.client(check="fingerprint")
     with pytest.raises(UnknownName, match="unknown check"):
@@ -162,7 +162,7 @@ def test_to_check_by_pin_there_must_be_one(pair: Pair) -> None:
 
 
 def test_a_certificate_from_elsewhere_works(pair: Pair, tmp_path: Path) -> None:
-    """Key and certificate in two files, and the leaf itself in the place of an authority."""
+    """Key and certificate are in two files, and the leaf itself is the authority."""
     other = Pair(tmp_path / "other")
     text = other.authority.identity_file("acme").read_text()
     at = text.index("-----BEGIN CERT")
@@ -196,7 +196,7 @@ def test_with_several_authorities_our_own_check_of_the_list_holds(
     assert refused(meet(server, pair.client(reach)).server) == "revoked"
 
 
-def test_asyncio_is_guarded_too(pair: Pair) -> None:
+def test_asyncio_connections_are_verified_too(pair: Pair) -> None:
     async def attempt(server: ssl.SSLContext, client: ssl.SSLContext) -> bytes | Exception:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             peer = writer.get_extra_info("ssl_object").getpeercert(True)
@@ -255,7 +255,7 @@ def test_a_list_of_another_authority_is_refused_at_once(pair: Pair, tmp_path: Pa
         PeerVerifier(Trust(pair.authority.certificate, crl=other.authority.crl))
 
 
-def test_a_list_put_in_its_place_later_closes_the_door(pair: Pair, tmp_path: Path) -> None:
+def test_a_later_list_of_another_authority_rejects_everyone(pair: Pair, tmp_path: Path) -> None:
     verifier = PeerVerifier(pair.trust())
     verifier(der(pair.authority.identity_file("run")))
     shutil.copy(Pair(tmp_path / "other").authority.crl, pair.authority.crl)

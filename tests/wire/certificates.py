@@ -1,4 +1,4 @@
-"""Certificates for the tests: an authority, and what it signs."""
+"""Certificates for the tests, signed by an authority of the test run."""
 
 import datetime
 import ipaddress
@@ -14,7 +14,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """An issuer that exists for one test run."""
+    """A certificate authority for one test run."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -69,7 +69,7 @@ class Authority:
 
 
 def server_context(certificate: Path, trusted: Path | None = None) -> ssl.SSLContext:
-    """Return the context of a server; with `trusted`, clients must show a certificate."""
+    """Return the context of a server; with `trusted`, clients must present a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     if trusted is not None:

@@ -1,4 +1,4 @@
-"""A proxy for the tests: it tunnels by CONNECT, or passes on, to one real server for any name."""
+"""A proxy for the tests: it tunnels or forwards every host to one real server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class Proxy:
-    """What a proxy was asked for, and its address."""
+    """The requests that a proxy received, and its address."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -27,7 +27,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def proxying(port: int, *, refuse: bool = False) -> AsyncIterator[Proxy]:
-    """Be a proxy whose every way leads to one port of this machine."""
+    """Run a proxy that connects every request to one port of this machine."""
 
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the tests of the wire share: servers and peers that say exactly what a test wants."""
+"""Helpers of the wire tests: servers, and peers that send exact bytes."""
 
 import asyncio
 import functools
@@ -14,7 +14,7 @@ PATIENCE = 20.0
 
 
 def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test; one that hangs fails."""
+    """Run an async test with a timeout."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -24,15 +24,15 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 async def echo(request: HttpRequest) -> HttpResponse:
-    """Answer with the method, the path and the body."""
+    """Respond with the method, the path and the body."""
     body = await request.body()
-    said = f"{request.method} {request.path} ".encode() + body
-    return HttpResponse(200, {"content-type": "text/plain"}, said)
+    text = f"{request.method} {request.path} ".encode() + body
+    return HttpResponse(200, {"content-type": "text/plain"}, text)
 
 
 @asynccontextmanager
 async def serving(handler: Handler = echo, **limits: Any) -> AsyncIterator[Server]:
-    """Serve for the length of a block."""
+    """Run a server for the length of a block."""
     server = await serve(handler, "127.0.0.1", 0, limits=ServerLimits(**limits))
     try:
         yield server
@@ -41,7 +41,7 @@ async def serving(handler: Handler = echo, **limits: Any) -> AsyncIterator[Serve
 
 
 class Raw:
-    """A peer that sends any bytes it likes."""
+    """A client that sends raw bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -61,7 +61,7 @@ class Raw:
         return head, await self.reader.readexactly(length)
 
     async def rest(self) -> bytes:
-        """Read to the end; a reset is an end as well."""
+        """Read to the end of the connection, also after a reset."""
         parts = []
         try:
             while part := await self.reader.read(65_536):
@@ -73,7 +73,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw(port: int, limit: int = 65_536) -> AsyncIterator[Raw]:
-    """Connect without any manners."""
+    """Connect a raw client."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=limit)
     try:
         yield Raw(reader, writer)
@@ -82,7 +82,7 @@ async def raw(port: int, limit: int = 65_536) -> AsyncIterator[Raw]:
 
 
 async def said(port: int, data: bytes) -> bytes:
-    """Send bytes and return all that comes back until the server closes."""
+    """Send bytes and return everything until the server closes."""
     async with raw(port) as peer:
         await peer.send(data)
         return await peer.rest()
@@ -90,7 +90,7 @@ async def said(port: int, data: bytes) -> bytes:
 
 @asynccontextmanager
 async def scripted(script: Script) -> AsyncIterator[str]:
-    """Be a server that follows a script; give its URL."""
+    """Run a server that follows a script; yield its URL."""
 
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -108,7 +108,7 @@ async def scripted(script: Script) -> AsyncIterator[str]:
 
 
 def replying(*replies: bytes, then_wait: bool = False) -> Script:
-    """Answer each request with the next of some bytes, then close or say nothing more."""
+    """Answer each request with the next bytes of a list, then close or stay silent."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for reply in replies:
@@ -122,6 +122,6 @@ def replying(*replies: bytes, then_wait: bool = False) -> Script:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds; the test's own timeout is the bound."""
+    """Wait until a condition is true; the timeout of the test is the limit."""
     while not condition():
         await asyncio.sleep(0.002)

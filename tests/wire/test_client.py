@@ -1,4 +1,4 @@
-"""The client with well-behaved servers: exchanges, the pool, and when a request is sent again."""
+"""The client with well-behaved servers: exchanges, the pool, and retries."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,10 +27,10 @@ async def test_requests_share_a_connection() -> None:
     async with serving() as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"
         for n in range(5):
-            answer = await client.request("POST", f"{url}/{n}?q", {"x-a": "b"}, b"hi")
-            assert answer.status == 200
-            assert answer.headers.get("Content-Type") == "text/plain"
-            assert await answer.read() == b"POST /%d hi" % n
+            response = await client.request("POST", f"{url}/{n}?q", {"x-a": "b"}, b"hi")
+            assert response.status == 200
+            assert response.headers.get("Content-Type") == "text/plain"
+            assert await response.read() == b"POST /%d hi" % n
         assert (client.connections, server.connections) == (1, 1)
         assert await (await client.request("GET", url)).read() == b"GET / "
         assert await (await client.request("GET", f"{url}?q#f")).read() == b"GET / "
@@ -44,9 +44,9 @@ async def test_head_and_empty_responses() -> None:
     async with serving(handler) as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"
         for method, path in (("HEAD", "/200"), ("GET", "/204"), ("GET", "/304"), ("GET", "/299")):
-            answer = await client.request(method, url + path)
-            assert answer.status == int(path[1:])
-            assert await answer.read() == b""
+            response = await client.request(method, url + path)
+            assert response.status == int(path[1:])
+            assert await response.read() == b""
         assert await (await client.request("GET", f"{url}/200")).read() == b"body"
 
 
@@ -63,9 +63,9 @@ async def test_a_stream_is_read_as_it_arrives() -> None:
         return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
-        answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
+        response = await client.request("GET", f"http://127.0.0.1:{server.port}/")
         got = []
-        async for part in answer:
+        async for part in response:
             got.append(part)
             go_on.set()
         assert got == [b"first", b"second"]
@@ -81,8 +81,8 @@ async def test_a_body_is_sent_as_it_is_produced() -> None:
     async with serving() as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}/"
         for _ in range(2):
-            answer = await client.request("PUT", url, (), parts())
-            assert len(await answer.read()) == 5_000_000 + len("PUT / ")
+            response = await client.request("PUT", url, (), parts())
+            assert len(await response.read()) == 5_000_000 + len("PUT / ")
         big = b"y" * 5_000_000
         assert (await (await client.request("POST", url, (), big)).read()).endswith(big)
         assert client.connections == 1
@@ -115,13 +115,13 @@ async def test_a_slow_reader_pauses_the_server() -> None:
         return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
-        answer = await client.request("GET", f"http://127.0.0.1:{server.port}/")
+        response = await client.request("GET", f"http://127.0.0.1:{server.port}/")
         last = -1
         while produced != last:
             last = produced
             await asyncio.sleep(0.05)
         assert produced < 400
-        assert len(await answer.read()) == 20_000_000
+        assert len(await response.read()) == 20_000_000
         assert client.connections == 1
 
 
@@ -141,12 +141,12 @@ async def test_closing_a_response_drops_its_connection() -> None:
         return HttpResponse(200, (), parts())
 
     async with serving(handler) as server, Client() as client:
-        async with await client.request("GET", f"http://127.0.0.1:{server.port}/") as answer:
-            assert await answer.read_available()
+        async with await client.request("GET", f"http://127.0.0.1:{server.port}/") as response:
+            assert await response.read_available()
         assert client.connections == 0
         await stopped.wait()
         with pytest.raises(WireError, match="closed before its end"):
-            await answer.read()
+            await response.read()
 
 
 @on_loop
@@ -171,9 +171,9 @@ async def test_a_cancelled_request_drops_its_connection() -> None:
 @on_loop
 async def test_a_response_longer_than_the_limit_is_an_error() -> None:
     async with serving() as server, Client() as client:
-        answer = await client.request("POST", f"http://127.0.0.1:{server.port}/", (), b"x" * 99)
+        response = await client.request("POST", f"http://127.0.0.1:{server.port}/", (), b"x" * 99)
         with pytest.raises(WireError, match="longer than 50 bytes"):
-            await answer.read(50)
+            await response.read(50)
 
 
 @on_loop
@@ -202,14 +202,14 @@ async def test_callers_wait_for_a_connection_in_turn() -> None:
 
 @on_loop
 async def test_a_connection_is_free_before_the_caller_has_read_the_response() -> None:
-    """Another exchange may begin on it before the first caller wakes; neither harms the other."""
+    """Another exchange may start on it before the first caller resumes."""
     async with serving() as server, Client() as client:
         url = f"http://127.0.0.1:{server.port}"
 
         async def ask(name: int) -> None:
             for n in range(30):
-                answer = await client.request("GET", f"{url}/{name}-{n}")
-                assert await answer.read() == b"GET /%d-%d " % (name, n)
+                response = await client.request("GET", f"{url}/{name}-{n}")
+                assert await response.read() == b"GET /%d-%d " % (name, n)
 
         await asyncio.gather(*map(ask, range(40)))
         assert client.connections <= 40
@@ -357,9 +357,9 @@ async def test_interim_responses_are_skipped() -> None:
         Client() as client,
     ):
         for _ in range(2):
-            answer = await client.request("GET", url)
-            assert (answer.status, await answer.read()) == (200, b"ok")
-            assert "link" not in answer.headers
+            response = await client.request("GET", url)
+            assert (response.status, await response.read()) == (200, b"ok")
+            assert "link" not in response.headers
 
 
 @on_loop
@@ -369,9 +369,9 @@ async def test_trailers_are_skipped() -> None:
     )
     async with scripted(replying(reply, reply)) as url, Client() as client:
         for _ in range(2):
-            answer = await client.request("GET", url)
-            assert await answer.read() == b"ok"
-            assert "x-late" not in answer.headers
+            response = await client.request("GET", url)
+            assert await response.read() == b"ok"
+            assert "x-late" not in response.headers
             assert client.connections == 1
 
 
@@ -435,8 +435,8 @@ def test_client_and_server_work_on_uvloop() -> None:
         async with serving() as server, Client() as client:
             url = f"http://127.0.0.1:{server.port}/"
             for _ in range(3):
-                answer = await client.request("POST", url, (), b"x" * 300_000)
-                assert len(await answer.read()) == 300_000 + len("POST / ")
+                response = await client.request("POST", url, (), b"x" * 300_000)
+                assert len(await response.read()) == 300_000 + len("POST / ")
             assert client.connections == 1
 
     uvloop.run(run())

@@ -1,4 +1,4 @@
-"""Whatever bytes come, neither side breaks, and the server goes on serving."""
+"""Random bytes break neither client nor server, and the server keeps serving."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ def test_no_bytes_break_the_client(pieces: list[bytes], head: bool) -> None:
             for _ in range(2):
                 with contextlib.suppress(WireError):
                     method = "HEAD" if head else "GET"
-                    answer = await client.request(method, url, timeouts=timeouts)
-                    await answer.read()
+                    response = await client.request(method, url, timeouts=timeouts)
+                    await response.read()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))

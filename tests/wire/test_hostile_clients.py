@@ -1,4 +1,4 @@
-"""Clients that lie, stall, flood or leave: each gets its status, and the server lives on."""
+"""Clients that lie, stall, flood or disconnect: each gets its status, and the server survives."""
 
 import asyncio
 import logging
@@ -190,7 +190,7 @@ async def test_a_slow_body_times_out() -> None:
 
 
 async def _drip(writer: asyncio.StreamWriter, start: bytes) -> None:
-    """Send a byte every hundredth of a second: never still, never done."""
+    """Send a byte every hundredth of a second."""
     writer.write(start)
     while True:
         writer.write(b"a")
@@ -279,7 +279,7 @@ async def test_an_unread_body_pauses_its_sender() -> None:
 
 @on_loop
 async def test_a_rejected_upload_still_gets_its_response() -> None:
-    """A server that just closed would reset the connection, and the client would not see 413."""
+    """If the server closed at once, a reset would hide the 413 from the client."""
     async with serving(body=1_000) as server, raw(server.port) as peer:
         sending = asyncio.create_task(
             _pushed(peer.writer, _post(b"Content-Length: 20000000") + b"a" * 20_000_000)

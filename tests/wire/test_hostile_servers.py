@@ -1,4 +1,4 @@
-"""Servers that lie, stall or flood: each exchange fails in time, and says in which phase."""
+"""Servers that lie, stall or flood: each exchange fails in time, and the error has its phase."""
 
 import asyncio
 import socket
@@ -126,9 +126,9 @@ async def test_a_slow_head_does_not_extend_the_timeout() -> None:
 async def test_between_bytes_timeout() -> None:
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
     async with scripted(replying(reply, then_wait=True)) as url, Client() as client:
-        answer = await client.request("GET", url, timeouts=Timeouts(between_bytes=0.1))
+        response = await client.request("GET", url, timeouts=Timeouts(between_bytes=0.1))
         with pytest.raises(WireTimeout) as caught:
-            await answer.read()
+            await response.read()
         assert caught.value.phase == "body"
 
 
@@ -143,9 +143,9 @@ async def test_total_timeout() -> None:
             await asyncio.sleep(0.01)
 
     async with scripted(script) as url, Client() as client:
-        answer = await client.request("GET", url, timeouts=Timeouts(total=0.2))
+        response = await client.request("GET", url, timeouts=Timeouts(total=0.2))
         with pytest.raises(WireTimeout, match=r"0\.2 s in total"):
-            await answer.read()
+            await response.read()
 
 
 @on_loop
@@ -209,7 +209,7 @@ async def test_a_failed_connection_lets_a_waiting_caller_connect() -> None:
 
 @on_loop
 async def test_a_slow_reader_does_not_time_out_the_server() -> None:
-    """While the caller does not read, the time between bytes stands still."""
+    """While the caller does not read, the timeout between bytes is suspended."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -218,6 +218,6 @@ async def test_a_slow_reader_does_not_time_out_the_server() -> None:
         await reader.read()
 
     async with scripted(script) as url, Client() as client:
-        answer = await client.request("GET", url, timeouts=Timeouts(between_bytes=0.1, total=15))
+        response = await client.request("GET", url, timeouts=Timeouts(between_bytes=0.1, total=15))
         await asyncio.sleep(0.4)
-        assert len(await answer.read()) == 20_000_000
+        assert len(await response.read()) == 20_000_000

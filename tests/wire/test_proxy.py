@@ -1,4 +1,4 @@
-"""Upstreams behind a proxy: handed to aiohttp, with answers like any other's."""
+"""Requests through a proxy: sent by aiohttp, with the same responses and errors."""
 
 import asyncio
 import subprocess
@@ -31,27 +31,27 @@ from tests.wire.support import on_loop, serving, until
 URL = "http://upstream.test/v1"
 
 
-async def telling(request: HttpRequest) -> HttpResponse:
-    """Answer with what was asked."""
+async def echo_request(request: HttpRequest) -> HttpResponse:
+    """Respond with the request itself."""
     body = await request.body()
-    told = "\n".join(f"{name}: {value}" for name, value in request.headers)
+    headers = "\n".join(f"{name}: {value}" for name, value in request.headers)
     return HttpResponse(
-        201, {"x-told": "yes"}, f"{request.method} {request.path}\n{told}\n\n".encode() + body
+        201, {"x-told": "yes"}, f"{request.method} {request.path}\n{headers}\n\n".encode() + body
     )
 
 
 @on_loop
 async def test_a_request_through_a_proxy_has_no_added_headers() -> None:
     async with (
-        serving(telling) as server,
+        serving(echo_request) as server,
         proxying(server.port) as proxy,
         Client(proxies={"http": proxy.url}) as client,
     ):
         for headers in ({"x-mine": "1"}, RawHeaders.encode({"x-mine": "1"})):
-            answer = await client.request("POST", URL, headers, b"body")
-            assert answer.status == 201
-            assert answer.headers.get("x-told") == "yes"
-            head, _, body = (await answer.read()).partition(b"\n\n")
+            response = await client.request("POST", URL, headers, b"body")
+            assert response.status == 201
+            assert response.headers.get("x-told") == "yes"
+            head, _, body = (await response.read()).partition(b"\n\n")
             assert body == b"body"
             names = {line.partition(b":")[0] for line in head.split(b"\n")[1:]}
             assert names == {b"host", b"x-mine", b"content-length"}
@@ -65,13 +65,13 @@ async def test_tls_goes_through_a_tunnel_to_the_server_itself(tmp_path: Path) ->
     certificate, der = ours.issue("server", "upstream.test")
     tls = server_context(certificate)
     async with (
-        await serve(telling, "127.0.0.1", 0, tls=tls) as server,
+        await serve(echo_request, "127.0.0.1", 0, tls=tls) as server,
         proxying(server.port) as proxy,
     ):
         async with Client(tls=client_context(ours.file), proxies={"https": proxy.url}) as client:
-            answer = await client.request("GET", "https://upstream.test/v1")
-            assert (await answer.read()).startswith(b"GET /v1\n")
-            assert answer.peer_certificate == der
+            response = await client.request("GET", "https://upstream.test/v1")
+            assert (await response.read()).startswith(b"GET /v1\n")
+            assert response.peer_certificate == der
             assert proxy.asked == [b"CONNECT upstream.test:443"]
         async with Client(proxies={"https": proxy.url}) as client:
             with pytest.raises(WireError) as caught:
@@ -100,11 +100,11 @@ async def test_streams_arrive_as_they_are_sent_and_end_when_closed() -> None:
         proxying(server.port) as proxy,
         Client(proxies={"http": proxy.url}) as client,
     ):
-        answer = await client.request("GET", URL)
-        assert await answer.read_available() == b"one"
+        response = await client.request("GET", URL)
+        assert await response.read_available() == b"one"
         go_on.set()
-        assert await answer.read_available() == b"two"
-        await answer.aclose()
+        assert await response.read_available() == b"two"
+        await response.aclose()
         await stopped.wait()
         await until(lambda: client.connections == 0)
 
@@ -127,13 +127,13 @@ async def test_a_slow_reader_pauses_the_server_through_a_proxy() -> None:
         proxying(server.port) as proxy,
         Client(proxies={"http": proxy.url}) as client,
     ):
-        answer = await client.request("GET", URL)
+        response = await client.request("GET", URL)
         before = -1
         while before != sent:
             before = sent
             await asyncio.sleep(0.2)
         assert sent < 32_000_000
-        assert len(await answer.read(100_000_000)) == 65_536_000
+        assert len(await response.read(100_000_000)) == 65_536_000
 
 
 @on_loop
@@ -165,19 +165,19 @@ async def test_every_failure_has_its_phase() -> None:
         assert caught.value.phase == "first byte"
     async with serving(half) as server, proxying(server.port) as proxy:
         async with Client(proxies={"http": proxy.url}) as client:
-            answer = await client.request("GET", URL, timeouts=Timeouts(between_bytes=0.1))
+            response = await client.request("GET", URL, timeouts=Timeouts(between_bytes=0.1))
             with pytest.raises(WireTimeout) as caught:
-                await answer.read()
+                await response.read()
             assert caught.value.phase == "body"
-            answer = await client.request("GET", "http://upstream.test/broken")
-            assert await answer.read_available() == b"half"
+            response = await client.request("GET", "http://upstream.test/broken")
+            assert await response.read_available() == b"half"
             taken.set()
             with pytest.raises(ConnectionLost) as lost:
-                await answer.read()
+                await response.read()
             assert lost.value.phase == "body"
-            answer = await client.request("GET", URL)
+            response = await client.request("GET", URL)
         with pytest.raises(WireError):
-            await answer.read()
+            await response.read()
         with pytest.raises(WireError, match="closed"):
             await client.request("GET", URL)
 
@@ -237,8 +237,8 @@ async def test_too_many_callers_of_a_proxy_get_pool_full() -> None:
 )
 def test_which_origins_are_behind_a_proxy(url: str, proxied: bool) -> None:
     proxies = {"https": "proxy.example:3128", "no": ".internal, host:8080"}
-    found = proxy_for(Url.parse(url).origin, proxies)
-    assert found == ("http://proxy.example:3128" if proxied else None)
+    proxy = proxy_for(Url.parse(url).origin, proxies)
+    assert proxy == ("http://proxy.example:3128" if proxied else None)
 
 
 def test_no_proxy_at_all() -> None:

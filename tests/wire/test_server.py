@@ -1,4 +1,4 @@
-"""The server with well-behaved clients: framing, order, streams, leaving and draining."""
+"""The server with well-behaved clients: framing, order, streams, disconnects and draining."""
 
 import asyncio
 import logging
@@ -305,8 +305,8 @@ async def test_a_forwarded_response_ends_when_its_client_disconnects() -> None:
     async with serving(upstream) as far, Client() as client:
 
         async def handler(request: HttpRequest) -> HttpResponse:
-            answer = await client.request("GET", f"http://127.0.0.1:{far.port}/")
-            return HttpResponse(answer.status, answer.headers.forwardable().pairs(), answer)
+            response = await client.request("GET", f"http://127.0.0.1:{far.port}/")
+            return HttpResponse(response.status, response.headers.forwardable().pairs(), response)
 
         async with serving(handler) as near:
             async with raw(near.port) as peer:
@@ -407,7 +407,7 @@ async def test_a_body_can_be_forwarded_while_it_arrives() -> None:
 
 @on_loop
 async def test_a_drainable_body_is_sent_as_it_arrives() -> None:
-    """A body with `take` and `complete`, such as a gateway's that looks at what it passes on."""
+    """A body with `read_available` and `complete`, such as a forwarded response."""
 
     class Looked:
         def __init__(self, request: HttpRequest) -> None:
@@ -461,7 +461,7 @@ async def test_a_source_that_never_suspends_does_not_starve_others() -> None:
 
 @on_loop
 async def test_handlers_do_not_share_context() -> None:
-    """What one request binds in a context variable, the next on its connection does not see."""
+    """A context variable of one request is not visible in the next on the same connection."""
     import contextvars
 
     bound = contextvars.ContextVar("bound", default="nothing")

@@ -1,4 +1,4 @@
-"""Server-Sent Events; the quotations are from the WHATWG HTML standard, section 9.2."""
+"""Server-Sent Events. The quotations are from section 9.2 of the WHATWG HTML standard."""
 
 import itertools
 import time
@@ -90,7 +90,7 @@ def test_agrees_with_a_simple_parser(stream: bytes) -> None:
 
 
 def _plain(stream: bytes) -> list[ServerSentEvent]:
-    """The standard's own steps, over the decoded text."""
+    """Parse with the steps of the standard, over the decoded text."""
     text = stream.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]
     events: list[ServerSentEvent] = []

@@ -1,4 +1,4 @@
-"""TLS on both sides: who is trusted, who must show a certificate, and who is seen."""
+"""TLS of client and server: verification, client certificates, and the peer certificate."""
 
 import asyncio
 import ssl
@@ -55,9 +55,9 @@ async def test_both_sides_get_the_peer_certificate(papers: Papers) -> None:
         Client(tls=client_context(papers.authority, papers.client)) as client,
     ):
         for host in ("127.0.0.1", "localhost", "127.0.0.1"):
-            answer = await client.request("GET", f"https://{host}:{server.port}/")
-            assert await answer.read() == papers.client_der
-            assert answer.peer_certificate == papers.server_der
+            response = await client.request("GET", f"https://{host}:{server.port}/")
+            assert await response.read() == papers.client_der
+            assert response.peer_certificate == papers.server_der
         assert client.connections == 2
 
 
@@ -91,8 +91,8 @@ async def test_without_mutual_tls_there_is_no_client_certificate(papers: Papers)
         await serve(who, "127.0.0.1", 0, tls=server_context(papers.server)) as server,
         Client(tls=client_context(papers.authority)) as client,
     ):
-        answer = await client.request("GET", f"https://127.0.0.1:{server.port}/")
-        assert await answer.read() == b"nobody"
+        response = await client.request("GET", f"https://127.0.0.1:{server.port}/")
+        assert await response.read() == b"nobody"
 
 
 @pytest.mark.parametrize("presented", ["stranger", "elsewhere"])
@@ -181,9 +181,9 @@ async def test_large_bodies_streams_and_disconnects_over_tls(papers: Papers) -> 
         url = f"https://127.0.0.1:{server.port}"
         big = bytes(range(256)) * 20_000
         assert await (await client.request("POST", f"{url}/", (), big)).read() == big
-        async with await client.request("GET", f"{url}/stream") as answer:
+        async with await client.request("GET", f"{url}/stream") as response:
             got = 0
-            async for part in answer:
+            async for part in response:
                 got += len(part)
                 if got > 3_000_000:
                     break

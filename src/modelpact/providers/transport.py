@@ -12,7 +12,7 @@ from modelpact.vocabulary.errors import ModelpactError
 
 
 class Partial(msgspec.Struct, frozen=True):
-    """A piece of a streamed answer; numbers count from 1."""
+    """A part of a response; numbers count from 1."""
 
     invocation_id: str
     number: int
@@ -20,13 +20,13 @@ class Partial(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A provider's acknowledgement that it will answer later."""
+    """A provider's acknowledgement that it will respond later."""
 
     invocation_id: str
 
 
 class ContractViolation(ModelpactError):
-    """A provider broke the contract; `violation` is what it is flagged with."""
+    """A provider broke the contract; `violation` is the name it is flagged with."""
 
     def __init__(self, violation: str, detail: str) -> None:
         self.violation = violation
@@ -35,13 +35,13 @@ class ContractViolation(ModelpactError):
 
 
 class Unreachable(ModelpactError):
-    """A provider was not reached, or refused; nothing in that breaks the contract."""
+    """A provider was not reached, or refused an invocation; neither breaks the contract."""
 
 
 class Transport(Protocol):
     """Takes invocations to a provider. It raises `ContractViolation` or `Unreachable`.
 
-    A transport that `EstimatesCost` is asked before an invocation is recorded.
+    If it is also `EstimatesCost`, the runtime asks for an estimate before it records an invocation.
     """
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
@@ -50,18 +50,18 @@ class Transport(Protocol):
     def stream(
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        """Send a streaming invocation; yield the pieces of the answer, and last the reply.
+        """Send a streaming invocation; yield its partials, then the reply.
 
-        `Accepted` says that the provider will send the pieces by itself.
+        A provider that yields `Accepted` instead will deliver the partials later.
         """
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
-        """Tell the provider that nobody waits for this any more."""
+        """Tell the provider that an invocation is cancelled."""
 
 
 @runtime_checkable
 class EstimatesCost(Protocol):
-    """A transport that knows beforehand what an invocation may cost, and for whom it is."""
+    """A transport that can estimate the cost of an invocation and complete its attribution."""
 
     def estimate(self, value: Any) -> tuple[CostLine, ...]:
         """Return what an invocation with this input may cost."""

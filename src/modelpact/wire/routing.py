@@ -6,7 +6,7 @@ from urllib.parse import unquote_to_bytes
 from modelpact.wire.errors import HttpError
 from modelpact.wire.messages import HttpResponse
 
-Endpoint = Callable[..., Awaitable[HttpResponse]]
+RouteHandler = Callable[..., Awaitable[HttpResponse]]
 
 
 class Routes:
@@ -15,25 +15,25 @@ class Routes:
     Paths are split at slashes before they are decoded: an encoded slash never makes a segment.
     """
 
-    def __init__(self, *routes: tuple[str, str, Endpoint]) -> None:
+    def __init__(self, *routes: tuple[str, str, RouteHandler]) -> None:
         """Each route is a method, a path and a handler."""
-        self._fixed: dict[str, dict[str, Endpoint]] = {}
-        self._patterns: list[tuple[list[str], dict[str, Endpoint]]] = []
-        for method, path, endpoint in routes:
-            self._methods(path)[method] = endpoint
+        self._fixed: dict[str, dict[str, RouteHandler]] = {}
+        self._patterns: list[tuple[list[str], dict[str, RouteHandler]]] = []
+        for method, path, handler in routes:
+            self._methods(path)[method] = handler
 
-    def find(self, method: str, path: str) -> tuple[Endpoint, tuple[str, ...]]:
+    def find(self, method: str, path: str) -> tuple[RouteHandler, tuple[str, ...]]:
         """Return the handler and the matched segments; raise 404, or 405 with what is allowed."""
         methods = self._fixed.get(path)
         segments: tuple[str, ...] = ()
         if methods is None:
             methods, segments = self._match(path)
-        endpoint = methods.get(method)
-        if endpoint is None and method == "HEAD":
-            endpoint = methods.get("GET")
-        if endpoint is None:
+        handler = methods.get(method)
+        if handler is None and method == "HEAD":
+            handler = methods.get("GET")
+        if handler is None:
             raise HttpError(405, f"expected {' or '.join(sorted(methods))}")
-        return endpoint, segments
+        return handler, segments
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Iterate over the method and path of each route."""
@@ -42,7 +42,7 @@ class Routes:
         for parts, methods in self._patterns:
             yield from ((method, "/".join(parts)) for method in methods)
 
-    def _methods(self, path: str) -> dict[str, Endpoint]:
+    def _methods(self, path: str) -> dict[str, RouteHandler]:
         if "{}" not in path:
             return self._fixed.setdefault(path, {})
         parts = path.split("/")
@@ -52,7 +52,7 @@ class Routes:
         self._patterns.append((parts, {}))
         return self._patterns[-1][1]
 
-    def _match(self, path: str) -> tuple[dict[str, Endpoint], tuple[str, ...]]:
+    def _match(self, path: str) -> tuple[dict[str, RouteHandler], tuple[str, ...]]:
         parts = path.split("/")
         for pattern, methods in self._patterns:
             if len(pattern) == len(parts) and all(

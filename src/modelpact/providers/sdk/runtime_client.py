@@ -181,7 +181,7 @@ class RuntimeClient:
     ) -> Any:
         """Send an idempotent request until there is a response.
 
-        Headers are made anew for each attempt, because a signature holds only for minutes. An
+        Headers are created for each attempt, because a signature is valid only for minutes. An
         error for which `is_final` is true is raised at once.
         """
         backoff = _Backoff()
