@@ -1,4 +1,4 @@
-"""What the tests share: both stores, claims from words, catalogs from a few lines of TOML."""
+"""Shared by all tests: fixtures for both stores, and helpers that build claims and catalogs."""
 
 import atexit
 import os
@@ -21,9 +21,9 @@ from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
 from tests.stores import Counted, empty_schema, postgresql
 
-# What the user of this machine keeps is nobody's business here, and no test may write there.
+# Tests use no settings and no data of the user who runs them.
 for _variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
-    os.environ.pop(_variable, None)  # no test is led to whoever runs it
+    os.environ.pop(_variable, None)
 os.environ["MODELPACT_DATA"] = tempfile.mkdtemp(prefix="modelpact-tests-")
 atexit.register(shutil.rmtree, os.environ["MODELPACT_DATA"], ignore_errors=True)
 
@@ -35,7 +35,7 @@ settings.load_profile("modelpact")
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Any]:
-    """The one PostgreSQL of this process."""
+    """The PostgreSQL server of this test process."""
     with postgresql() as server:
         yield server
 
@@ -47,17 +47,17 @@ def postgres_url(postgres: Any) -> str:
 
 @pytest.fixture
 def counted(postgres: Any) -> Counted:
-    """An empty store in PostgreSQL that knows its connections."""
+    """An empty schema in PostgreSQL that counts its connections."""
     return Counted(postgres)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty store, of either kind."""
+    """The URL of an empty store; each test runs on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:{tmp_path / 'ledger.db'}"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
+    postgres_url: str = request.getfixturevalue("postgres_url")
+    return postgres_url
 
 
 PROVIDERS = (
@@ -70,7 +70,7 @@ PROVIDERS = (
     ProviderEntry("vertex", "Vertex", "cloud", "relay", ("gemini",)),
     ProviderEntry("vllm", "vLLM", "local", "weights", ("openai-chat",)),
 )
-"""Eight providers of every kind, enough for any question of semantics."""
+"""Eight providers that cover every kind of provider and API."""
 
 NAMES = NameTables(
     vendors={"anthropic": "anthropic", "openai": "openai", "google": "gemini"},
@@ -80,14 +80,14 @@ NAMES = NameTables(
 
 
 def claims(
-    said: Mapping[str, object],
+    supports: Mapping[str, object],
     *,
     target: str = "acme/model",
     excludes: Iterable[tuple[str, ...]] = (),
 ) -> Claims:
-    """Make claims: a support word, or a number or choice that is natively there."""
+    """Make claims from support levels; a number or a choice is the value of a native claim."""
     constraints = tuple(Constraint(" with ".join(names), names) for names in excludes)
-    listed = [_claim(name, value) for name, value in said.items()]
+    listed = [_claim(name, value) for name, value in supports.items()]
     return Claims(listed, target=target, constraints=constraints)
 
 
@@ -105,13 +105,13 @@ def lineage(name: str, *facts: Fact, date: str = "2026-01-01") -> LineageFacts:
 
 
 def fact(target: str, price: Any = None, **caps: Any) -> Fact:
-    """Make one line of a lineage: `provider/model` and what it is said to do."""
+    """Make one fact of a lineage: a `provider/model` and its capabilities."""
     provider, _, model = target.partition("/")
     return Fact(provider, model, caps, price)
 
 
 def catalog(rules: str = "", *lineages: LineageFacts, **more: Any) -> Catalog:
-    """Make a catalog of the eight providers from the text of a rule file and some facts."""
+    """Make a catalog of the eight providers from rules in TOML and some facts."""
     sources = read_rules(rules, PROVIDERS)
     sources.names = NAMES
     return Catalog(decode(build(sources, lineages), "small"), **more)

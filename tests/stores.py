@@ -1,4 +1,4 @@
-"""A PostgreSQL of our own: started once for all tests of a process, with room for each."""
+"""A PostgreSQL server for the tests of one process; each test gets an empty schema."""
 
 import contextlib
 import secrets
@@ -16,8 +16,8 @@ from typing import Any
 def postgresql() -> Iterator[Any]:
     """Run a server.
 
-    As root it runs as another user, to whom pytest closes its folders whenever a session begins:
-    its data lies elsewhere.
+    When the tests run as root, the server runs as another user, who may not read pytest's folders.
+    Its data is therefore in a folder of its own.
     """
     folder = Path(tempfile.mkdtemp(prefix="modelpact-postgres-"))
     folder.chmod(0o755)
@@ -30,7 +30,7 @@ def postgresql() -> Iterator[Any]:
         yield server
         running = server.get_postmaster_info().process
         assert running is not None
-        running.send_signal(signal.SIGQUIT)  # at once: nobody needs the data any more
+        running.send_signal(signal.SIGQUIT)  # stop at once: the data is not needed any more
         running.wait(30)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -40,7 +40,7 @@ def postgresql() -> Iterator[Any]:
 
 
 def empty_schema(server: Any) -> str:
-    """Return the URL of an empty schema: quicker to make than a database, and as empty."""
+    """Return the URL of an empty schema, which is faster to create than a database."""
     import psycopg
 
     name = f"t{secrets.token_hex(6)}"
@@ -50,7 +50,7 @@ def empty_schema(server: Any) -> str:
 
 
 class Counted:
-    """An empty schema, and how many connections there are to it."""
+    """An empty schema that counts the connections to it."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
@@ -58,18 +58,18 @@ class Counted:
         self.url = f"{empty_schema(server)}&application_name={self._name}"
 
     def count(self) -> int:
-        """Return how many are open now, as the server sees it."""
+        """Return the number of connections that the server sees now."""
         import psycopg
 
         with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", (self._name,)
             ).fetchone()
-        assert found is not None
-        return int(found[0])
+        assert row is not None
+        return int(row[0])
 
     def assert_none(self) -> None:
-        """Wait until the server has seen the last one go."""
+        """Wait until the server sees no connection."""
         until = time.monotonic() + 30
         while self.count():
             assert time.monotonic() < until, f"{self.count()} connections were left open"

@@ -37,7 +37,7 @@ def test_a_chat_without_a_terminal_needs_no_line_editor() -> None:
     assert run(code) == "False"
 
 
-def test_no_file_but_code_is_opened_at_import() -> None:
+def test_import_opens_no_data_files() -> None:
     code = """
 import sys
 opened = []
