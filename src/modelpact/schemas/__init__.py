@@ -1,6 +1,6 @@
-"""Schemas for strict outputs: what vendors take, what they refuse, and how to rewrite it. Pure.
+"""JSON Schemas for structured output: check them against vendors' rules, and rewrite them.
 
-It reads no files but its own profiles.
+Pure: nothing here reads files except its own profiles.
 """
 
 from modelpact.schemas.fix import FixedSchema, fix_schema

@@ -1,8 +1,8 @@
-"""Rewriting: what can be said in another way without changing its meaning; the rest is told.
+"""Rewrite a schema so that profiles accept it, without changing its meaning; report the rest.
 
-Three rewrites change what is admitted, as strict outputs ask, and only so: an object is closed to
-fields that it does not name, a field that could be left out is null instead, and one that tells
-the branches of a union apart is there.
+Three rewrites change which values are allowed, because strict outputs require it: an object becomes
+closed to fields that it does not name, an optional field becomes nullable, and a discriminator
+becomes required.
 """
 
 import json
@@ -19,9 +19,9 @@ from modelpact.schemas.document import (
     Document,
     SchemaNode,
     fragment_steps,
+    parse_pointer,
     pointer,
-    step_into,
-    steps_of,
+    value_at,
 )
 from modelpact.schemas.lint import lint_document
 from modelpact.schemas.meaning import DYNAMIC_REASON, Meaning
@@ -31,15 +31,15 @@ from modelpact.schemas.report import LintReport, SchemaFinding
 from modelpact.vocabulary.errors import InputError, brief
 
 _ROUNDS: Final = 8
-_NOT_BY_TYPE: Final = DYNAMIC.union(["enum", "const", "$ref", "anyOf", "oneOf", "allOf"]).union(
+_MAY_REFUSE_NULL: Final = DYNAMIC.union(["enum", "const", "$ref", "anyOf", "oneOf", "allOf"]).union(
     ["not", "if"]
 )
-"""Words that may refuse a null that the type admits."""
+"""Keywords that may refuse a null that the type allows."""
 _TYPE_NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class SchemaChange(msgspec.Struct, frozen=True):
-    """One rewrite, or one that was not made: the finding's rule and place, and what or why not."""
+    """A rewrite, or one that was not made: the rule, the place, and what was done or why not."""
 
     rule: str
     path: str
@@ -47,7 +47,7 @@ class SchemaChange(msgspec.Struct, frozen=True):
 
 
 class FixedSchema(msgspec.Struct, frozen=True):
-    """A rewritten schema, what was done, what could not be done and why, and what is left."""
+    """A rewritten schema: what was changed, what was kept and why, and the remaining findings."""
 
     schema: dict[str, Any]
     changes: tuple[SchemaChange, ...]
@@ -55,12 +55,12 @@ class FixedSchema(msgspec.Struct, frozen=True):
     report: LintReport
 
 
-class _Keep(Exception):
-    """Why something is not rewritten."""
+class _NotRewritten(Exception):
+    """A finding is not rewritten; the message says why."""
 
 
 def fix_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) -> FixedSchema:
-    """Rewrite what profiles find in a schema where its meaning allows; the input is not changed."""
+    """Rewrite what profiles find in a schema, if its meaning allows it; return a new schema."""
     ruleset = compile_profiles(read_profiles(profiles))
     source = schema_of(schema)
     read_document(source)
@@ -69,15 +69,17 @@ def fix_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) ->
     for _ in range(_ROUNDS):
         document = read_document(current)
         report = lint_document(document, ruleset)
-        made, kept = _round(document, report, requires="required-property" in ruleset.asks)
-        changes |= dict.fromkeys(made)
-        if not made:
+        rewritten, kept = _rewrite(
+            document, report, requires="required-property" in ruleset.requirements
+        )
+        changes |= dict.fromkeys(rewritten)
+        if not rewritten:
             break
     return FixedSchema(current, tuple(changes), tuple(kept), report)
 
 
 def _copy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Copy through JSON, so that no two places share an object."""
+    """Copy through JSON, so that no object occurs in two places."""
     try:
         copied: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except RecursionError:
@@ -87,37 +89,38 @@ def _copy(schema: dict[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _round(
+def _rewrite(
     document: Document, report: LintReport, *, requires: bool
 ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-    """Rewrite once, the innermost places first, so that the others keep their pointers."""
-    made: list[SchemaChange] = []
+    """Rewrite once, the innermost places first, so that the pointers of the others stay valid."""
+    rewritten: list[SchemaChange] = []
     kept: list[SchemaChange] = []
-    fixable = [one for one in report.findings if one.rule in _FIXERS]
+    fixable = [finding for finding in report.findings if finding.rule in _FIXERS]
     if not fixable:
-        return made, kept
-    if report.findings[-1].rule == "findings":  # some rewrites are right only all together
-        return made, [SchemaChange("findings", "", "there are too many findings to rewrite any")]
+        return rewritten, kept
+    if report.findings[-1].rule == "findings":  # some rewrites are correct only together
+        message = "there are too many findings to rewrite any of them"
+        return rewritten, [SchemaChange("findings", "", message)]
     editor = _Editor(document, requires=requires)
-    for _, level in groupby(sorted(fixable, key=_outwards), key=_outwards):
+    for _, level in groupby(sorted(fixable, key=_innermost_first), key=_innermost_first):
         for finding in level:
             try:
-                done = _FIXERS[finding.rule](editor, finding)
-            except _Keep as reason:
+                message = _FIXERS[finding.rule](editor, finding)
+            except _NotRewritten as reason:
                 kept.append(SchemaChange(finding.rule, finding.path, str(reason)))
             else:
-                if done:
-                    made.append(SchemaChange(finding.rule, finding.path, done))
+                if message:
+                    rewritten.append(SchemaChange(finding.rule, finding.path, message))
         editor.write_required()
-    return made, kept
+    return rewritten, kept
 
 
-def _outwards(finding: SchemaFinding) -> int:
+def _innermost_first(finding: SchemaFinding) -> int:
     return -finding.path.count("/")
 
 
 class _Editor:
-    """A document under way: places are looked up in what it was when the round began."""
+    """A document that is being rewritten. Pointers refer to it as it was at the start."""
 
     def __init__(self, document: Document, *, requires: bool) -> None:
         self.root = document.root
@@ -127,31 +130,31 @@ class _Editor:
 
     def at(self, path: str) -> dict[str, Any]:
         """Return the schema at a pointer."""
-        found = step_into(self.root, steps_of(path))
-        if not isinstance(found, dict):
-            raise _Keep("what stands there is no object")
-        return found
+        schema = value_at(self.root, parse_pointer(path))
+        if not isinstance(schema, dict):
+            raise _NotRewritten("its schema is not an object")
+        return schema
 
     def node(self, schema: dict[str, Any]) -> SchemaNode:
-        """Return the node of a schema that was there when the round began."""
+        """Return the node of a schema of the original document."""
         node = self.document.node_of(schema)
         if node is None:
-            raise _Keep("it was rewritten just before")
+            raise _NotRewritten("it has just been rewritten")
         return node
 
     def require(self, schema: dict[str, Any], name: str) -> None:
-        """Have a property listed as required, together with others of its object."""
+        """Remember a property that becomes required; `write_required` writes all of them."""
         self._required.setdefault(id(schema), (schema, set()))[1].add(name)
 
     def write_required(self) -> None:
-        """List what was to be required, in the order of the properties."""
+        """Write the properties that become required, in the order of the properties."""
         for schema, names in self._required.values():
-            before = schema.get("required")
-            listed = before if isinstance(before, list) else []
-            names.update(listed)
+            original = schema.get("required")
+            required = original if isinstance(original, list) else []
+            names.update(required)
             properties = schema["properties"]
-            schema["required"] = [one for one in properties if one in names] + [
-                one for one in listed if one not in properties
+            schema["required"] = [name for name in properties if name in names] + [
+                name for name in required if name not in properties
             ]
         self._required.clear()
 
@@ -160,16 +163,16 @@ def _owner(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _one_of(editor: _Editor, finding: SchemaFinding) -> str:
+def _fix_one_of(editor: _Editor, finding: SchemaFinding) -> str:
     schema = editor.at(_owner(finding.path))
     if "anyOf" in schema:
-        raise _Keep("there is an anyOf beside it")
+        raise _NotRewritten("it has an anyOf too")
     if editor.meaning.dynamic:
-        raise _Keep(DYNAMIC_REASON)
+        raise _NotRewritten(DYNAMIC_REASON)
     if not editor.meaning.exclusion.exclusive(schema):
-        raise _Keep("a value could match several branches: no literal tells them apart")
+        raise _NotRewritten("a value could match several branches: no literal tells them apart")
     if any(id(branch) in editor.meaning.pinned for branch in schema["oneOf"]):
-        raise _Keep("a reference leads into it")
+        raise _NotRewritten("a reference leads into it")
     _rename(schema, "oneOf", "anyOf")
     return "oneOf is now anyOf: its branches exclude each other by their literals or types"
 
@@ -180,103 +183,103 @@ def _rename(schema: dict[str, Any], old: str, new: str) -> None:
     schema.update(items)
 
 
-def _const(editor: _Editor, finding: SchemaFinding) -> str:
+def _fix_const(editor: _Editor, finding: SchemaFinding) -> str:
     path = finding.path if finding.rule == "variant-discriminator-const" else _owner(finding.path)
     schema = editor.at(path)
     if "const" not in schema:
         return ""
     value = schema["const"]
     if "enum" in schema:
-        raise _Keep("there is an enum beside it")
+        raise _NotRewritten("it has an enum too")
     if not isinstance(value, (str, int, float, bool, type(None))):
-        raise _Keep(f"its value is no plain one but {brief(value)}")
+        raise _NotRewritten(f"its value is not a scalar but {brief(value)}")
     _rename(schema, "const", "enum")
     schema["enum"] = [value]
     return f"const is now enum: {json.dumps([value], ensure_ascii=False)}"
 
 
-def _enum_type(editor: _Editor, finding: SchemaFinding) -> str:
+def _fix_enum_type(editor: _Editor, finding: SchemaFinding) -> str:
     schema = editor.at(finding.path)
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    kinds = {_TYPE_NAMES.get(type(one), "null" if one is None else "") for one in values}
+    kinds = {_TYPE_NAMES.get(type(value), "null" if value is None else "") for value in values}
     if "" in kinds or not kinds:
-        raise _Keep("its values are not plain")
+        raise _NotRewritten("its values are not scalars")
     if {"integer", "number"} <= kinds:
         kinds.discard("integer")
-    listed = sorted(kinds, key=lambda kind: (kind == "null", kind))
-    said = schema.get("type")
-    if said is not None and not kinds.issubset(said if isinstance(said, list) else [said]):
-        raise _Keep("it says a type that its values are not of")
-    type_ = listed[0] if len(listed) == 1 else listed
-    if said == type_:
+    names = sorted(kinds, key=lambda kind: (kind == "null", kind))
+    stated = schema.get("type")
+    if stated is not None and not kinds.issubset(stated if isinstance(stated, list) else [stated]):
+        raise _NotRewritten("its values do not have the type that it states")
+    kind = names[0] if len(names) == 1 else names
+    if stated == kind:
         return ""
-    schema["type"] = type_
-    return f"the type of its values is said: {', '.join(listed)}"
+    schema["type"] = kind
+    return f"the type of its values is now stated: {', '.join(names)}"
 
 
-def _closed(editor: _Editor, finding: SchemaFinding) -> str:
+def _fix_open_object(editor: _Editor, finding: SchemaFinding) -> str:
     schema = editor.at(finding.path)
     if "additionalProperties" in schema:
-        raise _Keep("it says which other fields it takes")
+        raise _NotRewritten("it describes other fields")
     if not schema.get("properties"):
-        raise _Keep("it names no fields: closed, it could only be empty")
+        raise _NotRewritten("it names no fields: if it were closed, it could only be empty")
     if set(schema.get("required") or ()) - schema["properties"].keys():
-        raise _Keep("it requires fields that it does not name")
+        raise _NotRewritten("it requires fields that it does not name")
     if why := editor.meaning.why_fixed(editor.node(schema)):
-        raise _Keep(why)
+        raise _NotRewritten(why)
     schema["additionalProperties"] = False
     return "additionalProperties is now false: fields that are not named are refused"
 
 
-def _required(editor: _Editor, finding: SchemaFinding) -> str:
-    above, _, _ = finding.path.rpartition("/properties/")
-    name = steps_of(finding.path)[-1]
-    schema = editor.at(above)
-    telling = (id(schema), name) in editor.meaning.telling
-    if why := editor.meaning.why_fixed(editor.node(schema), telling=telling):
-        raise _Keep(why)
-    if telling:
+def _fix_optional_property(editor: _Editor, finding: SchemaFinding) -> str:
+    owner, _, _ = finding.path.rpartition("/properties/")
+    name = parse_pointer(finding.path)[-1]
+    schema = editor.at(owner)
+    discriminator = (id(schema), name) in editor.meaning.discriminators
+    if why := editor.meaning.why_fixed(editor.node(schema), discriminator=discriminator):
+        raise _NotRewritten(why)
+    if discriminator:
         editor.require(schema, name)
         return f"{brief(name)} is now required, without null: it tells branches apart"
     value = schema["properties"][name]
-    nullable = editor.meaning.admits_null(value)
+    nullable = editor.meaning.allows_null(value)
     if value is False or not nullable:
         if id(value) in editor.meaning.pinned:
-            raise _Keep("a reference leads to it")
-        schema["properties"][name] = _nullable(value)
+            raise _NotRewritten("a reference leads to it")
+        schema["properties"][name] = _make_nullable(value)
     editor.require(schema, name)
     return (
         f"{brief(name)} is now required; it could be null before"
         if nullable
-        else f"{brief(name)} is now required, and null where it was left out"
+        else f"{brief(name)} is now required, and null if it would be absent"
     )
 
 
-def _nullable(schema: Any) -> dict[str, Any]:
-    """Return a schema that also admits null."""
+def _make_nullable(schema: Any) -> dict[str, Any]:
+    """Return a schema that also allows null."""
     if schema is False:
         return {"type": "null"}
-    if "type" in schema and _NOT_BY_TYPE.isdisjoint(schema):
-        said = schema["type"]
-        return {**schema, "type": [*([said] if isinstance(said, str) else said), "null"]}
-    about = {key: value for key, value in schema.items() if key in ANNOTATIONS}
+    if "type" in schema and _MAY_REFUSE_NULL.isdisjoint(schema):
+        types = schema["type"]
+        return {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
+    annotations = {key: value for key, value in schema.items() if key in ANNOTATIONS}
     rest = {key: value for key, value in schema.items() if key not in ANNOTATIONS}
     if rest.keys() == {"anyOf"}:
-        return {**about, "anyOf": [*rest["anyOf"], {"type": "null"}]}
-    return {**about, "anyOf": [rest, {"type": "null"}]}
+        return {**annotations, "anyOf": [*rest["anyOf"], {"type": "null"}]}
+    return {**annotations, "anyOf": [rest, {"type": "null"}]}
 
 
-def _definitions(editor: _Editor, finding: SchemaFinding) -> str:
+def _fix_definitions(editor: _Editor, finding: SchemaFinding) -> str:
     ref = editor.at(_owner(finding.path)).get("$ref", "")
     steps = _local_steps(ref)
     if len(steps) != 2 or steps[0] != "definitions":
         if ref.startswith("#/$defs/"):
             return ""
-        raise _Keep("what it leads to would have to be moved to $defs")
+        raise _NotRewritten("its target would have to be moved to $defs")
     if "$defs" in editor.root:
-        raise _Keep("there are definitions and $defs")
+        raise _NotRewritten("the schema has both definitions and $defs")
     if editor.meaning.dynamic:
-        raise _Keep(DYNAMIC_REASON)
+        raise _NotRewritten(DYNAMIC_REASON)
     _rename(editor.root, "definitions", "$defs")
     for node in editor.document.refs:
         ref = node.schema["$ref"]
@@ -285,23 +288,23 @@ def _definitions(editor: _Editor, finding: SchemaFinding) -> str:
             node.schema["$ref"] = "#/$defs/" + ref.removeprefix("#/definitions/")
         elif steps[:1] == ("definitions",):
             node.schema["$ref"] = "#" + quote(pointer(("$defs", *steps[1:])), safe="/~$")
-    return "definitions are now $defs, and what refers to them follows"
+    return "definitions are now $defs, and references to them are adapted"
 
 
 def _local_steps(ref: str) -> tuple[str, ...]:
-    """Return where a reference leads in the document, its escapes read; () where it does not."""
+    """Return the unescaped steps of a local reference, or () for any other."""
     return fragment_steps(ref[1:]) or () if ref.startswith("#") else ()
 
 
 _FIXERS: Final[dict[str, Callable[[_Editor, SchemaFinding], str]]] = {
-    "one-of": _one_of,
-    "const": _const,
-    "variant-discriminator-const": _const,
-    "variant-discriminator-type": _enum_type,
-    "enum-type": _enum_type,
-    "closed-object": _closed,
-    "required-property": _required,
-    "ref-not-defs": _definitions,
+    "one-of": _fix_one_of,
+    "const": _fix_const,
+    "variant-discriminator-const": _fix_const,
+    "variant-discriminator-type": _fix_enum_type,
+    "enum-type": _fix_enum_type,
+    "closed-object": _fix_open_object,
+    "required-property": _fix_optional_property,
+    "ref-not-defs": _fix_definitions,
 }
 FIXABLE: Final = frozenset(_FIXERS)
-"""The rules that may be rewritten."""
+"""The rules whose findings may be rewritten."""

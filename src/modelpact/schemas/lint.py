@@ -1,4 +1,4 @@
-"""The linter: a schema against the rules of profiles. Pure; the schema is never changed."""
+"""The linter: check a schema against the rules of profiles."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -7,56 +7,58 @@ from modelpact.schemas.document import Document, SchemaNode
 from modelpact.schemas.limits import check_limits
 from modelpact.schemas.profile import DEFAULT_PROFILES, Ruleset, compile_profiles, read_profiles
 from modelpact.schemas.reading import read_document
-from modelpact.schemas.report import FindingCollector, LintReport, TooMany
+from modelpact.schemas.report import FindingCollector, LintReport, TooManyFindings
 from modelpact.schemas.rules import ADVICE, KEYWORDS
 from modelpact.schemas.unions import type_of
 from modelpact.schemas.variants import check_unions
 from modelpact.vocabulary.errors import brief
 
-_SAYING: Final = frozenset(
+_RESTRICTING: Final = frozenset(
     ["type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "properties"]
 ).union(["items", "prefixItems", "required", "$dynamicRef", "$recursiveRef"])
-"""Words that say what a schema admits."""
-_ITEMS: Final = frozenset(
+"""Keywords that restrict the values of a schema."""
+_ITEM_KEYWORDS: Final = frozenset(
     ["items", "prefixItems", "enum", "const", "$ref", "$dynamicRef", "$recursiveRef"]
 ).union(["anyOf", "oneOf", "allOf"])
-"""Words that say, or may say, what an array holds."""
+"""Keywords that restrict, or may restrict, the items of an array."""
 
 
 def lint_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) -> LintReport:
-    """Return what profiles find in a JSON Schema: a dict, or a Pydantic model.
+    """Check a JSON Schema, which is a dict or a Pydantic model, against profiles.
 
-    Raises `InputError` where it is no schema, is too deep or too large, or contains itself.
+    Raise `InputError` if it is not a schema, is too deep or too large, or contains itself.
     """
     ruleset = compile_profiles(read_profiles(profiles))
     return lint_document(read_document(schema), ruleset)
 
 
 def lint_document(document: Document, ruleset: Ruleset) -> LintReport:
-    """Return what a ruleset finds in a schema that was read."""
+    """Check a document against a ruleset."""
     report = FindingCollector(ruleset)
     try:
         _check(document, report)
-    except TooMany:
-        report.cut()
-    return report.done()
+    except TooManyFindings:
+        report.add_truncation()
+    return report.report()
 
 
 def _check(document: Document, report: FindingCollector) -> None:
     _check_root(document, report)
     watched = report.ruleset.watched
-    types = report.asked("any-value")
+    check_types = report.requires("any-value")
     for node in document.nodes:
         schema = node.schema
         if not watched.isdisjoint(schema):
-            _check_words(node, report)
-        if types and ((said := schema.get("type")) is None or "array" in said):
+            _check_keywords(node, report)
+        if check_types and ((kind := schema.get("type")) is None or "array" in kind):
             _check_type(node, report)
-    if report.asked("closed-object") or report.asked("required-property"):
+    if report.requires("closed-object") or report.requires("required-property"):
         for node in document.objects:
             _check_object(node, report)
     for node in document.booleans:
-        report.add("any-value", node.path(), "a boolean for a schema; say what is admitted")
+        report.add(
+            "any-value", node.path(), "a boolean in place of a schema; describe the allowed values"
+        )
     for node in document.tuples:
         _check_tuple(node, report)
     for node in document.refs:
@@ -68,21 +70,25 @@ def _check(document: Document, report: FindingCollector) -> None:
 def _check_root(document: Document, report: FindingCollector) -> None:
     root = document.root
     if root.get("type") != "object":
-        report.add("root-object", "", 'the root must say type: "object"')
+        report.add("root-object", "", 'the root must have type: "object"')
     for key in ("anyOf", "oneOf"):
         if key in root:
             report.add("root-any-of", "", f"the root must be an object, not {key}; wrap it in one")
 
 
-def _check_words(node: SchemaNode, report: FindingCollector) -> None:
+def _check_keywords(node: SchemaNode, report: FindingCollector) -> None:
     ruleset, schema = report.ruleset, node.schema
     for key in schema:
-        ask = ruleset.refused.get(key)
-        if ask is not None:
-            report.add(KEYWORDS[key], node.path(key), _refusal(key, ask.level), ask)
-        ask = ruleset.refused_with_ref.get(key)
-        if ask is not None and any("$ref" in one for one in schema[key] if isinstance(one, dict)):
-            report.add(KEYWORDS[key], node.path(key), f"{key} with a $ref is not supported", ask)
+        requirement = ruleset.refused.get(key)
+        if requirement is not None:
+            report.add(KEYWORDS[key], node.path(key), _refusal(key, requirement.level), requirement)
+        requirement = ruleset.refused_with_ref.get(key)
+        if requirement is not None and any(
+            "$ref" in inner for inner in schema[key] if isinstance(inner, dict)
+        ):
+            report.add(
+                KEYWORDS[key], node.path(key), f"{key} with a $ref is not supported", requirement
+            )
     _check_values(node, report)
     if "enum" in schema:
         _check_enum(node, report)
@@ -102,34 +108,40 @@ def _check_values(node: SchemaNode, report: FindingCollector) -> None:
     ruleset, schema = report.ruleset, node.schema
     form = schema.get("format")
     if isinstance(form, str):
-        for known, ask in ruleset.formats:
+        for known, requirement in ruleset.formats:
             if form not in known:
                 message = f"the format {brief(form)} is not supported"
-                report.add("string-constraint", node.path("format"), message, ask)
+                report.add("string-constraint", node.path("format"), message, requirement)
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
-        for refused, ask in ruleset.patterns:
+        for refused, requirement in ruleset.patterns:
             if refused.search(pattern):
-                message = "the pattern looks around, back or at word boundaries: not supported"
-                report.add("string-constraint", node.path("pattern"), message, ask)
-    least = schema.get("minItems")
-    if least is not None:
-        for numbers, ask in ruleset.min_items:
-            if least not in numbers:
-                listed = " or ".join(map(str, sorted(numbers)))
-                message = f"minItems {brief(least)} is not supported, only {listed}"
-                report.add("array-constraint", node.path("minItems"), message, ask)
+                message = (
+                    "the pattern uses lookaround, backreferences or word boundaries: not supported"
+                )
+                report.add("string-constraint", node.path("pattern"), message, requirement)
+    minimum = schema.get("minItems")
+    if minimum is not None:
+        for numbers, requirement in ruleset.min_items:
+            if minimum not in numbers:
+                supported = " or ".join(map(str, sorted(numbers)))
+                message = f"minItems {brief(minimum)} is not supported, only {supported}"
+                report.add("array-constraint", node.path("minItems"), message, requirement)
 
 
 def _check_object(node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     if schema.get("additionalProperties") is not False:
-        said = "additionalProperties" in schema
-        message = "additionalProperties must be false" if said else "no additionalProperties: false"
+        has_keyword = "additionalProperties" in schema
+        message = (
+            "additionalProperties must be false"
+            if has_keyword
+            else "no additionalProperties: false"
+        )
         report.add("closed-object", node.path(), f"the object is open: {message}")
     properties = schema.get("properties") or {}
-    listed = schema.get("required")
-    required = set(listed) if isinstance(listed, list) else set()
+    names = schema.get("required")
+    required = set(names) if isinstance(names, list) else set()
     if len(required) == len(properties) and required == properties.keys():
         return
     for name in properties:
@@ -137,74 +149,84 @@ def _check_object(node: SchemaNode, report: FindingCollector) -> None:
             report.add(
                 "required-property",
                 node.path("properties", name),
-                f'{brief(name)} is not required; list it, and admit "null" where it is optional',
+                f'{brief(name)} is not required; list it, and allow "null" if it is optional',
             )
-    for name in listed if isinstance(listed, list) else ():
+    for name in names if isinstance(names, list) else ():
         if name not in properties:
-            message = f"{brief(name)} is required and is no property"
+            message = f"{brief(name)} is required but is not a property"
             report.add("required-unknown", node.path("required"), message)
 
 
 def _check_enum(node: SchemaNode, report: FindingCollector) -> None:
     values = node.schema["enum"]
     kinds = {type_of(value) for value in values}
-    for allowed, ask in report.ruleset.enums:
+    for allowed, requirement in report.ruleset.enums:
         for kind in sorted(kinds - allowed):
             message = f"an enum with {'an' if kind[0] in 'ao' else 'a'} {kind} is not supported"
-            report.add("enum-scalar", node.path("enum"), message, ask)
+            report.add("enum-scalar", node.path("enum"), message, requirement)
 
 
 def _check_const(node: SchemaNode, report: FindingCollector) -> None:
-    """Check a const that is a list or an object: no enum could say it instead."""
+    """Check a const that is a list or an object, for which no enum could be used instead."""
     kind = type_of(node.schema["const"])
-    for allowed, ask in report.ruleset.enums:
+    for allowed, requirement in report.ruleset.enums:
         if kind not in allowed:
             message = f"a const that is an {kind} is not supported"
-            report.add("enum-scalar", node.path("const"), message, ask)
+            report.add("enum-scalar", node.path("const"), message, requirement)
 
 
 def _check_tuple(node: SchemaNode, report: FindingCollector) -> None:
-    ask = report.ruleset.refused.get("additionalItems")  # the other half of the old form
-    if ask is not None:
+    requirement = report.ruleset.refused.get(
+        "additionalItems"
+    )  # the other keyword of tuples in old drafts
+    if requirement is not None:
         message = f"a list of items is not supported: {ADVICE['tuple']}"
-        report.add("tuple", node.path("items"), message, ask)
+        report.add("tuple", node.path("items"), message, requirement)
 
 
 def _check_type(node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     if "type" in schema:
-        if _ITEMS.isdisjoint(schema):
-            report.add("any-value", node.path(), "the array says nothing of its items; give them")
-    elif _SAYING.isdisjoint(schema):
-        message = "the schema says nothing of what it admits, so it admits anything; give its type"
+        if _ITEM_KEYWORDS.isdisjoint(schema):
+            report.add("any-value", node.path(), "the array does not describe its items; add items")
+    elif _RESTRICTING.isdisjoint(schema):
+        message = "the schema does not restrict its values, so it allows anything; add a type"
         report.add("any-value", node.path(), message)
-    elif "enum" in schema or ("const" in schema and not _const_is_told(report)):
+    elif "enum" in schema or ("const" in schema and not _const_is_reported(report)):
         report.add("enum-type", node.path(), "the values are listed, but not their type")
 
 
-def _const_is_told(report: FindingCollector) -> bool:
-    """Tell whether a const is a finding already, so that a note on its type would be one more."""
-    ask = report.ruleset.asks.get("enum-type")
-    return "const" in report.ruleset.refused and ask is not None and ask.level == "note"
+def _const_is_reported(report: FindingCollector) -> bool:
+    """Whether every const is a finding already, so that a note about its type is not needed."""
+    requirement = report.ruleset.requirements.get("enum-type")
+    return (
+        "const" in report.ruleset.refused
+        and requirement is not None
+        and requirement.level == "note"
+    )
 
 
-def _entry_of_defs(ref: str) -> bool:
+def _is_definition(ref: str) -> bool:
     return ref.startswith("#/$defs/") and ref.count("/") == 2
 
 
 def _check_ref(document: Document, node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     ref = schema["$ref"]
-    if len(schema) == 1 and _entry_of_defs(ref) and isinstance(document.target(ref), dict):
+    if len(schema) == 1 and _is_definition(ref) and isinstance(document.target(ref), dict):
         return
     path = node.path("$ref")
     if not ref.startswith("#"):
-        report.add("ref-not-local", path, f"{brief(ref)} leads out of the schema; move it to $defs")
+        report.add(
+            "ref-not-local",
+            path,
+            f"{brief(ref)} leads outside the schema; move its target to $defs",
+        )
     elif not isinstance(document.target(ref), (dict, bool)):
-        report.add("ref-dangling", path, f"{brief(ref)} leads nowhere")
-    elif ref != "#" and not _entry_of_defs(ref):
+        report.add("ref-dangling", path, f"{brief(ref)} has no target")
+    elif ref != "#" and not _is_definition(ref):
         report.add("ref-not-defs", path, f"{brief(ref)} does not lead to an entry of $defs")
-    beside = [key for key in schema if not key.startswith("$") and key != "definitions"]
-    if beside:
-        shown = ", ".join(map(brief, beside[:3])) + (", …" if len(beside) > 3 else "")
-        report.add("ref-siblings", node.path(), f"$ref must stand alone, not with {shown}")
+    siblings = [key for key in schema if not key.startswith("$") and key != "definitions"]
+    if siblings:
+        names = ", ".join(map(brief, siblings[:3])) + (", …" if len(siblings) > 3 else "")
+        report.add("ref-siblings", node.path(), f"$ref must stand alone, not with {names}")

@@ -1,98 +1,103 @@
-"""What may be rewritten in a schema without changing what it means."""
+"""Decide what may be rewritten in a schema without changing its meaning."""
 
 from typing import Any, Final
 
-from modelpact.schemas.document import DYNAMIC, Document, SchemaNode, says_more
+from modelpact.schemas.document import DYNAMIC, Document, SchemaNode, has_other_keywords
 from modelpact.schemas.exclusion import Exclusion
 from modelpact.schemas.unions import types_of
 
-_TURNED: Final = frozenset(["not", "if", "contains", "propertyNames"])
-"""Where admitting less elsewhere means admitting more, or counting otherwise."""
-_WHOLE: Final = frozenset(["enum", "const", "uniqueItems"])
-"""Words that look at a value as a whole, and so at fields that are there or not."""
+_INVERTING: Final = frozenset(["not", "if", "contains", "propertyNames"])
+"""Keywords inside which a stricter schema makes the outer one looser, or counts differently."""
+_WHOLE_VALUE: Final = frozenset(["enum", "const", "uniqueItems"])
+"""Keywords that compare whole values, and so depend on which fields are present."""
 _COMPOSED: Final = frozenset(["allOf", "then", "else", "dependentSchemas", "dependencies"])
-"""Where a schema holds together with others for the same value."""
+"""Keywords whose schemas apply to a value together with others."""
 _IN_PLACE: Final = frozenset(["anyOf", "oneOf", "allOf", "then", "else"])
 _OWN_FIELDS: Final = frozenset(["properties", "required", "additionalProperties"])
 _PRESENCE: Final = frozenset(
     ["patternProperties", "dependentRequired", "dependentSchemas", "dependencies", "allOf", "if"]
 ).union(["not", "minProperties", "maxProperties", "unevaluatedProperties", "propertyNames"])
-"""Words by which it matters whether a property is there, or that bring properties of their own."""
+"""Keywords that depend on the presence of properties, or that add properties."""
 _NOT_PLAIN: Final = DYNAMIC.union(["anyOf", "oneOf", "allOf", "not", "if", "$ref"])
 _PASSES: Final = 8
-DYNAMIC_REASON: Final = "there are dynamic references, and where they lead depends on the way"
+DYNAMIC_REASON: Final = (
+    "there are dynamic references, and their targets depend on the evaluation path"
+)
 
 
 class Meaning:
-    """Which objects of a document can be closed and made all-required, and what is exclusive."""
+    """Decides which objects of a document can be closed, with all properties required."""
 
     def __init__(self, document: Document, *, requires: bool) -> None:
-        """`requires` tells whether every property is to be required in the end."""
+        """`requires`: whether every property will be required in the end."""
         self.document = document
         self.exclusion = Exclusion(document)
         self.dynamic = any(not DYNAMIC.isdisjoint(node.schema) for node in document.nodes)
-        """Whether references lead to places that depend on the way there: all stays as it is."""
-        self._below = _below(document)
+        """Whether there are dynamic references: then nothing is rewritten."""
+        self._below = _children_and_targets(document)
         self._nulls: dict[int, bool] = {}
         self.pinned = self._pinned()
-        """Schemas that a reference leads to or into, without going through definitions."""
+        """Schemas (by id) that contain the target of a reference, or are one."""
         self.fixed = self._fixed(frozenset())
-        """Numbers of the nodes whose objects stay as they are."""
-        self.telling: set[tuple[int, str]] = set()
-        """Objects (by id) and their fields that would tell branches apart if they were required."""
-        self.held = self._held(self._waiting()) if requires else self.fixed
-        """Numbers of the nodes in which not even such fields are required."""
+        """Numbers of the nodes whose objects must not change."""
+        self.discriminators: set[tuple[int, str]] = set()
+        """Objects (by id) and their fields that would be discriminators if they were required."""
+        self.strictly_fixed = self._strictly_fixed(self._pending()) if requires else self.fixed
+        """Numbers of the nodes in which not even discriminators may become required."""
 
     def _pinned(self) -> set[int]:
-        found: set[int] = set()
+        pinned: set[int] = set()
         for ref in self.document.refs:
             node = self.document.node_of(self.document.target(ref.schema["$ref"]))
-            while node is not None and id(node.schema) not in found:
-                found.add(id(node.schema))
+            while node is not None and id(node.schema) not in pinned:
+                pinned.add(id(node.schema))
                 node = node.parent
-        return found
+        return pinned
 
-    def _waiting(self) -> list[tuple[SchemaNode, list[SchemaNode | None]]]:
-        """Find the fields that would tell branches apart.
+    def _pending(self) -> list[tuple[SchemaNode, list[SchemaNode | None]]]:
+        """Find the fields that would be discriminators if they were required.
 
-        Return each `oneOf` that then excludes overlaps, and the objects that it waits for.
+        Return each `oneOf` that would then be exclusive, with the objects that have the field.
         """
-        waiting = []
+        pending = []
         for node in dict.fromkeys(self.document.unions):
             for key in ("anyOf", "oneOf"):
-                found = self.exclusion.would_tell(node.schema.get(key, []))
-                if found is None:
+                missing = self.exclusion.missing_discriminator(node.schema.get(key, []))
+                if missing is None:
                     continue
-                name, leaves = found
+                name, leaves = missing
                 parts = [
                     part
                     for leaf in leaves
                     for part in leaf.parts
                     if name in part.get("properties", ())
                 ]
-                self.telling |= {(id(part), name) for part in parts}
-                if key == "oneOf" and self.exclusion.exclusive(node.schema, loose=True):
-                    waiting.append((node, [self.document.node_of(part) for part in parts]))
-        return waiting
+                self.discriminators |= {(id(part), name) for part in parts}
+                if key == "oneOf" and self.exclusion.exclusive(node.schema, if_required=True):
+                    pending.append((node, [self.document.node_of(part) for part in parts]))
+        return pending
 
-    def _held(self, waiting: list[tuple[SchemaNode, list[SchemaNode | None]]]) -> set[int]:
-        """Spare what is held only by a `oneOf` that is exclusive once its fields are required.
+    def _strictly_fixed(
+        self, pending: list[tuple[SchemaNode, list[SchemaNode | None]]]
+    ) -> set[int]:
+        """Return the fixed nodes without those that are fixed only by a pending `oneOf`.
 
-        That is so only where all of them can be, which other unions may prevent.
+        A `oneOf` becomes exclusive only if all of its discriminators can become required, which
+        other unions may prevent.
         """
         for _ in range(_PASSES):
-            held = self._fixed(frozenset(id(node.schema) for node, _ in waiting))
-            able = [
+            fixed = self._fixed(frozenset(id(node.schema) for node, _ in pending))
+            possible = [
                 (node, parts)
-                for node, parts in waiting
-                if all(part is not None and part.number not in held for part in parts)
+                for node, parts in pending
+                if all(part is not None and part.number not in fixed for part in parts)
             ]
-            if len(able) == len(waiting):
-                return held
-            waiting = able
+            if len(possible) == len(pending):
+                return fixed
+            pending = possible
         return self.fixed
 
-    def _fixed(self, spared: frozenset[int]) -> set[int]:
+    def _fixed(self, exclusive: frozenset[int]) -> set[int]:
         if self.dynamic:
             return {node.number for node in self.document.nodes}
         deep: list[int] = []
@@ -100,26 +105,25 @@ class Meaning:
         for node in self.document.nodes:
             schema, step = node.schema, node.steps[0] if node.steps else ""
             if (
-                step in _TURNED
-                or not _WHOLE.isdisjoint(schema)
-                or self._may_overlap(node, step, spared)
+                step in _INVERTING
+                or not _WHOLE_VALUE.isdisjoint(schema)
+                or self._may_overlap(node, step, exclusive)
             ):
                 deep.append(node.number)
-            elif step in _COMPOSED or not _PRESENCE.isdisjoint(schema) or _has_more(schema):
+            elif step in _COMPOSED or not _PRESENCE.isdisjoint(schema) or _has_own_fields(schema):
                 shallow.append(node.number)
-        found = self._reach(deep, in_place=False)
-        return found | self._reach(shallow, in_place=True)
+        return self._reach(deep, in_place=False) | self._reach(shallow, in_place=True)
 
-    def _may_overlap(self, node: SchemaNode, step: str | int, spared: frozenset[int]) -> bool:
+    def _may_overlap(self, node: SchemaNode, step: str | int, exclusive: frozenset[int]) -> bool:
         return (
             step == "oneOf"
             and node.parent is not None
-            and id(node.parent.schema) not in spared
+            and id(node.parent.schema) not in exclusive
             and not self.exclusion.exclusive(node.parent.schema)
         )
 
     def _reach(self, start: list[int], *, in_place: bool) -> set[int]:
-        found, stack = set(start), list(start)
+        reached, stack = set(start), list(start)
         while stack:
             number = stack.pop()
             for inner in self._below[number]:
@@ -127,46 +131,46 @@ class Meaning:
                 same = node.parent is not self.document.nodes[number] or node.steps[0] in _IN_PLACE
                 if in_place and not same:
                     continue
-                if inner not in found:
-                    found.add(inner)
+                if inner not in reached:
+                    reached.add(inner)
                     stack.append(inner)
-        return found
+        return reached
 
-    def why_fixed(self, node: SchemaNode, *, telling: bool = False) -> str:
-        """Say why an object, or a field that tells branches apart, stays; empty where it need not.
+    def why_fixed(self, node: SchemaNode, *, discriminator: bool = False) -> str:
+        """Explain why an object must not change, or return an empty string if it may.
 
-        Not so much keeps such a field from being required.
+        Fewer objects must keep a `discriminator` optional than other fields.
         """
         if self.dynamic:
             return DYNAMIC_REASON
-        if node.number in (self.held if telling else self.fixed):
-            return "it holds together with other schemas, or where that would change the meaning"
+        if node.number in (self.strictly_fixed if discriminator else self.fixed):
+            return "it applies together with other schemas, so the change could alter the meaning"
         return ""
 
-    def admits_null(self, schema: Any) -> bool:
-        """Tell whether null is surely admitted."""
+    def allows_null(self, schema: Any) -> bool:
+        """Whether null is certainly allowed."""
         end, beside = self.exclusion.unions.end(schema)
         if beside or not isinstance(end, dict):
             return not beside and end is True
-        found = self._nulls.get(id(end))
-        if found is None:
-            found = self._nulls[id(end)] = self._finds_null(end)
-        return found
+        allowed = self._nulls.get(id(end))
+        if allowed is None:
+            allowed = self._nulls[id(end)] = self._allows_null(end)
+        return allowed
 
-    def _finds_null(self, schema: dict[str, Any]) -> bool:
+    def _allows_null(self, schema: dict[str, Any]) -> bool:
         for _ in range(8):
             if "anyOf" not in schema:
                 break
-            if says_more(schema, "anyOf"):
+            if has_other_keywords(schema, "anyOf"):
                 return False
-            if any(self._plain_null(one) for one in schema["anyOf"]):
+            if any(self._plainly_allows_null(branch) for branch in schema["anyOf"]):
                 return True
             schema, beside = self.exclusion.unions.end(schema["anyOf"][-1])
             if beside or not isinstance(schema, dict):
                 return False
-        return self._plain_null(schema)
+        return self._plainly_allows_null(schema)
 
-    def _plain_null(self, schema: Any) -> bool:
+    def _plainly_allows_null(self, schema: Any) -> bool:
         end, beside = self.exclusion.unions.end(schema)
         if beside or not isinstance(end, dict):
             return not beside and end is True
@@ -174,13 +178,13 @@ class Meaning:
             return False
         return (
             ("type" not in end or "null" in types_of(end))
-            and ("enum" not in end or any(one is None for one in end["enum"]))
+            and ("enum" not in end or any(value is None for value in end["enum"]))
             and ("const" not in end or end["const"] is None)
         )
 
 
-def _below(document: Document) -> list[list[int]]:
-    """Return, for each node, the numbers of those in it and of what it refers to."""
+def _children_and_targets(document: Document) -> list[list[int]]:
+    """Return, for each node, the numbers of its children and of the targets of its references."""
     below: list[list[int]] = [[] for _ in document.nodes]
     for node in document.nodes:
         if node.parent is not None and node.inner:
@@ -192,7 +196,7 @@ def _below(document: Document) -> list[list[int]]:
     return below
 
 
-def _has_more(schema: dict[str, Any]) -> bool:
-    """Tell whether a schema has fields of its own beside a union's or a reference's."""
-    beside = "anyOf" in schema or "oneOf" in schema or "$ref" in schema
-    return beside and not _OWN_FIELDS.isdisjoint(schema)
+def _has_own_fields(schema: dict[str, Any]) -> bool:
+    """Whether a schema with a union or a reference also has fields of its own."""
+    composed = "anyOf" in schema or "oneOf" in schema or "$ref" in schema
+    return composed and not _OWN_FIELDS.isdisjoint(schema)

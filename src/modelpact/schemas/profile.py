@@ -1,4 +1,4 @@
-"""Profiles: what a vendor, or a subset that all of them take, asks of a schema. Versioned data."""
+"""Profiles: the rules of one vendor, or of a subset that all vendors accept. Versioned data."""
 
 import functools
 import re
@@ -14,28 +14,28 @@ from modelpact.vocabulary.errors import InputError, UnknownName
 
 PROFILES: Final = ("variants", "tier1", "openai", "anthropic", "gemini")
 DEFAULT_PROFILES: Final = ("tier1",)
-_VALUE_WORDS: Final = frozenset(["format", "pattern", "minItems", "enum", "const"])
-"""Keywords whose values some profiles look at."""
+_VALUE_KEYWORDS: Final = frozenset(["format", "pattern", "minItems", "enum", "const"])
+"""Keywords whose values some profiles check."""
 _DATA: Final = Path(__file__).parent / "data"
 Level = Literal["error", "note"]
 
 
 class Keywords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a profile says of keywords and their values; what it leaves out is free."""
+    """What a profile refuses of keywords and their values; everything else is allowed."""
 
     refused: tuple[str, ...] = ()
     refused_with_ref: tuple[str, ...] = ()
-    """Refused where one of their schemas is a `$ref`."""
+    """Refused if one of their schemas is a `$ref`."""
     noted: tuple[str, ...] = ()
     formats: tuple[str, ...] | None = None
     min_items: tuple[int, ...] | None = None
     refused_patterns: str | None = None
-    """A regular expression of what a `pattern` must not use."""
+    """A regular expression for what a `pattern` must not use."""
     enum_types: tuple[str, ...] = ("string", "number", "boolean", "null")
 
 
 class SchemaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of something a schema may have; None is without a limit."""
+    """Upper limits of a schema; None is no limit."""
 
     depth: int | None = None
     properties: int | None = None
@@ -43,14 +43,14 @@ class SchemaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names_text: int | None = None
     """Characters of all property names, definition names, enum and const values."""
     long_enum_values: int | None = None
-    """From more values than this, an enum's text is limited by `long_enum_text`."""
+    """An enum with more values than this has its text limited by `long_enum_text`."""
     long_enum_text: int | None = None
     unions: int | None = None
     optionals: int | None = None
 
 
 class VendorProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One set of rules, with its version and where it is from."""
+    """One set of rules, with its version and its sources."""
 
     id: str
     title: str
@@ -62,9 +62,37 @@ class VendorProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: SchemaLimits = SchemaLimits()
 
 
+class Requirement(msgspec.Struct, frozen=True):
+    """The profiles that require a rule, and whether breaking it is an error or a note."""
+
+    level: Level
+    profiles: tuple[str, ...]
+
+
+class Ruleset(msgspec.Struct, frozen=True):
+    """Several profiles compiled for one walk over a schema."""
+
+    profiles: tuple[VendorProfile, ...]
+    requirements: dict[str, Requirement]
+    """By rule. If a profile requires it as an error, profiles with a note are left out."""
+    refused: dict[str, Requirement]
+    """By keyword: the profiles that refuse it."""
+    refused_with_ref: dict[str, Requirement]
+    formats: tuple[tuple[frozenset[str], Requirement], ...]
+    min_items: tuple[tuple[frozenset[int], Requirement], ...]
+    patterns: tuple[tuple[re.Pattern[str], Requirement], ...]
+    enums: tuple[tuple[frozenset[str], Requirement], ...]
+    watched: frozenset[str]
+    """All keywords that a profile refuses or checks."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the profiles."""
+        return tuple(profile.id for profile in self.profiles)
+
+
 @functools.cache
 def load_profile(name: str) -> VendorProfile:
-    """Return a profile by its name, with what it includes."""
+    """Return a profile by its name, with the rules of the profiles that it includes."""
     if name not in PROFILES:
         raise UnknownName("profile", name, PROFILES, f"there are {', '.join(PROFILES)}")
     content = tomllib.loads((_DATA / f"{name}.toml").read_text(encoding="utf-8"))
@@ -81,39 +109,11 @@ def load_profile(name: str) -> VendorProfile:
     return profile
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """Who asks for a rule, and whether breaking it is an error or a note."""
-
-    level: Level
-    profiles: tuple[str, ...]
-
-
-class Ruleset(msgspec.Struct, frozen=True):
-    """Several profiles compiled for one walk over a schema."""
-
-    profiles: tuple[VendorProfile, ...]
-    asks: dict[str, Ask]
-    """Rule → who asks for it; where one profile has an error, those with a note are left out."""
-    refused: dict[str, Ask]
-    """Keyword → who refuses it."""
-    refused_with_ref: dict[str, Ask]
-    formats: tuple[tuple[frozenset[str], Ask], ...]
-    min_items: tuple[tuple[frozenset[int], Ask], ...]
-    patterns: tuple[tuple[re.Pattern[str], Ask], ...]
-    enums: tuple[tuple[frozenset[str], Ask], ...]
-    watched: frozenset[str]
-    """Keywords of which something is said."""
-
-    def names(self) -> tuple[str, ...]:
-        """Return the profiles' names."""
-        return tuple(one.id for one in self.profiles)
-
-
 def read_profiles(profiles: str | Iterable[str]) -> tuple[str, ...]:
-    """Read the names of profiles, also `tier1,openai` in one text; each is kept once."""
-    listed = [profiles] if isinstance(profiles, str) else list(profiles)
+    """Read the names of profiles; one string may have several, such as `tier1,openai`."""
+    texts = [profiles] if isinstance(profiles, str) else list(profiles)
     names: dict[str, None] = {}
-    for text in listed:
+    for text in texts:
         if not isinstance(text, str):
             raise UnknownName("profile", text, PROFILES, f"there are {', '.join(PROFILES)}")
         for name in text.split(","):
@@ -121,7 +121,7 @@ def read_profiles(profiles: str | Iterable[str]) -> tuple[str, ...]:
                 load_profile(name.strip())
                 names[name.strip()] = None
     if not names:
-        raise InputError(f"no profile is named; there are {', '.join(PROFILES)}")
+        raise InputError(f"expected at least one profile; there are {', '.join(PROFILES)}")
     return tuple(names)
 
 
@@ -129,51 +129,55 @@ def read_profiles(profiles: str | Iterable[str]) -> tuple[str, ...]:
 def compile_profiles(names: tuple[str, ...]) -> Ruleset:
     """Compile profiles, once for each set of them."""
     profiles = tuple(load_profile(name) for name in names)
-    asked = [(rule, level, one.id) for one in profiles for rule, level in one.rules.items()]
-    words = [(word, "error", one.id) for one in profiles for word in one.keywords.refused]
-    words += [(word, "note", one.id) for one in profiles for word in one.keywords.noted]
-    words += [("oneOf", one.rules["one-of"], one.id) for one in profiles if "one-of" in one.rules]
-    by_ref = [(word, "error", one.id) for one in profiles for word in one.keywords.refused_with_ref]
-    asks = {**_asks(asked), "ref-dangling": Ask("error", names)}
+    rules: list[tuple[str, str, str]] = []
+    keywords: list[tuple[str, str, str]] = []
+    with_ref: list[tuple[str, str, str]] = []
+    for profile in profiles:
+        rules += [(rule, level, profile.id) for rule, level in profile.rules.items()]
+        keywords += [(word, "error", profile.id) for word in profile.keywords.refused]
+        keywords += [(word, "note", profile.id) for word in profile.keywords.noted]
+        with_ref += [(word, "error", profile.id) for word in profile.keywords.refused_with_ref]
+        if "one-of" in profile.rules:
+            keywords.append(("oneOf", profile.rules["one-of"], profile.id))
     return Ruleset(
         profiles,
-        asks,
-        _asks(words),
-        _asks(by_ref),
+        {**_requirements(rules), "ref-dangling": Requirement("error", names)},
+        _requirements(keywords),
+        _requirements(with_ref),
         formats=tuple(
-            (frozenset(one.keywords.formats), Ask("error", (one.id,)))
-            for one in profiles
-            if one.keywords.formats is not None
+            (frozenset(profile.keywords.formats), Requirement("error", (profile.id,)))
+            for profile in profiles
+            if profile.keywords.formats is not None
         ),
         min_items=tuple(
-            (frozenset(one.keywords.min_items), Ask("error", (one.id,)))
-            for one in profiles
-            if one.keywords.min_items is not None
+            (frozenset(profile.keywords.min_items), Requirement("error", (profile.id,)))
+            for profile in profiles
+            if profile.keywords.min_items is not None
         ),
         patterns=tuple(
-            (re.compile(one.keywords.refused_patterns), Ask("error", (one.id,)))
-            for one in profiles
-            if one.keywords.refused_patterns is not None
+            (re.compile(profile.keywords.refused_patterns), Requirement("error", (profile.id,)))
+            for profile in profiles
+            if profile.keywords.refused_patterns is not None
         ),
         enums=tuple(
-            (frozenset(one.keywords.enum_types), Ask("error", (one.id,)))
-            for one in profiles
-            if "enum-scalar" in one.rules
+            (frozenset(profile.keywords.enum_types), Requirement("error", (profile.id,)))
+            for profile in profiles
+            if "enum-scalar" in profile.rules
         ),
-        watched=frozenset([what for what, _, _ in (*words, *by_ref)]) | _VALUE_WORDS,
+        watched=frozenset(word for word, _, _ in (*keywords, *with_ref)) | _VALUE_KEYWORDS,
     )
 
 
-def _asks(said: Iterable[tuple[str, str, str]]) -> dict[str, Ask]:
-    """Put together who says the same: errors before notes."""
+def _requirements(entries: Iterable[tuple[str, str, str]]) -> dict[str, Requirement]:
+    """Group (rule or keyword, level, profile) by rule or keyword; errors win over notes."""
     by_level: dict[str, dict[Level, list[str]]] = {}
-    for what, level, name in said:
-        by_level.setdefault(what, {}).setdefault(
+    for subject, level, profile in entries:
+        by_level.setdefault(subject, {}).setdefault(
             "error" if level == "error" else "note", []
-        ).append(name)
+        ).append(profile)
     return {
-        what: Ask("error", tuple(levels["error"]))
+        subject: Requirement("error", tuple(levels["error"]))
         if "error" in levels
-        else Ask("note", tuple(levels["note"]))
-        for what, levels in by_level.items()
+        else Requirement("note", tuple(levels["note"]))
+        for subject, levels in by_level.items()
     }

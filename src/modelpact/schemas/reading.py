@@ -1,11 +1,11 @@
-"""Reading a schema: every subschema once, with an error that names the place where it is none.
+"""Read a schema: visit every subschema once, and name the place of what is not a schema.
 
-Only schemas are walked: what stands in `enum`, `const`, `default` or `examples` is data, and a
-property may have any name. A reference is followed by looking its target up, never by walking it
-again, so that the work is linear in the size of the schema.
+Only schemas are visited: the contents of `enum`, `const`, `default` and `examples` are data, and a
+property may have any name. The target of a reference is looked up and never visited again, so that
+the work is linear in the size of the schema.
 """
 
-# The readers of keywords share one signature, whether or not they use all of it.
+# The readers of keywords share one signature, and not all of them use all arguments.
 # ruff: noqa: ARG001
 
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from typing import Any, Final
 from modelpact.schemas.document import Document, SchemaNode, fragment_steps, is_object
 from modelpact.vocabulary.errors import InputError, brief
 
-DEEPEST: Final = 200
-"""Levels of schemas in schemas; no vendor takes more than a tenth of that."""
-LARGEST: Final = 200_000
-"""Schemas in a schema, each place counted; no vendor takes more than 5,000 properties."""
-_APART: Final = -1_000_000
-"""The depth from which a definition counts: only what refers to it makes it part of the root."""
-LONGEST: Final = 5_000
-"""Characters of the pointer to a schema; every finding in it repeats them."""
-_WORD: Final = 12
-"""About the characters of a keyword in a pointer."""
+MAX_DEPTH: Final = 200
+"""The most levels of nested schemas; no vendor accepts more than a tenth of that."""
+MAX_SCHEMAS: Final = 200_000
+"""The most subschemas; no vendor accepts more than 5,000 properties."""
+_DEFINITION_DEPTH: Final = -1_000_000
+"""The depth of a definition, which becomes part of the root only through references."""
+MAX_POINTER: Final = 5_000
+"""The most characters of a pointer to a schema; every finding repeats its pointer."""
+_KEYWORD_LENGTH: Final = 12
+"""The approximate length of a keyword in a pointer."""
 TYPES: Final = frozenset(["object", "array", "string", "number", "integer", "boolean", "null"])
 
 
 def schema_of(source: Any) -> dict[str, Any]:
-    """Return the schema of what was handed in: an object, or a Pydantic model's."""
+    """Return a schema object; for a Pydantic model, its schema."""
     make = getattr(source, "model_json_schema", None)
     if isinstance(source, type) and callable(make):
         source = make()
@@ -43,7 +43,7 @@ def schema_of(source: Any) -> dict[str, Any]:
 
 
 def read_document(source: Any) -> Document:
-    """Read a schema, or raise an error that says where it is none."""
+    """Read a schema, or raise an error that says where it is not valid."""
     document = Document(schema_of(source))
     stack = [SchemaNode(document.root, None, ())]
     resolved = 0
@@ -51,7 +51,7 @@ def read_document(source: Any) -> Document:
         while stack:
             _read(document, stack.pop(), stack)
         while resolved < len(document.refs) and not stack:
-            stack += _unread(document, document.refs[resolved])
+            stack += _unvisited_target(document, document.refs[resolved])
             resolved += 1
         if not stack:
             break
@@ -60,8 +60,8 @@ def read_document(source: Any) -> Document:
     return document
 
 
-def _unread(document: Document, node: SchemaNode) -> list[SchemaNode]:
-    """Return the target of a reference where it stands in a place that is not read for schemas."""
+def _unvisited_target(document: Document, node: SchemaNode) -> list[SchemaNode]:
+    """Return the target of a reference if it is in a place that is not visited for schemas."""
     ref = node.schema["$ref"]
     target = document.target(ref)
     if not isinstance(target, dict) or id(target) in document.by_id:
@@ -72,22 +72,26 @@ def _unread(document: Document, node: SchemaNode) -> list[SchemaNode]:
 def _read(document: Document, node: SchemaNode, stack: list[SchemaNode]) -> None:
     schema = node.schema
     node.number = len(document.nodes)
-    if node.level > DEEPEST:
+    if node.level > MAX_DEPTH:
         raise InputError(_too_deep(node))
     if node.parent is not None:
         last = node.steps[-1]
-        node.length = node.parent.length + (len(last) if last.__class__ is str else 1) + _WORD
-    if node.length > LONGEST:
-        raise InputError(
-            f"the names on the way to {node.path()[:100]}… have more than {LONGEST:,} characters; "
-            "no vendor takes such names"
+        node.length = (
+            node.parent.length + (len(last) if last.__class__ is str else 1) + _KEYWORD_LENGTH
         )
-    if node.number == LARGEST:
-        raise InputError(f"more than {LARGEST:,} schemas in one; no vendor takes 5,001 properties")
+    if node.length > MAX_POINTER:
+        raise InputError(
+            f"the path {node.path()[:100]}… has more than {MAX_POINTER:,} characters; "
+            "no vendor accepts such names"
+        )
+    if node.number == MAX_SCHEMAS:
+        raise InputError(
+            f"more than {MAX_SCHEMAS:,} subschemas; no vendor accepts 5,001 properties"
+        )
     document.nodes.append(node)
     document.by_id.setdefault(id(schema), node)
     if not node.inner:
-        node.depth = _APART
+        node.depth = _DEFINITION_DEPTH
     elif node.parent is not None:
         node.depth = node.parent.depth
     kind = schema.get("type")
@@ -110,15 +114,17 @@ def _too_deep(node: SchemaNode) -> str:
         if above.schema is node.schema:
             return f"the schema contains itself, at {node.path()[:200]}; use $ref for recursion"
         above = above.parent
-    return f"schemas are nested more than {DEEPEST} deep, at {node.path()[:100]}…"
+    return f"schemas are nested more than {MAX_DEPTH} deep, at {node.path()[:100]}…"
 
 
-def _wrong(
+def _invalid(
     node: SchemaNode, step: str | tuple[str | int, ...], expected: str, value: Any
 ) -> InputError:
     where = node.path(*(step if isinstance(step, tuple) else (step,)))
-    place = where if len(where) <= 200 else f"{where[:199]}…"
-    return InputError(f"not a JSON Schema: {place}: expected {expected}, not {brief(value, 60)}")
+    shortened = where if len(where) <= 200 else f"{where[:199]}…"
+    return InputError(
+        f"not a JSON Schema: {shortened}: expected {expected}, not {brief(value, 60)}"
+    )
 
 
 Reader = Callable[[Document, SchemaNode, str, Any, list[SchemaNode]], None]
@@ -136,172 +142,177 @@ def _add(
     elif isinstance(value, bool):
         document.booleans.append(SchemaNode({}, node, steps))
     else:
-        raise _wrong(node, steps, "a schema", value)
+        raise _invalid(node, steps, "a schema", value)
 
 
-def _properties(
+def _read_properties(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
-        raise _wrong(node, key, "an object of schemas", value)
-    listed = node.schema.get("required")
-    required = frozenset(filter(_is_text, listed)) if isinstance(listed, list) else frozenset()
+        raise _invalid(node, key, "an object of schemas", value)
+    names = node.schema.get("required")
+    required = frozenset(filter(_is_string, names)) if isinstance(names, list) else frozenset()
     level = node.level + 1
-    for name, one in value.items():
-        if type(one) is dict:
-            children.append(SchemaNode(one, node, (key, name), level, name not in required))
+    for name, schema in value.items():
+        if type(schema) is dict:
+            children.append(SchemaNode(schema, node, (key, name), level, name not in required))
         elif not isinstance(name, str):
-            raise _wrong(node, key, "names that are texts", name)
+            raise _invalid(node, key, "names that are strings", name)
         else:
-            _add(document, node, (key, name), one, children)
+            _add(document, node, (key, name), schema, children)
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _map(
+def _read_map(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
-        raise _wrong(node, key, "an object of schemas", value)
-    for name, one in value.items():
-        _add(document, node, (key, str(name)), one, children)
+        raise _invalid(node, key, "an object of schemas", value)
+    for name, schema in value.items():
+        _add(document, node, (key, str(name)), schema, children)
 
 
-def _definitions(
+def _read_definitions(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
-        raise _wrong(node, key, "an object of schemas", value)
-    for name, one in value.items():
-        if isinstance(one, dict):
-            children.append(SchemaNode(one, node, (key, str(name)), node.level + 1, inner=False))
+        raise _invalid(node, key, "an object of schemas", value)
+    for name, schema in value.items():
+        if isinstance(schema, dict):
+            step = (key, str(name))
+            children.append(SchemaNode(schema, node, step, node.level + 1, inner=False))
         else:
-            _add(document, node, (key, str(name)), one, children)
+            _add(document, node, (key, str(name)), schema, children)
 
 
-def _list(
+def _read_list(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, list) or not value:
-        raise _wrong(node, key, "a list of schemas", value)
-    for place, one in enumerate(value):
-        _add(document, node, (key, place), one, children)
+        raise _invalid(node, key, "a list of schemas", value)
+    for index, schema in enumerate(value):
+        _add(document, node, (key, index), schema, children)
 
 
-def _union(
+def _read_union(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
-    _list(document, node, key, value, children)
+    _read_list(document, node, key, value, children)
     document.unions.append(node)
 
 
-def _single(
+def _read_single(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     _add(document, node, (key,), value, children)
 
 
-def _items(
+def _read_items(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if isinstance(value, list):
         document.tuples.append(node)
-        for place, one in enumerate(value):
-            _add(document, node, (key, place), one, children)
+        for index, item in enumerate(value):
+            _add(document, node, (key, index), item, children)
     else:
         _add(document, node, (key,), value, children)
 
 
-def _open(
+def _read_schema_or_bool(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, bool):
         _add(document, node, (key,), value, children)
 
 
-def _dependencies(
+def _read_dependencies(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, dict):
-        raise _wrong(node, key, "an object", value)
-    for name, one in value.items():
-        if not isinstance(one, list):
-            _add(document, node, (key, str(name)), one, children)
+        raise _invalid(node, key, "an object", value)
+    for name, inner in value.items():
+        if not isinstance(inner, list):
+            _add(document, node, (key, str(name)), inner, children)
 
 
-def _ref(
+def _read_ref(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, str):
-        raise _wrong(node, key, "a text", value)
+        raise _invalid(node, key, "a string", value)
     document.refs.append(node)
 
 
-def _anchor(
+def _read_anchor(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, str):
-        raise _wrong(node, key, "a text", value)
+        raise _invalid(node, key, "a string", value)
     document.anchors.setdefault(value, node.schema)
 
 
-def _type(
+def _read_type(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if isinstance(value, str):
         if value in TYPES:
             return
-    elif isinstance(value, list) and value and all(_is_text(one) and one in TYPES for one in value):
+    elif (
+        isinstance(value, list)
+        and value
+        and all(_is_string(name) and name in TYPES for name in value)
+    ):
         return
-    raise _wrong(node, key, f"one or more of {', '.join(sorted(TYPES))}", value)
+    raise _invalid(node, key, f"one or more of {', '.join(sorted(TYPES))}", value)
 
 
-def _required(
+def _read_required(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if isinstance(value, bool):
-        return  # drafts before 04 wrote it so; it says nothing here
-    if not isinstance(value, list) or not all(map(_is_text, value)):
-        raise _wrong(node, key, "a list of names", value)
+        return  # the form before draft 04, which is ignored
+    if not isinstance(value, list) or not all(map(_is_string, value)):
+        raise _invalid(node, key, "a list of names", value)
 
 
-def _enum(
+def _read_enum(
     document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
 ) -> None:
     if not isinstance(value, list) or not value:
-        raise _wrong(node, key, "a list of values", value)
+        raise _invalid(node, key, "a list of values", value)
 
 
 _READERS: Final[dict[str, Reader]] = {
-    "$ref": _ref,
-    "$anchor": _anchor,
-    "$dynamicAnchor": _anchor,
-    "type": _type,
-    "required": _required,
-    "enum": _enum,
-    "properties": _properties,
-    "patternProperties": _map,
-    "dependentSchemas": _map,
-    "$defs": _definitions,
-    "definitions": _definitions,
-    "anyOf": _union,
-    "oneOf": _union,
-    "allOf": _list,
-    "prefixItems": _list,
-    "items": _items,
-    "dependencies": _dependencies,
-    "additionalProperties": _open,
-    "additionalItems": _open,
-    "unevaluatedProperties": _open,
-    "unevaluatedItems": _open,
-    "not": _single,
-    "if": _single,
-    "then": _single,
-    "else": _single,
-    "contains": _single,
-    "propertyNames": _single,
-    "contentSchema": _single,
+    "$ref": _read_ref,
+    "$anchor": _read_anchor,
+    "$dynamicAnchor": _read_anchor,
+    "type": _read_type,
+    "required": _read_required,
+    "enum": _read_enum,
+    "properties": _read_properties,
+    "patternProperties": _read_map,
+    "dependentSchemas": _read_map,
+    "$defs": _read_definitions,
+    "definitions": _read_definitions,
+    "anyOf": _read_union,
+    "oneOf": _read_union,
+    "allOf": _read_list,
+    "prefixItems": _read_list,
+    "items": _read_items,
+    "dependencies": _read_dependencies,
+    "additionalProperties": _read_schema_or_bool,
+    "additionalItems": _read_schema_or_bool,
+    "unevaluatedProperties": _read_schema_or_bool,
+    "unevaluatedItems": _read_schema_or_bool,
+    "not": _read_single,
+    "if": _read_single,
+    "then": _read_single,
+    "else": _read_single,
+    "contains": _read_single,
+    "propertyNames": _read_single,
+    "contentSchema": _read_single,
 }
-"""How each keyword that holds schemas, or that the rules look at, is read."""
+"""How to read each keyword that contains schemas, or that a rule checks."""

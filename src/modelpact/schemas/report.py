@@ -1,18 +1,20 @@
-"""What the linter finds."""
+"""The findings of the linter."""
 
 from typing import Final
 
 import msgspec
 
-from modelpact.schemas.profile import Ask, Level, Ruleset
+from modelpact.schemas.profile import Level, Requirement, Ruleset
+
+MAX_FINDINGS: Final = 10_000
 
 
 class SchemaFinding(msgspec.Struct, frozen=True):
-    """One finding: the rule, where, in words, for which profiles. A note does not make it fail."""
+    """One finding: a broken rule, its place and its profiles. A note is not a failure."""
 
     rule: str
     path: str
-    """A JSON pointer into the schema; empty is the root."""
+    """A JSON pointer into the schema; the empty string is the root."""
     message: str
     profiles: tuple[str, ...]
     level: Level = "error"
@@ -22,7 +24,7 @@ class SchemaFinding(msgspec.Struct, frozen=True):
 
 
 class LintReport(msgspec.Struct, frozen=True):
-    """Everything that was found in a schema; `if report:` is `if report.ok:`."""
+    """All findings in a schema. A report is true if it is `ok`."""
 
     findings: tuple[SchemaFinding, ...] = ()
 
@@ -34,60 +36,59 @@ class LintReport(msgspec.Struct, frozen=True):
     @property
     def errors(self) -> tuple[SchemaFinding, ...]:
         """The findings that are errors."""
-        return tuple(one for one in self.findings if one.level == "error")
+        return tuple(finding for finding in self.findings if finding.level == "error")
 
     @property
     def notes(self) -> tuple[SchemaFinding, ...]:
         """The findings that are notes."""
-        return tuple(one for one in self.findings if one.level == "note")
+        return tuple(finding for finding in self.findings if finding.level == "note")
 
     def __bool__(self) -> bool:
         return self.ok
 
 
-MOST_FINDINGS: Final = 10_000
-
-
-class TooMany(Exception):
-    """There are more findings than anyone reads."""
+class TooManyFindings(Exception):
+    """There are more findings than a report may have."""
 
 
 class FindingCollector:
-    """The findings of one walk, in the order in which they were made."""
+    """Collects the findings of one run, in their order."""
 
-    __slots__ = ("_found", "ruleset")
+    __slots__ = ("_findings", "ruleset")
 
     def __init__(self, ruleset: Ruleset) -> None:
         self.ruleset = ruleset
-        self._found: dict[tuple[str, str, str], Ask] = {}
+        self._findings: dict[tuple[str, str, str], Requirement] = {}
 
-    def asked(self, rule: str) -> bool:
-        """Tell whether a profile asks for a rule."""
-        return rule in self.ruleset.asks
+    def requires(self, rule: str) -> bool:
+        """Whether a profile requires a rule."""
+        return rule in self.ruleset.requirements
 
-    def add(self, rule: str, path: str, message: str, ask: Ask | None = None) -> None:
-        """Add a finding, where a profile asks for the rule; raise `TooMany` at the limit."""
-        who = ask or self.ruleset.asks.get(rule)
-        if who is None:
+    def add(
+        self, rule: str, path: str, message: str, requirement: Requirement | None = None
+    ) -> None:
+        """Add a finding if a profile requires the rule; raise `TooManyFindings` at the limit."""
+        requirement = requirement or self.ruleset.requirements.get(rule)
+        if requirement is None:
             return
-        before = self._found.get((rule, path, message))
-        if before is not None and before.level == who.level:
-            more = tuple(name for name in who.profiles if name not in before.profiles)
-            who = Ask(who.level, (*before.profiles, *more))
-        elif before is None and len(self._found) >= MOST_FINDINGS:
-            raise TooMany
-        self._found[rule, path, message] = who
+        earlier = self._findings.get((rule, path, message))
+        if earlier is not None and earlier.level == requirement.level:
+            more = tuple(name for name in requirement.profiles if name not in earlier.profiles)
+            requirement = Requirement(requirement.level, (*earlier.profiles, *more))
+        elif earlier is None and len(self._findings) >= MAX_FINDINGS:
+            raise TooManyFindings
+        self._findings[rule, path, message] = requirement
 
-    def cut(self) -> None:
-        """Say that there is more; it may be worse than what was found, so this is an error."""
-        message = f"more than {MOST_FINDINGS:,} findings; the rest is not told"
-        self._found["findings", "", message] = Ask("error", self.ruleset.names())
+    def add_truncation(self) -> None:
+        """Add an error that findings are left out: they may be worse than those that are kept."""
+        message = f"more than {MAX_FINDINGS:,} findings; the rest is left out"
+        self._findings["findings", "", message] = Requirement("error", self.ruleset.names())
 
-    def done(self) -> LintReport:
-        """Return the findings."""
+    def report(self) -> LintReport:
+        """Return the findings as a report."""
         return LintReport(
             tuple(
-                SchemaFinding(rule, path, message, ask.profiles, ask.level)
-                for (rule, path, message), ask in self._found.items()
+                SchemaFinding(rule, path, message, requirement.profiles, requirement.level)
+                for (rule, path, message), requirement in self._findings.items()
             )
         )

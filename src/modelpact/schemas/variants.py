@@ -1,8 +1,9 @@
-"""Unions and how their branches are told apart (RFC 0031 §A).
+"""Check that one field, the discriminator, tells the branches of each union apart.
 
-The branches of a union are what `anyOf` leads to, through references and unions in unions, `null`
-left out. One branch is a nullable schema, no variant. Branches of which none can be an object are
-plain values: §A speaks of shapes, so they are only noted.
+The rules are those of section A of the openwop specification (S001-A1 to S001-A9). The branches of
+a union are the targets of `anyOf`, through references and nested unions, without `null`. A single
+branch is a nullable schema and not a variant. Section A is about objects: a union of plain values
+is only a note.
 """
 
 import json
@@ -13,23 +14,23 @@ from modelpact.schemas.report import FindingCollector
 from modelpact.schemas.unions import Discriminator, Leaf, Unions
 from modelpact.vocabulary.errors import brief
 
-CONVENTIONAL: Final = ("kind", "variant", "type")
-_LONG: Final = 60
-"""Characters of a literal that a message shows."""
+CONVENTIONAL_NAMES: Final = ("kind", "variant", "type")
+_MAX_LITERAL: Final = 60
+"""The most characters of a literal in a message."""
 
 
 def check_unions(document: Document, report: FindingCollector) -> None:
-    """Find the unions whose branches one field does not tell apart."""
-    if not report.asked("variant-discriminator"):
+    """Find the unions without a discriminator."""
+    if not report.requires("variant-discriminator"):
         return
     unions = Unions(document)
-    told: set[int] = set()
+    reported: set[int] = set()
     for node in document.objects:
         _check_types(node, report)
     for node in dict.fromkeys(document.unions):
         for key in ("anyOf", "oneOf"):
             if key in node.schema:
-                _check(unions, node, key, report, told)
+                _check(unions, node, key, report, reported)
 
 
 def _check_types(node: SchemaNode, report: FindingCollector) -> None:
@@ -38,13 +39,13 @@ def _check_types(node: SchemaNode, report: FindingCollector) -> None:
         report.add(
             "variant-value-shape",
             node.path("type"),
-            f"objects and other values ({', '.join(others)}) in one schema are told apart only by "
+            f"objects and other values ({', '.join(others)}) in one schema differ only by "
             "their JSON types; write anyOf with a discriminator in each branch",
         )
 
 
 def _check(
-    unions: Unions, node: SchemaNode, key: str, report: FindingCollector, told: set[int]
+    unions: Unions, node: SchemaNode, key: str, report: FindingCollector, reported: set[int]
 ) -> None:
     groups = unions.groups(node.schema[key])
     if len(groups) < 2:
@@ -58,46 +59,46 @@ def _check(
         report.add(
             "variant-value-shape",
             path,
-            "objects and other values in one union are told apart only by their JSON types; "
+            "objects and other values in one union differ only by their JSON types; "
             "wrap the others in objects with a discriminator",
         )
     else:
-        _check_objects(groups, leaves, path, unions, report, told)
+        _check_objects(groups, leaves, path, unions, report, reported)
 
 
 def distinct(groups: list[list[Leaf]]) -> list[Leaf]:
-    """Return the leaves of all branches, each once."""
+    """Return the leaves of all branches without duplicates."""
     return list(dict.fromkeys(leaf for group in groups for leaf in group))
 
 
 def _check_plain(
     groups: list[list[Leaf]], path: str, unions: Unions, report: FindingCollector
 ) -> None:
-    """Check a union without objects: values of different JSON types are only noted."""
+    """Check a union without objects; values of different JSON types are only a note."""
     owners: dict[str, int] = {}
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         for leaf in group:
-            if unions.holds_objects(leaf):
+            if unions.is_list_of_objects(leaf):
                 report.add(
                     "variant-value-shape",
                     path,
-                    "lists of objects and other values in one union are told apart only by their "
+                    "lists of objects and other values in one union differ only by their "
                     "shapes; wrap each in an object with a discriminator",
                 )
                 return
             for kind in leaf.types - {"null"}:
-                if owners.setdefault(kind, place) != place:
+                if owners.setdefault(kind, index) != index:
                     report.add(
                         "variant-value-shape",
                         path,
-                        f"several branches are of the JSON type {kind}, so nothing tells them "
+                        f"several branches have the JSON type {kind}, so nothing tells them "
                         "apart; merge them, or wrap each in an object with a discriminator",
                     )
                     return
     report.add(
         "variant-plain-values",
         path,
-        "a union of plain values: they are told apart only by their JSON types",
+        "a union of plain values: they differ only by their JSON types",
     )
 
 
@@ -107,45 +108,45 @@ def _check_objects(
     path: str,
     unions: Unions,
     report: FindingCollector,
-    told: set[int],
+    reported: set[int],
 ) -> None:
     document = unions.document
-    unions.count(sum(len(leaf.fields) for leaf in leaves))
-    common = [name for name in leaves[0].fields if all(name in leaf.fields for leaf in leaves)]
-    common.sort(key=lambda name: name not in CONVENTIONAL)
+    unions.count(sum(len(leaf.required) for leaf in leaves))
+    common = [name for name in leaves[0].required if all(name in leaf.required for leaf in leaves)]
+    common.sort(key=lambda name: name not in CONVENTIONAL_NAMES)
     if not common:
-        _check_nothing_common(leaves, path, unions, report)
+        _report_no_discriminator(leaves, path, unions, report)
         return
-    twice: Discriminator | None = None
+    repeated: Discriminator | None = None
     for name in common:
-        again = literal_twice(groups, name)
-        if again is None:
-            _check_form(name, leaves, path, document, report, told)
+        field = repeated_literal(groups, name)
+        if field is None:
+            _check_form(name, leaves, path, document, report, reported)
             return
-        twice = twice or again
-    assert twice is not None
-    where = document.node_of(twice.schema)
+        repeated = repeated or field
+    assert repeated is not None
+    node = document.node_of(repeated.schema)
     report.add(
         "variant-literal-twice",
-        where.path() if where is not None else path,
-        f"{brief(_short(twice.literal))} is the {brief(common[0])} of more than one branch of "
-        f"{path}; each branch needs a literal of its own",
+        node.path() if node is not None else path,
+        f"{brief(_short(repeated.literal))} is the {brief(common[0])} of more than one branch of "
+        f"{path}; each branch needs its own literal",
     )
 
 
-def literal_twice(groups: list[list[Leaf]], name: str) -> Discriminator | None:
-    """Return a discriminator whose literal another branch has too; all have the field."""
+def repeated_literal(groups: list[list[Leaf]], name: str) -> Discriminator | None:
+    """Return a field whose literal another branch has too; all branches have the field."""
     owners: dict[str, int] = {}
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         for leaf in group:
             field = leaf.literal(name)
-            if field is not None and owners.setdefault(field.literal, place) != place:
+            if field is not None and owners.setdefault(field.literal, index) != index:
                 return field
     return None
 
 
 def _short(literal: str) -> str:
-    return literal if len(literal) <= _LONG else f"{literal[: _LONG - 1]}…"
+    return literal if len(literal) <= _MAX_LITERAL else f"{literal[: _MAX_LITERAL - 1]}…"
 
 
 def _check_form(
@@ -154,36 +155,36 @@ def _check_form(
     path: str,
     document: Document,
     report: FindingCollector,
-    told: set[int],
+    reported: set[int],
 ) -> None:
-    if name not in CONVENTIONAL:
+    if name not in CONVENTIONAL_NAMES:
         report.add(
             "variant-discriminator-name",
             path,
             f"the discriminator is {brief(name)}, not kind, variant or type: document it",
         )
     for leaf in leaves:
-        field = leaf.fields[name]
-        where = document.node_of(field.schema)
-        if where is None or id(field.schema) in told:
+        field = leaf.required[name]
+        node = document.node_of(field.schema)
+        if node is None or id(field.schema) in reported:
             continue
-        told.add(id(field.schema))
+        reported.add(id(field.schema))
         if field.form == "const":
             literal = json.dumps(_short(field.literal), ensure_ascii=False)
             report.add(
                 "variant-discriminator-const",
-                where.path(),
+                node.path(),
                 f'the discriminator is a const; write type: "string", enum: [{literal}]',
             )
         elif not field.typed:
             report.add(
                 "variant-discriminator-type",
-                where.path(),
-                'the discriminator does not say type: "string"',
+                node.path(),
+                'the discriminator has no type: "string"',
             )
 
 
-def _check_nothing_common(
+def _report_no_discriminator(
     leaves: list[Leaf], path: str, unions: Unions, report: FindingCollector
 ) -> None:
     counts: dict[str, int] = {}
@@ -191,33 +192,33 @@ def _check_nothing_common(
         properties = leaf.schema.get("properties") or ()
         unions.count(len(properties))
         for name in properties:
-            if name in CONVENTIONAL or leaf.literal(name) is not None:
+            if name in CONVENTIONAL_NAMES or leaf.literal(name) is not None:
                 counts[name] = counts.get(name, 0) + 1
     if not counts:
         report.add(
             "variant-field-presence",
             path,
-            "the branches are told apart only by which fields they have; give each a required "
+            "the branches differ only by the fields that they have; give each a required "
             '"kind" of type string with an enum of one value',
         )
         return
-    best = max(counts, key=lambda name: (counts[name], name in CONVENTIONAL))
-    lacking = [leaf for leaf in leaves if best not in leaf.fields]
-    shown = "; ".join(_lack(leaf, best, unions.document) for leaf in lacking[:3])
+    best = max(counts, key=lambda name: (counts[name], name in CONVENTIONAL_NAMES))
+    lacking = [leaf for leaf in leaves if best not in leaf.required]
+    reasons = "; ".join(_reason(leaf, best, unions.document) for leaf in lacking[:3])
     more = f"; and {len(lacking) - 3} more" if len(lacking) > 3 else ""
     report.add(
         "variant-discriminator",
         path,
-        f"no field tells the branches apart: {shown}{more}",
+        f"no field tells the branches apart: {reasons}{more}",
     )
 
 
-def _lack(leaf: Leaf, name: str, document: Document) -> str:
-    """Say why a field of a branch is no discriminator."""
+def _reason(leaf: Leaf, name: str, document: Document) -> str:
+    """Explain why a field of a branch is not a discriminator."""
     node = document.node_of(leaf.parts[0])
     where = brief(node.path()) if node is not None else "a branch that is not in this document"
     if name not in (leaf.schema.get("properties") or ()):
         return f"{where} has no {brief(name)}"
-    if name in leaf.loose:
+    if name in leaf.optional:
         return f"{brief(name)} of {where} is not required"
     return f"{brief(name)} of {where} is not a string enum of one value"

@@ -19,7 +19,7 @@ def test_a_reference_with_siblings_is_not_taken_for_nullable() -> None:
     beside = {"$ref": "#/$defs/N", "type": "string"}
     result = fix_schema(optional(beside, **{"$defs": defs}))
     assert result.schema["properties"]["a"] == {"anyOf": [beside, NULL]}
-    assert "null where it was left out" in result.changes[0].message
+    assert "null if it would be absent" in result.changes[0].message
     bare = optional({"$ref": "#/$defs/N", "description": "d"}, **{"$defs": defs})
     assert "could be null before" in fix_schema(bare).changes[0].message
     hidden = {"anyOf": [{"$ref": "#/$defs/N", "not": NULL}, TEXT]}
@@ -72,7 +72,7 @@ def test_a_type_that_is_said_is_not_replaced() -> None:
     result = fix_schema(schema)
     assert result.schema == schema
     assert [(one.rule, one.message) for one in result.kept] == [
-        ("variant-discriminator-type", "it says a type that its values are not of")
+        ("variant-discriminator-type", "its values do not have the type that it states")
     ]
     wide = closed({"kind": {"type": ["string", "null"], "enum": ["a"]}})
     assert fix_schema(holding({"anyOf": [wide, variant("b")]})).report.ok
