@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from modelpact.schemas.document import steps_of
+from modelpact.schemas.document import parse_pointer
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _POINTER: Final = None
@@ -71,7 +71,7 @@ def _pointer_tree(pointers: Collection[str]) -> dict[Any, Any]:
     root: dict[Any, Any] = {}
     for pointer in pointers:
         node = root
-        for step in steps_of(pointer):
+        for step in parse_pointer(pointer):
             node = node.setdefault(step, {})
         node[_POINTER] = pointer
     return root
