@@ -110,11 +110,11 @@ class Sender:
             try:
                 async for chunk in answer.chunks:
                     events = answer.feed(chunk)
+                    digest.add(events)
+                    if answer.finished:
+                        settled = True
+                        await self._settle_stream(planned, invocation, answer, report, digest)
                     if events:
-                        digest.add(events)
-                        if answer.finished:
-                            settled = True
-                            await self._settle_stream(planned, invocation, answer, report, digest)
                         yield events
                     if answer.finished:
                         return
