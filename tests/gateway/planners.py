@@ -28,7 +28,7 @@ SCHEMA: Any = {
 }
 
 
-def planner(folder: Path, more: str = "") -> Planner:
+def make_planner(folder: Path, more: str = "") -> Planner:
     """Make a planner; nothing is ever called."""
     configuration = read_configuration(CONFIGURATION + more)
     ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
@@ -40,7 +40,7 @@ def planner(folder: Path, more: str = "") -> Planner:
 
 
 def plan_key(
-    made: Planner,
+    planner: Planner,
     name: str,
     policy: Policy | None = None,
     *,
@@ -50,13 +50,13 @@ def plan_key(
 ) -> PlanKey:
     """Return the plan key of a request with such a body."""
     features = read_features(api, {"model": name, "messages": HI, **body})
-    applied = policy or configured_policy(made.configuration, made.configuration.policy)
+    applied = policy or configured_policy(planner.configuration, planner.configuration.policy)
     return PlanKey(name, workload, features, applied)
 
 
-def plan(made: Planner, name: str, policy: Policy | None = None, **body: Any) -> Plan:
+def plan_for(planner: Planner, name: str, policy: Policy | None = None, **body: Any) -> Plan:
     """Return the plan for a request."""
-    return made.plan(plan_key(made, name, policy, **body))
+    return planner.plan(plan_key(planner, name, policy, **body))
 
 
 def missing(plan: Plan) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from tests.gateway.conftest import Serve
-from tests.gateway.planners import plan, planner
+from tests.gateway.planners import make_planner, plan_for
 from tests.gateway.support import HI, Answer, RunningGateway
 
 BODY = {"modelpact-report": "body"}
@@ -60,10 +60,10 @@ def test_a_null_limit_is_replaced(gateway: RunningGateway) -> None:
 
 
 def test_the_default_limit_is_used_if_the_models_is_unknown(tmp_path: Path) -> None:
-    made = planner(
+    planner = make_planner(
         tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n'
     )
-    found = plan(made, "own/nobody-knows-it")
+    found = plan_for(planner, "own/nobody-knows-it")
     assert dict(found.headers())["modelpact-added"] == f"max_tokens={DEFAULT_MAX_TOKENS}"
     assert found.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
 

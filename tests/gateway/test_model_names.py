@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modelpact.gateway.request.model_names import ModelNameResolver, UnknownModel
-from tests.gateway.planners import planner
+from tests.gateway.planners import make_planner
 
 MORE = """
 [gateway.aliases]
@@ -18,7 +18,7 @@ needs = ["tools"]
 
 
 def names(folder: Path, more: str = MORE) -> ModelNameResolver:
-    return planner(folder, more).names
+    return make_planner(folder, more).names
 
 
 @pytest.mark.parametrize(
