@@ -32,8 +32,8 @@ def test_a_limit_is_added_for_anthropic(gateway: RunningGateway, path: str, stre
     assert gateway.anthropic.bodies[-1]["max_tokens"] == LONGEST
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
     assert "modelpact-lossy" not in answer.headers
-    told = [said for _, said in answer.events] if stream else [answer.json]
-    (report,) = [one["modelpact"] for one in told if "modelpact" in one]
+    body = [said for _, said in answer.events] if stream else [answer.json]
+    (report,) = [one["modelpact"] for one in body if "modelpact" in one]
     assert report["added"] == {"max_tokens": LONGEST}
     assert gateway.events("negotiation.decided")[-1].payload["added"] == {"max_tokens": LONGEST}
 
@@ -63,9 +63,9 @@ def test_the_default_limit_is_used_if_the_models_is_unknown(tmp_path: Path) -> N
     planner = make_planner(
         tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n'
     )
-    found = plan_for(planner, "own/nobody-knows-it")
-    assert dict(found.headers())["modelpact-added"] == f"max_tokens={DEFAULT_MAX_TOKENS}"
-    assert found.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
+    result = plan_for(planner, "own/nobody-knows-it")
+    assert dict(result.headers())["modelpact-added"] == f"max_tokens={DEFAULT_MAX_TOKENS}"
+    assert result.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
 
 
 def test_a_long_prompt_lowers_the_added_limit(gateway: RunningGateway) -> None:

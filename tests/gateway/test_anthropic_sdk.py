@@ -46,11 +46,11 @@ def final(sdk: AnthropicSDK, **asked: Any) -> Any:
 
 
 def calls(answer: Any) -> list[Any]:
-    return [one.input for one in answer.content if one.type == "tool_use"]
+    return [block.input for block in answer.content if block.type == "tool_use"]
 
 
 def text(answer: Any) -> str:
-    return "".join(one.text for one in answer.content if one.type == "text")
+    return "".join(block.text for block in answer.content if block.type == "text")
 
 
 def test_plain(sdk: AnthropicSDK) -> None:
@@ -83,7 +83,7 @@ def test_streaming(sdk: AnthropicSDK) -> None:
     assert text(answer) == "You said: Hi"
     assert (answer.stop_reason, answer.role) == ("end_turn", "assistant")
     assert answer.usage.output_tokens > 0
-    kinds = [one.type for one in sdk.events(lambda client: client.messages, **given(sdk))]
+    kinds = [event.type for event in sdk.events(lambda client: client.messages, **given(sdk))]
     assert kinds[0] == "message_start"
     assert kinds[-1] == "message_stop"
     assert kinds.count("content_block_delta") > 1
@@ -93,13 +93,13 @@ def test_tools_there_and_back(sdk: AnthropicSDK) -> None:
     sdk.fake.script.add(Reply(calls=CALLS[:1]), "Sunny.")
     answer, _ = message(sdk, tools=TOOLS, tool_choice={"type": "auto"})
     assert (calls(answer), answer.stop_reason) == ([{"city": "Rome"}], "tool_use")
-    (call,) = [one for one in answer.content if one.type == "tool_use"]
+    (call,) = [block for block in answer.content if block.type == "tool_use"]
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "22 degrees"}
     turns = [
         *HI,
         {
             "role": "assistant",
-            "content": [one.model_dump(exclude_none=True) for one in answer.content],
+            "content": [block.model_dump(exclude_none=True) for block in answer.content],
         },
         {"role": "user", "content": [result]},
     ]
@@ -115,15 +115,15 @@ def test_parallel_tools(sdk: AnthropicSDK) -> None:
     alone = {"type": "auto", "disable_parallel_tool_use": True}
     assert len(calls(message(sdk, tools=TOOLS, tool_choice=alone)[0])) == 1
     results = [
-        {"type": "tool_result", "tool_use_id": one.id, "content": "22"}
-        for one in answer.content
-        if one.type == "tool_use"
+        {"type": "tool_result", "tool_use_id": block.id, "content": "22"}
+        for block in answer.content
+        if block.type == "tool_use"
     ]
     turns = [
         *HI,
         {
             "role": "assistant",
-            "content": [one.model_dump(exclude_none=True) for one in answer.content],
+            "content": [block.model_dump(exclude_none=True) for block in answer.content],
         },
         {"role": "user", "content": results},
     ]
@@ -157,20 +157,20 @@ def test_images(sdk: AnthropicSDK, source: Any) -> None:
 
 def test_thinking(sdk: AnthropicSDK) -> None:
     thinking = {"type": "enabled", "budget_tokens": 1_024}
-    asked: Any = {"thinking": thinking, "max_tokens": 3_000}
+    fields: Any = {"thinking": thinking, "max_tokens": 3_000}
     if sdk.upstream == "openai":
         with pytest.raises(anthropic.UnprocessableEntityError, match="reasoning"):
-            message(sdk, **asked)
-        answer, head = message(sdk, model="gpt-5", **asked)
+            message(sdk, **fields)
+        answer, head = message(sdk, model="gpt-5", **fields)
         assert text(answer) == "You said: Hi"
         assert "budget" in head["modelpact-lossy"]
         return
     sdk.fake.script.add(Reply("So.", thinking="Hm"), Reply("So.", thinking="Hm"))
-    answer, _ = message(sdk, **asked)
-    assert [one.type for one in answer.content] == ["thinking", "text"]
+    answer, _ = message(sdk, **fields)
+    assert [block.type for block in answer.content] == ["thinking", "text"]
     assert answer.content[0].signature
     turns = [*HI, {"role": "assistant", "content": answer.content}, *HI]
-    streamed = final(sdk, **asked, messages=turns)
+    streamed = final(sdk, **fields, messages=turns)
     assert streamed.content[0].thinking == "Hm"
 
 
@@ -233,17 +233,17 @@ def test_substituted_answers(sdk: AnthropicSDK) -> None:
     name = "substituted" if sdk.upstream == "openai" else "carried-away"
     answer, head = message(sdk, model=f"workload/{name}")
     assert (text(answer), answer.model) == ("You said: Hi", sdk.model)
-    told = head["modelpact-substituted"]
-    assert told == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"
+    reported = head["modelpact-substituted"]
+    assert reported == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"
 
 
 def test_the_report_does_not_disturb_the_sdk(sdk: AnthropicSDK) -> None:
-    told = {"modelpact-report": "body"}
-    answer, _ = message(sdk, extra_headers=told)
+    fields = {"modelpact-report": "body"}
+    answer, _ = message(sdk, extra_headers=fields)
     assert answer.model_extra["modelpact"]["servedModel"] == f"{sdk.upstream}/{sdk.model}"
-    assert text(final(sdk, extra_headers=told)) == "You said: Hi"
+    assert text(final(sdk, extra_headers=fields)) == "You said: Hi"
 
 
 def test_models(sdk: AnthropicSDK) -> None:
     listed = sdk.call(lambda client: client.models.list())
-    assert f"{sdk.upstream}/{sdk.model}" in {one.id for one in listed.data}
+    assert f"{sdk.upstream}/{sdk.model}" in {model.id for model in listed.data}

@@ -43,7 +43,7 @@ def test_a_request_that_has_ended_counts_with_its_cost(gateway: RunningGateway) 
     """Estimates of ended requests would fill this budget after two; their costs do not."""
     secret = gateway.new_key(budget=2 * ESTIMATE, period="day")
     answers = [ask(gateway, secret) for _ in range(20)]
-    assert [one.status for one in answers] == [200] * 20
+    assert [answer.status for answer in answers] == [200] * 20
     assert sum(map(cost, answers)) < 2 * ESTIMATE
 
 
@@ -88,11 +88,11 @@ def test_requests_at_once_do_not_overrun_it(gateway: RunningGateway) -> None:
     for one in asking:
         one.start()
     gateway.wait_until(lambda: len(answers) == 6)
-    assert [one.status for one in answers] == [429] * 6
+    assert [answer.status for answer in answers] == [429] * 6
     release.set()
     for one in asking:
         one.join(30)
-    assert sorted(one.status for one in answers) == [200] * 2 + [429] * 6
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 6
     gateway.openai.hold = None
     assert ask(gateway, secret).status == 200, "they have ended, and cost next to nothing"
 

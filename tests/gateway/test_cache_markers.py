@@ -13,7 +13,7 @@ TOOL: Any = {"name": "weather", "input_schema": {"type": "object"}, **MARK}
 
 
 @pytest.mark.parametrize(
-    ("asked", "place"),
+    ("fields", "place"),
     [
         ({"system": [TEXT]}, "messages[0].content[0].cache_control"),
         (
@@ -26,14 +26,14 @@ TOOL: Any = {"name": "weather", "input_schema": {"type": "object"}, **MARK}
 )
 @pytest.mark.parametrize("stream", [False, True])
 def test_markers_are_dropped_and_reported(
-    gateway: RunningGateway, asked: Any, place: str, stream: bool
+    gateway: RunningGateway, fields: Any, place: str, stream: bool
 ) -> None:
     """OpenAI's models cache by themselves, so nothing is lost but the marker."""
-    answer = gateway.message("gpt-4o", stream=stream, **asked)
+    answer = gateway.message("gpt-4o", stream=stream, **fields)
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "labelled")
     assert answer.headers["modelpact-dropped"] == "cache_control"
-    told = f"{place}: only anthropic has this field" if place else None
-    assert answer.headers.get("modelpact-lossy") == told
+    reported = f"{place}: only anthropic has this field" if place else None
+    assert answer.headers.get("modelpact-lossy") == reported
     assert "modelpact-warnings" not in answer.headers
     (sent,) = gateway.openai.bodies
     assert "cache_control" not in str(sent)
@@ -63,7 +63,7 @@ def test_anthropic_models_receive_the_markers(gateway: RunningGateway) -> None:
     ):
         assert answer.status == 200
         assert "modelpact-dropped" not in answer.headers
-    assert all("cache_control" in str(one) for one in gateway.anthropic.bodies)
+    assert all("cache_control" in str(request) for request in gateway.anthropic.bodies)
 
 
 def test_a_request_without_markers_reports_none(gateway: RunningGateway) -> None:

@@ -98,8 +98,8 @@ def test_two_gateways_on_one_postgresql(
     record = invocation_outcomes(run, postgres_url)
     answered = [name for load in loads for name, _ in load.answered]
     assert {record.get(name) for name in answered} == {"completed"}
-    told = sum(cost or 0 for load in loads for _, cost in load.answered)
-    assert total_spent(run, postgres_url) >= told > 0
+    reported = sum(cost or 0 for load in loads for _, cost in load.answered)
+    assert total_spent(run, postgres_url) >= reported > 0
 
 
 def test_keys_and_budgets_hold_at_both_gateways(

@@ -42,10 +42,10 @@ def test_the_fallback_answers_on_a_declared_failure(
     assert answer.headers["modelpact-verdict"] == "labelled"
     assert answer.headers["modelpact-requested-model"] == "workload/sure"
     assert answer.headers["modelpact-served-model"] == "anthropic/claude-opus-4-5"
-    told = answer.headers["modelpact-substituted"]
-    assert told.startswith(f"openai/gpt-4o -> anthropic/claude-opus-4-5: {kind}: ")
+    reported = answer.headers["modelpact-substituted"]
+    assert reported.startswith(f"openai/gpt-4o -> anthropic/claude-opus-4-5: {kind}: ")
     assert [state for state, _ in gateway.settled()] == ["failed", "completed"]
-    decided = [one.payload for one in gateway.events("negotiation.decided")]
+    decided = [event.payload for event in gateway.events("negotiation.decided")]
     assert decided[-1]["substituted"]["from"] == "openai/gpt-4o"
 
 

@@ -56,8 +56,8 @@ def answers(got: bytes) -> int:
 
 
 def head(gateway: RunningGateway, *lines: str, path: str = CHAT) -> bytes:
-    shown = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.key}\r\n"
-    return (shown + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
+    sent = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.key}\r\n"
+    return (sent + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
 
 def hidden(gateway: RunningGateway) -> bytes:
@@ -165,13 +165,13 @@ def test_every_path_needs_a_key(gateway: RunningGateway, path: str) -> None:
 
 def test_other_methods_are_not_allowed(gateway: RunningGateway) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
-        told = {"x-http-method-override": "POST"}
-        assert gateway.ask(CHAT, BODY, told, method=method).status == 405, method
+        override = {"x-http-method-override": "POST"}
+        assert gateway.ask(CHAT, BODY, override, method=method).status == 405, method
 
 
 def shown(gateway: RunningGateway, **headers: str) -> Answer:
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return gateway.ask(CHAT, BODY, {"authorization": "", **given})
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return gateway.ask(CHAT, BODY, {"authorization": "", **fields})
 
 
 def test_malformed_keys_are_unauthorized(gateway: RunningGateway) -> None:
@@ -305,8 +305,8 @@ def test_two_workload_headers_are_refused(gateway: RunningGateway) -> None:
     got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
     for path in (CHAT, "/v1/negotiate"):
-        asked = {"model": "workload/moves", "messages": HI}
-        answer = gateway.ask(path, asked, {"modelpact-workload": "extract"})
+        fields = {"model": "workload/moves", "messages": HI}
+        answer = gateway.ask(path, fields, {"modelpact-workload": "extract"})
         assert answer.status == 400
         assert "two" in answer.json["error"]["message"]
     same = gateway.ask(

@@ -45,12 +45,12 @@ def test_the_gateway_runs_from_the_wheel(installed: Path, tmp_path: Path) -> Non
             lines.append(line)
             if line.startswith("}"):
                 break
-        told = json.loads("".join(lines))
+        data = json.loads("".join(lines))
         body = {"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}
         request = urllib.request.Request(
-            f"{told['url']}/v1/chat/completions",
+            f"{data['url']}/v1/chat/completions",
             json.dumps(body).encode(),
-            {"authorization": f"Bearer {told['token']}", "content-type": "application/json"},
+            {"authorization": f"Bearer {data['token']}", "content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert json.load(answer)["choices"][0]["message"]["content"]

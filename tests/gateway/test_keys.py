@@ -23,25 +23,25 @@ from tests.gateway.support import RunningGateway
 def test_only_the_hash_of_a_key_is_stored(gateway: RunningGateway) -> None:
     secret = gateway.new_key("app")
     assert gateway.chat("gpt-4o", key=secret).status == 200
-    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
-    assert secret.encode() not in kept
-    assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
+    stored = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
+    assert secret.encode() not in stored
+    assert hashlib.sha256(secret.encode()).hexdigest().encode() in stored
 
 
 def test_a_key_is_accepted_in_the_header_of_either_api(gateway: RunningGateway) -> None:
-    shown = {"authorization": "", "x-api-key": gateway.key}
-    assert gateway.chat("gpt-4o", shown).status == 200
+    headers = {"authorization": "", "x-api-key": gateway.key}
+    assert gateway.chat("gpt-4o", headers).status == 200
     assert gateway.message("claude-opus-4-5").status == 200
 
 
-@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer nonsense", "Basic abc"])
-def test_requests_without_a_key_are_unauthorized(gateway: RunningGateway, shown: str) -> None:
+@pytest.mark.parametrize("sent", ["", "Bearer", "Bearer nonsense", "Basic abc"])
+def test_requests_without_a_key_are_unauthorized(gateway: RunningGateway, sent: str) -> None:
     for path, kind in (("/v1/chat/completions", "invalid_api_key"), ("/v1/messages", "")):
-        answer = gateway.ask(path, {"model": "gpt-4o"}, {"authorization": shown})
+        answer = gateway.ask(path, {"model": "gpt-4o"}, {"authorization": sent})
         assert answer.status == 401
         assert answer.json["error"]["type"] == (kind or "authentication_error")
     for path in ("/v1/models", "/metrics", "/v1/capabilities"):
-        answer = gateway.ask(path, None, {"authorization": shown}, method="GET")
+        answer = gateway.ask(path, None, {"authorization": sent}, method="GET")
         assert answer.status == 401
     assert not gateway.openai.requests
 
@@ -92,14 +92,14 @@ def test_the_model_list_has_only_the_models_of_the_key(gateway: RunningGateway) 
     secret = gateway.new_key(models=("openai/gpt-4o*",))
     listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
     assert listed
-    assert all(one["id"].startswith("openai/gpt-4o") for one in listed)
+    assert all(model["id"].startswith("openai/gpt-4o") for model in listed)
     assert gateway.ask("/v1/models/openai/gpt-5", method="GET", key=secret).status == 404
 
 
 def test_the_rate_limits_requests_a_minute(gateway: RunningGateway) -> None:
     secret = gateway.new_key(rate=2)
     answers = [gateway.chat("gpt-4o", key=secret) for _ in range(3)]
-    assert [one.status for one in answers] == [200, 200, 429]
+    assert [answer.status for answer in answers] == [200, 200, 429]
     assert answers[2].json["error"]["code"] == "rate_limit_exceeded"
     assert 1 <= int(answers[2].headers["retry-after"]) <= 30
 
@@ -146,7 +146,7 @@ def test_periods_begin_at_midnight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "expected"),
     [
         ("", KeySettings(), "name: expected"),
         ("a\nb", KeySettings(), "name: expected"),
@@ -156,11 +156,11 @@ def test_periods_begin_at_midnight() -> None:
     ],
 )
 def test_invalid_key_settings_are_rejected(
-    name: str, settings: KeySettings, told: str, tmp_path: Path
+    name: str, settings: KeySettings, expected: str, tmp_path: Path
 ) -> None:
     with (
         Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger,
-        pytest.raises(InputError, match=told),
+        pytest.raises(InputError, match=expected),
     ):
         create_key(ledger, name, settings)
 
@@ -173,17 +173,17 @@ def test_two_keys_of_one_name_are_revoked_by_id(tmp_path: Path) -> None:
             revoke_key(ledger, "app")
         revoke_key(ledger, first.id)
         assert load_keys(ledger).find(secret) is not None
-        kinds = [one.type for one in ledger.events("keys")]
+        kinds = [event.type for event in ledger.events("keys")]
         assert kinds == ["key.created", "key.created", "key.revoked"]
-        told = json.dumps([one.payload for one in ledger.events("keys")])
-        assert secret not in told
+        payloads = json.dumps([event.payload for event in ledger.events("keys")])
+        assert secret not in payloads
 
 
 def test_a_key_can_loosen_the_allowed_parts_of_the_policy(gateway: RunningGateway) -> None:
     loose = gateway.new_key(loosen=("params",))
-    asked = {"modelpact-policy": "params=drop"}
-    assert gateway.chat("gpt-5", asked, temperature=0.2).status == 400
-    answer = gateway.chat("gpt-5", asked, key=loose, temperature=0.2)
+    headers = {"modelpact-policy": "params=drop"}
+    assert gateway.chat("gpt-5", headers, temperature=0.2).status == 400
+    answer = gateway.chat("gpt-5", headers, key=loose, temperature=0.2)
     assert (answer.status, answer.headers["modelpact-dropped"]) == (200, "temperature")
     assert "temperature" not in gateway.openai.bodies[-1]
     refused = gateway.chat("gpt-5", {"modelpact-policy": "emulate=on"}, key=loose)
@@ -199,9 +199,9 @@ def test_the_model_list_has_aliases_and_workloads_of_the_key(serve: Serve) -> No
     )
     secret = gateway.new_key(models=("openai/*",))
     listed = gateway.ask("/v1/models", method="GET", key=secret).json["data"]
-    names = [one["id"] for one in listed]
+    names = [model["id"] for model in listed]
     assert names[:2] == ["workload/extract", "fast"]
-    assert all(one.startswith("openai/") for one in names[2:])
+    assert all(name.startswith("openai/") for name in names[2:])
     assert listed[1]["modelpact"]["model"] == "openai/gpt-4o-mini"
     assert listed[1]["modelpact"]["capabilities"]["tool-calling"] == "native"
     for name, status in (("gpt-4o", 200), ("fast", 200), ("other", 404)):
@@ -220,7 +220,7 @@ def test_a_spent_budget_without_a_period_refuses(gateway: RunningGateway) -> Non
 def test_aliases_are_listed_if_they_meet_a_need(serve: Serve) -> None:
     gateway = serve('[gateway.aliases]\nfast = "openai/gpt-4o-mini"\nplain = "openai/text-only"\n')
     listed = gateway.ask("/v1/models?need=tools", method="GET").json["data"]
-    names = {one["id"] for one in listed}
+    names = {model["id"] for model in listed}
     assert "fast" in names
     assert "plain" not in names
 

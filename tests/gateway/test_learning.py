@@ -31,9 +31,9 @@ def test_learned_facts_are_listed(gateway: RunningGateway, run: Run) -> None:
     text = configured(gateway.openai, gateway.anthropic)
     config.write_text(f'{text}\n[store]\nurl = "sqlite:{gateway.path}"\n')
     for target in ("openai/gpt-4o", "local/gpt-4o-mini"):
-        shown = run("show", target, "--config", str(config))
-        assert shown.returncode == 0, shown.stderr
-        (line,) = [one for one in shown.stdout.splitlines() if " tool-calling " in one]
+        result = run("show", target, "--config", str(config))
+        assert result.returncode == 0, result.stderr
+        (line,) = [one for one in result.stdout.splitlines() if " tool-calling " in one]
         assert "unsupported" in line
         assert "use" in line
 

@@ -40,19 +40,20 @@ def test_names_resolve_to_targets(name: str, target: str, tmp_path: Path) -> Non
 
 
 def test_a_configured_provider_can_be_the_default(tmp_path: Path) -> None:
-    found = names(tmp_path, '[gateway]\nprovider = "local"\n').resolve("acme/finetune")
-    assert found.target == "local/acme/finetune"
+    result = names(tmp_path, '[gateway]\nprovider = "local"\n').resolve("acme/finetune")
+    assert result.target == "local/acme/finetune"
 
 
 def test_a_workload_resolves_by_name_and_by_header(tmp_path: Path) -> None:
-    found = names(tmp_path)
-    by_name, by_header = found.resolve("workload/extract"), found.resolve("gpt-4o", "extract")
+    resolver = names(tmp_path)
+    by_name = resolver.resolve("workload/extract")
+    by_header = resolver.resolve("gpt-4o", "extract")
     assert by_name.workload is by_header.workload is not None
     assert by_header.target == "openai/gpt-4o", "the header adds needs, not another model"
 
 
 @pytest.mark.parametrize(
-    ("name", "workload", "told"),
+    ("name", "workload", "expected"),
     [
         ("nobodys", "", "write PROVIDER/MODEL"),
         ("groq/llama-3.3-70b-versatile", "", "no key for groq here; set GROQ_API_KEY"),
@@ -61,8 +62,8 @@ def test_a_workload_resolves_by_name_and_by_header(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_cannot_be_called_are_errors(
-    name: str, workload: str, told: str, tmp_path: Path
+    name: str, workload: str, expected: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnknownModel) as caught:
         names(tmp_path).resolve(name, workload)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)

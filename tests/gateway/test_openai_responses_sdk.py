@@ -30,18 +30,18 @@ def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> OpenAIS
 
 
 def ask(sdk: OpenAISDK, **asked: Any) -> tuple[Any, Mapping[str, str]]:
-    given = {"model": sdk.model, "input": "Hi", **asked}
-    return sdk.raw(lambda client: client.responses, **given)
+    fields = {"model": sdk.model, "input": "Hi", **asked}
+    return sdk.raw(lambda client: client.responses, **fields)
 
 
 def final(sdk: OpenAISDK, **asked: Any) -> Any:
     """Add a stream up, as the SDK does."""
-    given = {"model": sdk.model, "input": "Hi", **asked}
-    return sdk.final(lambda client: client.responses.stream(**given), "get_final_response")
+    fields = {"model": sdk.model, "input": "Hi", **asked}
+    return sdk.final(lambda client: client.responses.stream(**fields), "get_final_response")
 
 
 def calls(answer: Any) -> list[Any]:
-    return [json.loads(one.arguments) for one in answer.output if one.type == "function_call"]
+    return [json.loads(item.arguments) for item in answer.output if item.type == "function_call"]
 
 
 def test_plain(sdk: OpenAISDK) -> None:
@@ -58,7 +58,7 @@ def test_streaming(sdk: OpenAISDK) -> None:
     assert answer.output_text == "You said: Hi"
     assert answer.usage.output_tokens > 0
     events = sdk.events(lambda client: client.responses, model=sdk.model, input="Hi")
-    kinds = [one.type for one in events]
+    kinds = [event.type for event in events]
     assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
     assert kinds.count("response.output_text.delta") > 1
 
@@ -67,7 +67,7 @@ def test_tools_there_and_back(sdk: OpenAISDK) -> None:
     sdk.fake.script.add(Reply(calls=CALLS[:1]), "Sunny.")
     answer, _ = ask(sdk, tools=TOOLS)
     assert calls(answer) == CITIES[:1]
-    (call,) = [one for one in answer.output if one.type == "function_call"]
+    (call,) = [item for item in answer.output if item.type == "function_call"]
     turns = [
         {"role": "user", "content": "Hi"},
         {
@@ -89,8 +89,8 @@ def test_parallel_tools(sdk: OpenAISDK) -> None:
 
 def test_structured_output(sdk: OpenAISDK) -> None:
     sdk.fake.script.add('{"name": "Rome", "people": 3}', '{"name": "Oslo", "people": 1}')
-    asked: Any = {"model": sdk.model, "input": "Hi", "text_format": City}
-    answer = sdk.call(lambda client: client.responses.parse(**asked))
+    fields: Any = {"model": sdk.model, "input": "Hi", "text_format": City}
+    answer = sdk.call(lambda client: client.responses.parse(**fields))
     assert answer.output_parsed == City(name="Rome", people=3)
     assert final(sdk, text_format=City).output_parsed == City(name="Oslo", people=1)
 
@@ -146,5 +146,5 @@ def test_substituted_answers(sdk: OpenAISDK) -> None:
     name = "substituted" if sdk.upstream == "openai" else "carried-away"
     answer, head = ask(sdk, model=f"workload/{name}")
     assert (answer.output_text, answer.model) == ("You said: Hi", sdk.model)
-    told = head["modelpact-substituted"]
-    assert told == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"
+    reported = head["modelpact-substituted"]
+    assert reported == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"

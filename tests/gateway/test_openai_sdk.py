@@ -30,13 +30,13 @@ def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> OpenAIS
 
 
 def chat(sdk: OpenAISDK, **asked: Any) -> tuple[Any, Mapping[str, str]]:
-    given = {"model": sdk.model, "messages": HI, **asked}
-    return sdk.raw(lambda client: client.chat.completions, **given)
+    fields = {"model": sdk.model, "messages": HI, **asked}
+    return sdk.raw(lambda client: client.chat.completions, **fields)
 
 
 def chunks(sdk: OpenAISDK, **asked: Any) -> list[Any]:
-    given = {"model": sdk.model, "messages": HI, **asked}
-    return sdk.events(lambda client: client.chat.completions, **given)
+    fields = {"model": sdk.model, "messages": HI, **asked}
+    return sdk.events(lambda client: client.chat.completions, **fields)
 
 
 def test_plain(sdk: OpenAISDK) -> None:
@@ -59,12 +59,12 @@ def test_a_system_message_and_a_limit(sdk: OpenAISDK) -> None:
 
 
 def test_streaming(sdk: OpenAISDK) -> None:
-    found = chunks(sdk, stream_options={"include_usage": True})
-    said = [one.choices[0].delta.content or "" for one in found if one.choices]
-    assert "".join(said) == "You said: Hi"
-    assert len(said) >= 3, "as it comes, not at once"
-    assert found[-1].usage.completion_tokens > 0
-    assert not [one for one in chunks(sdk) if not one.choices], "no usage unless asked for"
+    received = chunks(sdk, stream_options={"include_usage": True})
+    texts = [chunk.choices[0].delta.content or "" for chunk in received if chunk.choices]
+    assert "".join(texts) == "You said: Hi"
+    assert len(texts) >= 3, "as it comes, not at once"
+    assert received[-1].usage.completion_tokens > 0
+    assert not [chunk for chunk in chunks(sdk) if not chunk.choices], "no usage unless asked for"
 
 
 def test_the_head_is_there_before_the_stream(sdk: OpenAISDK) -> None:
@@ -94,20 +94,21 @@ def test_tools_there_and_back(sdk: OpenAISDK) -> None:
 def test_parallel_tools(sdk: OpenAISDK) -> None:
     sdk.fake.script.add(Reply(calls=CALLS), Reply(calls=CALLS))
     answer, _ = chat(sdk, tools=TOOLS, parallel_tool_calls=True)
-    cities = [json.loads(one.function.arguments) for one in answer.choices[0].message.tool_calls]
+    tool_calls = answer.choices[0].message.tool_calls
+    cities = [json.loads(call.function.arguments) for call in tool_calls]
     assert cities == [{"city": "Rome"}, {"city": "Oslo"}]
     pieces: dict[int, str] = {}
     for chunk in chunks(sdk, tools=TOOLS):
-        for one in chunk.choices[0].delta.tool_calls or []:
-            said = one.function.arguments if one.function else ""
-            pieces[one.index] = pieces.get(one.index, "") + (said or "")
-    assert [json.loads(one) for one in pieces.values()] == cities
+        for call in chunk.choices[0].delta.tool_calls or []:
+            text = call.function.arguments if call.function else ""
+            pieces[call.index] = pieces.get(call.index, "") + (text or "")
+    assert [json.loads(piece) for piece in pieces.values()] == cities
     turns = [
         *HI,
         answer.choices[0].message.model_dump(exclude_none=True),
         *(
-            {"role": "tool", "tool_call_id": one.id, "content": "22"}
-            for one in answer.choices[0].message.tool_calls
+            {"role": "tool", "tool_call_id": call.id, "content": "22"}
+            for call in answer.choices[0].message.tool_calls
         ),
     ]
     assert chat(sdk, tools=TOOLS, messages=turns)[0].choices[0].message.content
@@ -126,11 +127,11 @@ def test_one_tool_only_and_a_tool_that_must_be_called(sdk: OpenAISDK) -> None:
 
 def test_structured_output(sdk: OpenAISDK) -> None:
     sdk.fake.script.add('{"name": "Rome", "people": 3}', '{"name": "Oslo", "people": 1}')
-    asked: Any = {"model": sdk.model, "messages": HI, "response_format": City}
-    answer = sdk.call(lambda client: client.chat.completions.parse(**asked))
+    fields: Any = {"model": sdk.model, "messages": HI, "response_format": City}
+    answer = sdk.call(lambda client: client.chat.completions.parse(**fields))
     assert answer.choices[0].message.parsed == City(name="Rome", people=3)
     answer = sdk.final(
-        lambda client: client.chat.completions.stream(**asked), "get_final_completion"
+        lambda client: client.chat.completions.stream(**fields), "get_final_completion"
     )
     assert answer.choices[0].message.parsed == City(name="Oslo", people=1)
 
@@ -165,7 +166,7 @@ def test_embeddings(sdk: OpenAISDK) -> None:
 
     if sdk.upstream == "openai":
         vectors = ask("text-embedding-3-small")
-        assert [len(one.embedding) for one in vectors.data] == [1_536, 1_536]
+        assert [len(item.embedding) for item in vectors.data] == [1_536, 1_536]
         assert sdk.gateway.settled() == [("completed", None)]
     with pytest.raises(openai.UnprocessableEntityError, match="embedding-output"):
         ask(sdk.model)
@@ -211,13 +212,13 @@ def test_emulated_answers(sdk: OpenAISDK) -> None:
     assert head["modelpact-emulated"].startswith("tool-calling: ")
     assert head["modelpact-verdict"] == "labelled"
     pieces = [
-        one.function.arguments
+        part.function.arguments
         for chunk in chunks(sdk, model="workload/emulated", tools=TOOLS)
-        for one in chunk.choices[0].delta.tool_calls or []
+        for part in chunk.choices[0].delta.tool_calls or []
     ]
-    assert json.loads("".join(one or "" for one in pieces)) == {"city": "Rome"}
-    asked: Any = {"model": "workload/emulated", "messages": HI, "response_format": City}
-    answer = sdk.call(lambda client: client.chat.completions.parse(**asked))
+    assert json.loads("".join(piece or "" for piece in pieces)) == {"city": "Rome"}
+    fields: Any = {"model": "workload/emulated", "messages": HI, "response_format": City}
+    answer = sdk.call(lambda client: client.chat.completions.parse(**fields))
     assert answer.choices[0].message.parsed == City(name="Rome", people=3)
 
 
@@ -226,19 +227,19 @@ def test_substituted_answers(sdk: OpenAISDK) -> None:
     answer, head = chat(sdk, model=f"workload/{name}")
     assert answer.choices[0].message.content == "You said: Hi"
     assert answer.model == sdk.model, "the model that answered, not the one asked for"
-    told = head["modelpact-substituted"]
-    assert told == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"
+    reported = head["modelpact-substituted"]
+    assert reported == f"openai/text-only -> {sdk.upstream}/{sdk.model}: it lacks tool-calling"
 
 
 def test_the_report_does_not_disturb_the_sdk(sdk: OpenAISDK) -> None:
     asked: Any = {"model": sdk.model, "messages": HI}
-    told = {"modelpact-report": "body"}
-    answer, _ = chat(sdk, extra_headers=told)
+    fields = {"modelpact-report": "body"}
+    answer, _ = chat(sdk, extra_headers=fields)
     assert answer.model_extra["modelpact"]["servedModel"] == f"{sdk.upstream}/{sdk.model}"
-    found = chunks(sdk, extra_headers=told)
-    assert found[-1].model_extra["modelpact"]["cost"]["usd"]
+    result = chunks(sdk, extra_headers=fields)
+    assert result[-1].model_extra["modelpact"]["cost"]["usd"]
     final = sdk.final(
-        lambda client: client.chat.completions.stream(**asked, extra_headers=told),
+        lambda client: client.chat.completions.stream(**asked, extra_headers=fields),
         "get_final_completion",
     )
     assert final.choices[0].message.content == "You said: Hi"
@@ -246,6 +247,8 @@ def test_the_report_does_not_disturb_the_sdk(sdk: OpenAISDK) -> None:
 
 def test_models(sdk: OpenAISDK) -> None:
     listed = sdk.call(lambda client: client.models.list())
-    assert {f"{sdk.upstream}/{sdk.model}", "workload/emulated"} <= {one.id for one in listed.data}
+    assert {f"{sdk.upstream}/{sdk.model}", "workload/emulated"} <= {
+        model.id for model in listed.data
+    }
     one = sdk.call(lambda client: client.models.retrieve(f"{sdk.upstream}/{sdk.model}"))
     assert one.model_extra["modelpact"]["capabilities"]["tool-calling"] == "native"

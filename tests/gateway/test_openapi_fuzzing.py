@@ -51,11 +51,11 @@ def check(case: Any, gateway: Process) -> Any:
 
 @pytest.mark.parametrize("path", CHATS[:3])
 def test_streams_match_the_document(path: str, gateway: Process) -> None:
-    said = [{"role": "user", "content": "Hi"}]
-    asked: dict[str, Any] = (
-        {"input": "Hi"} if path == "/v1/responses" else {"messages": said, "max_tokens": 9}
+    messages = [{"role": "user", "content": "Hi"}]
+    fields: dict[str, Any] = (
+        {"input": "Hi"} if path == "/v1/responses" else {"messages": messages, "max_tokens": 9}
     )
-    body: Any = {"model": "mock/demo", "stream": True, **asked}
+    body: Any = {"model": "mock/demo", "stream": True, **fields}
     case = schema[path]["POST"].Case(body=body, media_type="application/json")
     answer = check(case, gateway)
     assert answer.status_code == 200

@@ -81,8 +81,8 @@ def test_the_declared_fallback_serves_and_is_named(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path, WORKLOADS), "workload/falls")
     assert (plan.action, plan.answer) == ("carry", "labelled")
     assert plan.target == "anthropic/claude-opus-4-5"
-    told = head(plan)["modelpact-substituted"]
-    assert told == "openai/text-only -> anthropic/claude-opus-4-5: it lacks tool-calling"
+    reported = head(plan)["modelpact-substituted"]
+    assert reported == "openai/text-only -> anthropic/claude-opus-4-5: it lacks tool-calling"
     assert head(plan)["modelpact-requested-model"] == "workload/falls"
 
 
@@ -107,17 +107,17 @@ def test_a_refusal_lists_all_misses_with_their_requirers_and_a_suggestion(
     refused = plan_for(
         planner, "workload/plain", messages=SEEN, tools=TOOLS, response_format=SCHEMA
     )
-    found = diagnostic(refused)
+    result = diagnostic(refused)
     assert {name for name, _ in missing(refused)} == {
         "tool-calling",
         "image-input",
         "structured-output",
     }
-    by = {item.capability: item.required_by for item in found.missing}
+    by = {item.capability: item.required_by for item in result.missing}
     assert "request: tools" in by["tool-calling"]
     assert len(by["tool-calling"]) == 2, "the workload needs it too"
     better = plan_for(
-        planner, str(found.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA
+        planner, str(result.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA
     )
     assert better.answer == "yes"
 
@@ -235,4 +235,4 @@ def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
     here = planner.plan(plan_key(planner, "openai/text-only", tools=TOOLS))
     assert here.diagnostic is not None
     assert str(here.diagnostic.suggestion).startswith("openai/")
-    assert all("a key for" not in one for one in here.diagnostic.would_help)
+    assert all("a key for" not in hint for hint in here.diagnostic.would_help)

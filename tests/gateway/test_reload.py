@@ -90,8 +90,8 @@ def test_an_invalid_file_is_reported_and_changes_nothing(
         )
         for text, named in wrong:
             file.write_text(text)
-            told = gateway.reload("the configuration is unchanged")
-            assert named in told
+            reported = gateway.reload("the configuration is unchanged")
+            assert named in reported
             assert gateway.chat("here/gpt-4o")[0] == 200
 
 

@@ -21,16 +21,16 @@ def ask(gateway: RunningGateway, api: str, model: str, **more: Any) -> Answer:
 
 def agrees(report: dict[str, Any], answer: Answer) -> None:
     """The body says what the head says."""
-    told = answer.headers
-    assert report["verdict"] == told["modelpact-verdict"]
-    assert report["requestedModel"] == told["modelpact-requested-model"]
-    assert report["servedModel"] == told["modelpact-served-model"]
-    assert report["invocation"] == told["modelpact-invocation"]
-    assert (report["carried"] or "") == told.get("modelpact-carried", "")
+    headers = answer.headers
+    assert report["verdict"] == headers["modelpact-verdict"]
+    assert report["requestedModel"] == headers["modelpact-requested-model"]
+    assert report["servedModel"] == headers["modelpact-served-model"]
+    assert report["invocation"] == headers["modelpact-invocation"]
+    assert (report["carried"] or "") == headers.get("modelpact-carried", "")
     added = [
         name if value is True else f"{name}={value}" for name, value in report["added"].items()
     ]
-    assert ", ".join(added) == told.get("modelpact-added", "")
+    assert ", ".join(added) == headers.get("modelpact-added", "")
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
@@ -59,16 +59,16 @@ def test_a_stream_has_the_report_before_its_last_event(
     plain = ask(gateway, api, model, stream=True)
     assert b"modelpact" not in plain.content
     answer = ask(gateway, api, model, stream=True, headers=BODY)
-    name, said = answer.events[-2]
-    agrees(said["modelpact"], answer)
-    assert float(said["modelpact"]["cost"]["usd"]) > 0
+    name, event = answer.events[-2]
+    agrees(event["modelpact"], answer)
+    assert float(event["modelpact"]["cost"]["usd"]) > 0
     if api == "anthropic":
-        assert (name, said["type"], answer.events[-1][0]) == (
+        assert (name, event["type"], answer.events[-1][0]) == (
             *("modelpact", "modelpact"),
             "message_stop",
         )
     else:
-        assert (said["choices"], answer.events[-1][1]) == ([], "[DONE]")
+        assert (event["choices"], answer.events[-1][1]) == ([], "[DONE]")
     assert len(answer.events) == len(plain.events) + 1
     assert answer.text == plain.text
 
@@ -101,10 +101,10 @@ def test_a_refusal_always_has_the_report(gateway: RunningGateway) -> None:
         assert answer.status == 422
         error = answer.json["error"]
         assert error["type"] == "capability_not_provided"
-        found = error["modelpact"]["diagnostic"]
-        assert found["target"] == "openai/text-only"
-        assert found["missing"][0]["requiredBy"] == ["request: tools"]
-        assert found["suggestion"] in error["message"]
+        diagnostic = error["modelpact"]["diagnostic"]
+        assert diagnostic["target"] == "openai/text-only"
+        assert diagnostic["missing"][0]["requiredBy"] == ["request: tools"]
+        assert diagnostic["suggestion"] in error["message"]
 
 
 def test_an_upstream_error_has_the_report(gateway: RunningGateway) -> None:

@@ -39,8 +39,8 @@ context_window = 2000
 
 
 def held_to(schema: Any, **more: Any) -> Any:
-    told = {"name": "answer", "schema": schema, "strict": True, **more}
-    return {"type": "json_schema", "json_schema": told}
+    fields = {"name": "answer", "schema": schema, "strict": True, **more}
+    return {"type": "json_schema", "json_schema": fields}
 
 
 def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: RunningGateway) -> None:
@@ -51,7 +51,7 @@ def test_a_schema_that_the_vendor_rejects_is_a_warning(gateway: RunningGateway) 
     again = gateway.chat("gpt-4o", response_format=held_to(LOOSE))
     assert again.headers["modelpact-warnings"] == WARNING
     assert len(gateway.events("negotiation.decided")) == 1, "one decision for both"
-    files = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    files = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     assert b"swordfish" not in files
 
 
@@ -67,11 +67,11 @@ def test_a_schema_that_is_not_strict_is_not_linted(gateway: RunningGateway) -> N
 
 def test_the_rules_are_those_of_the_target(gateway: RunningGateway) -> None:
     """Anthropic takes optional properties, and no recursion; others have no profile."""
-    asked = {"response_format": held_to(OPTIONAL), "max_tokens": 50}
-    assert "warnings" in str(gateway.chat("gpt-4o", **asked).headers)
-    assert "modelpact-warnings" not in gateway.chat("claude-opus-4-5", **asked).headers
-    told = gateway.ask("/v1/negotiate", {"model": "local/llama", "messages": HI, **asked}).json
-    assert all("schema breaks" not in one for one in told["warnings"])
+    fields = {"response_format": held_to(OPTIONAL), "max_tokens": 50}
+    assert "warnings" in str(gateway.chat("gpt-4o", **fields).headers)
+    assert "modelpact-warnings" not in gateway.chat("claude-opus-4-5", **fields).headers
+    plan = gateway.ask("/v1/negotiate", {"model": "local/llama", "messages": HI, **fields}).json
+    assert all("schema breaks" not in warning for warning in plan["warnings"])
 
 
 def test_a_fallback_that_accepts_the_schema_serves(serve: Serve) -> None:
@@ -122,8 +122,8 @@ def test_a_vendor_without_a_profile_has_no_rules(serve: Serve) -> None:
 def test_schemas_of_the_other_apis_are_linted(gateway: RunningGateway) -> None:
     form = {"type": "json_schema", "name": "answer", "schema": LOOSE, "strict": True}
     body: Any = {"model": "gpt-4o", "input": "Hi", "text": {"format": form}}
-    told = gateway.ask("/v1/negotiate?api=openai-responses", body).json
-    assert told["warnings"] == [WARNING]
+    plan = gateway.ask("/v1/negotiate?api=openai-responses", body).json
+    assert plan["warnings"] == [WARNING]
     held = {"format": {"type": "json_schema", "schema": LOOSE}}
     body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "output_config": held}
     (warning,) = gateway.ask("/v1/negotiate?api=anthropic", body).json["warnings"]
@@ -133,9 +133,9 @@ def test_schemas_of_the_other_apis_are_linted(gateway: RunningGateway) -> None:
 def test_an_emulated_schema_is_not_linted(serve: Serve) -> None:
     gateway = serve("[policy]\nemulate = true\n")
     body = {"model": "openai/text-only", "messages": HI, "response_format": held_to(LOOSE)}
-    told = gateway.ask("/v1/negotiate", body).json
-    assert [one["capability"] for one in told["emulated"]] == ["structured-output"]
-    assert told["warnings"] == []
+    plan = gateway.ask("/v1/negotiate", body).json
+    assert [item["capability"] for item in plan["emulated"]] == ["structured-output"]
+    assert plan["warnings"] == []
 
 
 @pytest.mark.parametrize("schema", [None, 5, "x", [], {"type": 7}, {"$ref": "#"}])
@@ -148,10 +148,10 @@ def test_an_invalid_schema_does_not_break_the_gateway(gateway: RunningGateway, s
 def test_negotiate_previews_an_untranslatable_request(gateway: RunningGateway) -> None:
     """`/v1/negotiate` says no to what would be refused, and why; the record names its event."""
     body = {"model": "claude-opus-4-5", "messages": HI, "max_tokens": 9, "store": True}
-    told = gateway.ask("/v1/negotiate", body).json
-    assert (told["verdict"], told["plan"]) == ("no", "refuse")
-    assert told["diagnostic"]["cannotBeTold"] == "store: only openai-chat has this field"
-    assert told["diagnostic"]["wouldHelp"] == ["policy lossy"]
+    plan = gateway.ask("/v1/negotiate", body).json
+    assert (plan["verdict"], plan["plan"]) == ("no", "refuse")
+    assert plan["diagnostic"]["cannotBeTold"] == "store: only openai-chat has this field"
+    assert plan["diagnostic"]["wouldHelp"] == ["policy lossy"]
     assert gateway.events() == []
     refused = gateway.ask("/v1/chat/completions", body)
     assert (refused.status, refused.json["error"]["code"]) == (422, "cannot_carry")

@@ -29,12 +29,12 @@ def served(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]
     )
     try:
         assert process.stdout is not None
-        told = ""
+        reported = ""
         for line in process.stdout:
-            told += line
+            reported += line
             if line.startswith("Stop"):
                 break
-        yield process, told
+        yield process, reported
     finally:
         process.kill()
         process.communicate(timeout=30)
@@ -45,9 +45,9 @@ def test_the_printed_curl_line_works(options: tuple[str, ...], tmp_path: Path) -
     """Without options on an empty store; with `--key` on one that has keys already as well."""
     for _ in range(2 if options else 1):
         with served(tmp_path, *options) as (process, told):
-            found = CURL.search(told)
-            assert found is not None, told
-            url, header, body = found.groups()
+            result = CURL.search(told)
+            assert result is not None, told
+            url, header, body = result.groups()
             name, _, value = header.partition(": ")
             sent = {name: value, "content-type": "application/json"}
             request = urllib.request.Request(url, body.encode(), sent)

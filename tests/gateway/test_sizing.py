@@ -69,9 +69,9 @@ def test_known_texts_have_known_token_counts() -> None:
         ("cl100k_base", "お誕生日おめでとう", 9),
         ("o200k_base", "お誕生日おめでとう", 8),
     ):
-        found = token_counter(encoding)
-        assert found is not None
-        assert found.count(text) == tokens
+        result = token_counter(encoding)
+        assert result is not None
+        assert result.count(text) == tokens
 
 
 @given(st.text(st.sampled_from("aB1 \n\t.,'é日😀-"), max_size=200), st.integers(1, 40))
@@ -90,16 +90,16 @@ def test_a_short_prompt_is_estimated_by_its_length() -> None:
 
 
 def test_a_prompt_below_the_limit_is_estimated() -> None:
-    found = looked_at(PLAN, "word " * 480)
-    assert found.headers == ((PROMPT_TOKENS_HEADER, f"{found.usage.input} estimated"),)
+    result = looked_at(PLAN, "word " * 480)
+    assert result.headers == ((PROMPT_TOKENS_HEADER, f"{result.usage.input} estimated"),)
 
 
 def test_a_prompt_near_the_limit_is_counted() -> None:
     """Eight letters a token: the estimate alone would have refused it."""
-    found = looked_at(PLAN, "a" * 6_000)
+    result = looked_at(PLAN, "a" * 6_000)
     tokens = 6_000 // 8 + 1 + 3 * 2  # the text, its role, what frames it
-    assert found.headers == ((PROMPT_TOKENS_HEADER, f"{tokens} counted with o200k_base"),)
-    assert found.usage.input == tokens
+    assert result.headers == ((PROMPT_TOKENS_HEADER, f"{tokens} counted with o200k_base"),)
+    assert result.usage.input == tokens
 
 
 def test_the_count_decides_where_the_estimate_would_fit() -> None:
@@ -116,8 +116,8 @@ def test_the_requested_output_needs_room_too() -> None:
 
 
 def test_models_without_a_public_vocabulary_are_estimated() -> None:
-    found = looked_at(NO_ENCODING, "a" * 3_900)
-    assert found.headers[0][1].endswith(" estimated")
+    result = looked_at(NO_ENCODING, "a" * 3_900)
+    assert result.headers[0][1].endswith(" estimated")
     (missed,) = looked_at(NO_ENCODING, "a" * 6_000).too_long
     assert missed.required_by == ("request: messages, estimated",)
 
@@ -137,8 +137,8 @@ def test_media_are_reported_as_estimated() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": [image]}]}
     plan = msgspec.structs.replace(PLAN, context_window=1_200)
-    found = asyncio.run(estimate(plan, msgspec.json.encode(body), body))
-    assert found.headers[0][1].endswith("counted with o200k_base, media estimated")
+    result = asyncio.run(estimate(plan, msgspec.json.encode(body), body))
+    assert result.headers[0][1].endswith("counted with o200k_base, media estimated")
 
 
 def test_the_response_says_how_the_prompt_was_counted(tmp_path: Path) -> None:
@@ -186,12 +186,12 @@ def test_count_tokens_counts_with_a_public_vocabulary(gateway: RunningGateway) -
 def test_count_tokens_errors_have_anthropics_format(serve: Serve) -> None:
     gateway = serve()
     limited = gateway.new_key("b", models=("gpt-4o",))
-    asked = {"model": "claude-opus-4-5", "messages": HI}
+    fields = {"model": "claude-opus-4-5", "messages": HI}
     for body, key, status, kind in (
-        ({**asked, "messages": []}, None, 400, "invalid_request_error"),
-        ({**asked, "model": "nobody-has-it"}, None, 404, "not_found_error"),
-        (asked, "wrong", 401, "authentication_error"),
-        (asked, limited, 403, "permission_error"),
+        ({**fields, "messages": []}, None, 400, "invalid_request_error"),
+        ({**fields, "model": "nobody-has-it"}, None, 404, "not_found_error"),
+        (fields, "wrong", 401, "authentication_error"),
+        (fields, limited, 403, "permission_error"),
     ):
         answer = gateway.ask(COUNT, body, key=key)
         assert (answer.status, answer.json["type"]) == (status, "error")

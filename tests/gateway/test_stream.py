@@ -35,8 +35,8 @@ ANTHROPIC: list[Any] = [
 
 
 def openai_bytes(end: str) -> bytes:
-    said = [f"data: {json.dumps(one, ensure_ascii=False)}{end}{end}" for one in OPENAI]
-    return "".join([*said, f"data: [DONE]{end}{end}"]).encode()
+    items = [f"data: {json.dumps(one, ensure_ascii=False)}{end}{end}" for one in OPENAI]
+    return "".join([*items, f"data: [DONE]{end}{end}"]).encode()
 
 
 def anthropic_bytes(end: str) -> bytes:
@@ -92,13 +92,13 @@ def test_a_stream_whose_last_event_is_left_open(where: list[int]) -> None:
 
 
 def test_the_text_of_a_model_does_not_end_its_stream() -> None:
-    said = f"data: {json.dumps(OPENAI[1])}\n\n".encode()
-    assert find_end("openai-chat", said) == -1
-    assert find_end("openai-chat", said + b"data: [DONE]\n\n") == len(said)
-    said = f"event: x\ndata: {json.dumps(ANTHROPIC[1])}\n\n".encode()
-    assert find_end("anthropic", said) == -1
+    text = f"data: {json.dumps(OPENAI[1])}\n\n".encode()
+    assert find_end("openai-chat", text) == -1
+    assert find_end("openai-chat", text + b"data: [DONE]\n\n") == len(text)
+    text = f"event: x\ndata: {json.dumps(ANTHROPIC[1])}\n\n".encode()
+    assert find_end("anthropic", text) == -1
     stop = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
-    assert find_end("anthropic", said + stop) == len(said)
+    assert find_end("anthropic", text + stop) == len(text)
     done = b'event: response.completed\r\ndata: {"type":"response.completed"}\r\n\r\n'
     assert find_end("openai-responses", b"data: {}\r\n\r\n" + done) == 12
 

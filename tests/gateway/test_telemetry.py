@@ -118,8 +118,8 @@ def test_refusals_fallbacks_and_streams(
     assert stream[1]["gen_ai.usage.output_tokens"] == 3
     assert stream[1]["modelpact.stream"] is True
     counted = {
-        values(one.attributes)["modelpact.verdict"]: one.as_int
-        for one in collector.metrics["modelpact.requests"]
+        values(point.attributes)["modelpact.verdict"]: point.as_int
+        for point in collector.metrics["modelpact.requests"]
     }
     assert counted == {"no": 1, "labelled": 1, "yes": 1}
 
@@ -171,5 +171,7 @@ def test_names_that_are_made_up_are_not_counted_without_end(
         telemetry.call_ended(call, (CostLine("tokens.input", 1),), "")
     asyncio.run(telemetry.aclose())
     for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
-        told = [values(one.attributes)["gen_ai.request.model"] for one in collector.metrics[name]]
-        assert sorted(told) == ["_OTHER", "model-0", "model-1", "model-2"]
+        items = [
+            values(point.attributes)["gen_ai.request.model"] for point in collector.metrics[name]
+        ]
+        assert sorted(items) == ["_OTHER", "model-0", "model-1", "model-2"]
