@@ -13,7 +13,7 @@ from pathlib import Path
 
 import environment
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, export_lines
-from modelpact.ledger.totals.totals import cost_totals
+from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.verify.export import read_export, write_export
 from modelpact.ledger.verify.verifier import verify_export
 from modelpact.ledger.write.batch import Batch, WriterCache

@@ -11,8 +11,8 @@ import pytest
 from modelpact.gateway import budgets
 from modelpact.gateway.key_store import create_key
 from modelpact.gateway.keys import KeySettings
+from modelpact.ledger.event import EventRef, PreparedEvent
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.prepared import EventRef, PreparedEvent
 from tests.fakes import Fail, Reply, cut
 from tests.gateway.support import HI, Answer, RunningGateway, gateway_running
 from tests.gateway.test_failures import left, opened

@@ -15,11 +15,10 @@ from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.record.recorder import GatewayRecorder
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.errors import LedgerUncertain
-from modelpact.ledger.event import Draft
+from modelpact.ledger.event import Draft, EventRef, PreparedEvent
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.prepared import EventRef, PreparedEvent
+from modelpact.ledger.verify.archive import import_export
 from modelpact.ledger.verify.export import export_lines
-from modelpact.ledger.verify.importer import import_export
 from modelpact.providers.contract import ContractError
 from modelpact.providers.runtime.events import (
     STOPPED,

@@ -19,7 +19,7 @@ from modelpact.ledger import (
     export_lines,
     verify_export,
 )
-from modelpact.ledger.totals.totals import CostTotal
+from modelpact.ledger.cost_tables import CostTotal
 
 
 def draft(envelope: str = "run-1", number: int = 0, **more: Any) -> Draft:

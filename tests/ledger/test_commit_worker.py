@@ -19,12 +19,18 @@ import pytest
 from modelpact.identity import Keyring
 from modelpact.ledger import Ledger
 from modelpact.ledger.canonical import canonical
+from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.errors import EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.event import Draft, Event
-from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.event import (
+    Draft,
+    Event,
+    EventRef,
+    Precondition,
+    PreconditionFailed,
+    PreparedEvent,
+)
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.write import worker, worker_client
 from modelpact.ledger.write.worker import CommitReply, CommitRequest, encode_frame, take_frames
@@ -461,7 +467,7 @@ def test_the_worker_ends_with_the_process_that_started_it(tmp_path: Path) -> Non
     program = f"""
 import asyncio, os, signal
 from modelpact.ledger import Ledger
-from modelpact.ledger.prepared import PreparedEvent
+from modelpact.ledger.event import PreparedEvent
 
 async def main():
     ledger = Ledger.open("sqlite:{tmp_path / "ledger.db"}")

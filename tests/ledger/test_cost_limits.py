@@ -8,8 +8,8 @@ import pytest
 
 from modelpact.ledger import CostLine, CostRecord, Draft, Ledger, Transaction
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER
-from modelpact.ledger.totals.totals import cost_totals
-from modelpact.ledger.verify.costs import verify_hourly_sums
+from modelpact.ledger.cost_tables import cost_totals
+from modelpact.ledger.verify.tables import verify_hourly_sums
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial

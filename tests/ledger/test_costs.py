@@ -18,9 +18,8 @@ from modelpact.ledger import (
     export_lines,
     import_export,
 )
+from modelpact.ledger.cost_tables import HOUR, cost_totals
 from modelpact.ledger.costs import UNITS, check_lines, divide_half_even
-from modelpact.ledger.totals.cost_rows import HOUR
-from modelpact.ledger.totals.totals import cost_totals
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import only, spend, usd
 

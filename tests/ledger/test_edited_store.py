@@ -19,8 +19,8 @@ from modelpact.ledger import (
     import_export,
 )
 from modelpact.ledger.verify.audit import verify_envelope
-from modelpact.ledger.verify.report import VerifyReport
 from modelpact.ledger.verify.tables import verify_tables
+from modelpact.ledger.verify.verifier import VerifyReport
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Ledger, LedgerError, LedgerReader, LedgerUnavailable, NewerSchema
-from modelpact.ledger.stores.base import open_store
-from modelpact.ledger.stores.schema import MIGRATIONS
+from modelpact.ledger.stores.base import open_store, read_migrations
 from tests.ledger.support import KILLED, fill, finished, process, verified
 
 STEPS = ("begin", "insert", "flushed", "committed")
@@ -307,12 +306,12 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
     assert "127.0.0.1" in str(caught.value)
 
 
-@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+@pytest.mark.parametrize("version", range(len(read_migrations())))
 def test_older_stores_are_migrated(url: str, version: int) -> None:
     old = open_store(url).connect(writer=True)
     old.begin()
     old.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
-    for statements in MIGRATIONS[:version]:
+    for statements in read_migrations()[:version]:
         for statement in statements:
             old.execute(statement)
     old.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(version),))
@@ -322,7 +321,7 @@ def test_older_stores_are_migrated(url: str, version: int) -> None:
         LedgerReader.open(url)
     with Ledger.open(url) as ledger:
         fill(ledger)
-        assert ledger.read("SELECT value FROM meta") == [(str(len(MIGRATIONS)),)]
+        assert ledger.read("SELECT value FROM meta") == [(str(len(read_migrations())),)]
     with LedgerReader.open(url) as reader:
         assert len(reader.events("run-1")) == 5
 
@@ -358,9 +357,9 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
     url = f"sqlite:{tmp_path / 'ledger.db'}"
     with Ledger.open(url) as ledger:
         fill(ledger)
-    broken = (*MIGRATIONS, ("CREATE TABLE fine (x TEXT)", "CREATE NONSENSE"))
+    broken = (*read_migrations(), ("CREATE TABLE fine (x TEXT)", "CREATE NONSENSE"))
     with monkeypatch.context() as patched:
-        patched.setattr("modelpact.ledger.stores.base.MIGRATIONS", broken)
+        patched.setattr("modelpact.ledger.stores.base.read_migrations", lambda: broken)
         with pytest.raises(LedgerError, match="NONSENSE"):
             Ledger.open(url)
     with Ledger.open(url) as ledger:

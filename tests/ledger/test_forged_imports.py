@@ -21,8 +21,8 @@ from modelpact.ledger import (
     import_export,
 )
 from modelpact.ledger.canonical import canonical
+from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.event import event_body
-from modelpact.ledger.totals.totals import cost_totals
 from modelpact.ledger.verify.export import EVENT_START, read_export, with_hash
 from tests.ledger.support import draft, fill, only, spend, usd, verified
 

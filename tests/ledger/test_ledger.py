@@ -22,7 +22,7 @@ from modelpact.ledger import (
     LedgerUnavailable,
     Transaction,
 )
-from modelpact.ledger.prepared import EventRef, Precondition, PreconditionFailed, PreparedEvent
+from modelpact.ledger.event import EventRef, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.vocabulary.errors import InputError
 from tests.ledger.support import draft, fill, verified
 

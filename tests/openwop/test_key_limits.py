@@ -13,8 +13,8 @@ from modelpact.configuration import read_configuration
 from modelpact.gateway.key_store import create_key, revoke_key
 from modelpact.gateway.keys import KeySettings
 from modelpact.gateway.server import serve_gateway
+from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.totals.totals import cost_totals
 from tests.fakes.openai import FakeOpenAI
 from tests.openwop.support import TOKEN, HostClient, in_thread, types
 

@@ -14,7 +14,9 @@ from typing import Any, ParamSpec
 import msgspec
 
 from modelpact.identity import Authority, Identity, Keyring, Trust, client_context, fingerprint
-from modelpact.ledger import Event, Ledger, canonical, event_hash
+from modelpact.ledger import Event, Ledger
+from modelpact.ledger.canonical import canonical
+from modelpact.ledger.event import event_hash
 from modelpact.providers.contract import ComplianceProfile, Invocation, Offer, Registration
 from modelpact.providers.http import HttpTransport, RuntimeHost, serve_runtime
 from modelpact.providers.runtime.runtime import Runtime

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from modelpact.ledger import Ledger
-from modelpact.ledger.stores.schema import MIGRATIONS
+from modelpact.ledger.stores.base import read_migrations
 from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
@@ -25,7 +25,7 @@ def digest(value: Any) -> str:
 
 
 def tables() -> list[str]:
-    said = [line.split() for one in MIGRATIONS for line in one]
+    said = [line.split() for one in read_migrations() for line in one]
     return [words[2] for words in said if words[:2] == ["CREATE", "TABLE"]]
 
 

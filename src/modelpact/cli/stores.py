@@ -69,12 +69,12 @@ def user_keyring() -> "Keyring | None":
 
 def trusted_keys(files: tuple[Path, ...]) -> "list[PublicKeys] | None":
     """Return the keys in the files, else the user's own, else None."""
-    from modelpact.ledger.verify.keys import read_keys
+    from modelpact.identity import PublicKeys
 
     keys = []
     for file in files:
         try:
-            keys.append(read_keys(file.read_bytes(), file))
+            keys.append(PublicKeys.parse(file.read_bytes(), file))
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
     if not keys:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from modelpact.gateway.keys import ClientKey, Period
 from modelpact.gateway.observe.observer import Observer
+from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.totals.totals import cost_totals
 
 if TYPE_CHECKING:
     from modelpact.gateway.plan.plan import Plan

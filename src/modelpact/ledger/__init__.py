@@ -4,10 +4,7 @@ No write is acknowledged before it is durable. The ledger calls no models and im
 does.
 """
 
-from modelpact.ledger.bus import Bus
-from modelpact.ledger.canonical import NotCanonical, canonical
-from modelpact.ledger.checkpoint import Checkpoint
-from modelpact.ledger.costs import Attribution, CostLine, CostRecord, price_cost
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.errors import (
     EnvelopeClosed,
     LedgerError,
@@ -15,24 +12,18 @@ from modelpact.ledger.errors import (
     LedgerUncertain,
     NewerSchema,
 )
-from modelpact.ledger.event import Draft, Event, check_type, event_hash
+from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.verify.archive import archive
+from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.verify.archive import NotVerified, archive, import_export
 from modelpact.ledger.verify.export import export_lines
-from modelpact.ledger.verify.importer import NotVerified, import_export
-from modelpact.ledger.verify.report import BrokenLink, ExpectedHead, VerifyReport
-from modelpact.ledger.verify.verifier import verify_export
+from modelpact.ledger.verify.verifier import ExpectedHead, VerifyReport, verify_export
 
 __all__ = [
     "Attribution",
-    "BrokenLink",
-    "Bus",
-    "Checkpoint",
     "CostLine",
     "CostRecord",
     "Draft",
-    "Envelope",
     "EnvelopeClosed",
     "Event",
     "ExpectedHead",
@@ -42,16 +33,11 @@ __all__ = [
     "LedgerUnavailable",
     "LedgerUncertain",
     "NewerSchema",
-    "NotCanonical",
     "NotVerified",
     "Transaction",
     "VerifyReport",
     "archive",
-    "canonical",
-    "check_type",
-    "event_hash",
     "export_lines",
     "import_export",
-    "price_cost",
     "verify_export",
 ]

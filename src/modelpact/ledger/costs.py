@@ -12,7 +12,6 @@ import msgspec
 from modelpact.catalog.facts import Price
 from modelpact.conversation.response import Usage
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER
-from modelpact.ledger.event import Event
 from modelpact.vocabulary.errors import InputError, brief
 
 Unit = Literal[
@@ -26,8 +25,6 @@ Unit = Literal[
     "discrete",
 ]
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
-COST_EVENT_PREFIXES: Final = ("capability.", "cost.", "signal.")
-"""The first parts of the types of events that may embed a cost record."""
 MAX_LINES: Final = 32
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
@@ -177,16 +174,6 @@ def money_of(lines: tuple[CostLine, ...]) -> int | None:
         if line.unit == "currency":
             return line.amount
     return None
-
-
-def embedded_cost(event: Event) -> CostRecord | None:
-    """Return the cost record that an event embeds, or None."""
-    if not event.type.startswith(COST_EVENT_PREFIXES):
-        return None
-    try:
-        return msgspec.convert(event.payload.get("cost"), CostRecord)
-    except msgspec.ValidationError:
-        return None
 
 
 def _bounded(line: CostLine) -> CostLine:

@@ -1,11 +1,19 @@
-"""Events: records of what happened, chained by hashes so that every change is detected."""
+"""Events: records of what happened, chained by hashes so that every change is detected.
+
+The bus delivers them to listeners once they are durable.
+"""
 
 import hashlib
+import logging
 import re
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.errors import LedgerError
 from modelpact.vocabulary.errors import InputError, brief
 
 GENESIS: Final = "0" * 64
@@ -66,6 +74,15 @@ STANDARD_TYPES: Final = frozenset(
 
 _RESERVED: Final = frozenset(name.partition(".")[0] for name in STANDARD_TYPES)
 _CUSTOM: Final = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+")
+COST_EVENT_PREFIXES: Final = ("capability.", "cost.", "signal.")
+"""The first parts of the types of events that may embed a cost record."""
+_MAX_TIME: Final = 10**19
+_LOG: Final = logging.getLogger("modelpact.bus")
+_text: Final = msgspec.json.Encoder().encode
+
+Listener = Callable[["Event"], None]
+Position = tuple[int, int]
+"""The sequence number of an event in its envelope, and its time in nanoseconds."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -97,37 +114,111 @@ class Event(msgspec.Struct, frozen=True):
         return f"{self.envelope}:{self.sequence}"
 
 
-class EventJson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event in JSON, where the time is text."""
+class PreconditionFailed(LedgerError):
+    """The precondition of a prepared event does not hold, so the event was not appended."""
 
-    cause: str | None
+    def __init__(self, key: tuple[str, ...]) -> None:
+        self.key = key
+        super().__init__(f"precondition failed: {' '.join(key)}; the event was not appended")
+
+
+class Precondition(msgspec.Struct, frozen=True, array_like=True):
+    """A query that must return one known value when the event is appended.
+
+    The writer caches the value under `key` for as long as no other process writes to the store.
+    """
+
+    key: tuple[str, ...]
+    sql: str
+    params: tuple[str, ...]
+    expected: str
+    """The statement must return exactly one row, with this as its only column."""
+
+
+class PreparedEvent(msgspec.Struct, frozen=True, array_like=True):
+    """An event that is ready to append.
+
+    The caller vouches that the type is valid and that the payload is a JSON object in canonical
+    form.
+    """
+
     envelope: str
-    payload: dict[str, Any]
-    previous: str
-    sequence: int
-    time: str
     type: str
-    hash: str
-
-    def event(self) -> Event:
-        """Return the event."""
-        return Event(
-            self.envelope,
-            self.sequence,
-            self.type,
-            parse_time(self.time),
-            self.cause,
-            self.payload,
-            self.previous,
-            self.hash,
-        )
+    payload: bytes
+    cause: str | None = None
+    cost: CostRecord | None = None
+    """The cost record that the payload embeds. It has been checked and is not a correction."""
+    precondition: Precondition | None = None
+    opens: tuple[str, str] | None = None
+    """The kind and subject of the envelope, if this event may be its first."""
 
 
-def parse_time(text: str) -> int:
-    """Parse a time in nanoseconds, which is text in JSON."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
-        raise InputError(f"{brief(text)} is not a time in nanoseconds")
-    return int(text)
+class EventRef(msgspec.Struct, frozen=True, gc=False):
+    """The id and time of an event that was appended."""
+
+    id: str
+    time: int
+
+    @classmethod
+    def at(cls, envelope: str, position: Position) -> "EventRef":
+        """Return the reference to the event at a position in an envelope."""
+        return cls(f"{envelope}:{position[0]}", position[1])
+
+
+class Bus:
+    """Delivers events to listeners. A listener that fails stops neither delivery nor writing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: tuple[tuple[str | None, Listener], ...] = ()
+        self._has_listener: dict[str, bool] = {}
+        """The answers of `has_listener` so far, by event type."""
+        self.failures = 0
+        """How many times a listener raised an exception."""
+
+    def subscribe(self, listener: Listener, type_prefix: str | None = None) -> Callable[[], None]:
+        """Call `listener` for every event whose type starts with `type_prefix`.
+
+        Returns a function that ends the subscription.
+        """
+        subscription = (type_prefix, listener)
+        with self._lock:
+            self._listeners = (*self._listeners, subscription)
+            self._has_listener = {}
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners = tuple(
+                    other for other in self._listeners if other is not subscription
+                )
+                self._has_listener = {}
+
+        return unsubscribe
+
+    def has_listener(self, event_type: str) -> bool:
+        """Tell whether any listener is subscribed to events of a type."""
+        answers = self._has_listener
+        answer = answers.get(event_type)
+        if answer is None:
+            answer = answers[event_type] = any(
+                prefix is None or event_type.startswith(prefix) for prefix, _ in self._listeners
+            )
+        return answer
+
+    def publish(self, events: Iterable[Event]) -> None:
+        """Deliver events to their listeners, in order."""
+        listeners = self._listeners
+        if not listeners:
+            return
+        for event in events:
+            for prefix, listener in listeners:
+                if prefix is not None and not event.type.startswith(prefix):
+                    continue
+                try:
+                    listener(event)
+                except BaseException:  # even SystemExit must not end the thread that writes
+                    self.failures += 1
+                    _LOG.exception("a listener failed on %s", event.id)
 
 
 def check_type(name: str) -> str:
@@ -159,6 +250,20 @@ def check_name(name: object, field: str = "envelope") -> str:
             "have"
         )
     return name
+
+
+def check_time(time: int) -> None:
+    """Raise if a number is not a time in nanoseconds since 1970."""
+    if not 0 <= time < _MAX_TIME:
+        raise InputError(f"{brief(time)} is not a time in nanoseconds")
+
+
+def parse_event_id(event: str) -> tuple[str, int]:
+    """Return the envelope and the sequence number of an event."""
+    envelope, _, number = event.rpartition(":")
+    if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+        raise InputError(f"{brief(event)} is not the id of an event: expected ENVELOPE:NUMBER")
+    return envelope, int(number)
 
 
 def event_body(
@@ -202,4 +307,11 @@ def event_hash(
     return hashlib.sha256(body).hexdigest()
 
 
-_text: Final = msgspec.json.Encoder().encode
+def embedded_cost(event: Event) -> CostRecord | None:
+    """Return the cost record that an event embeds, or None."""
+    if not event.type.startswith(COST_EVENT_PREFIXES):
+        return None
+    try:
+        return msgspec.convert(event.payload.get("cost"), CostRecord)
+    except msgspec.ValidationError:
+        return None

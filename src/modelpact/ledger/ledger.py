@@ -12,14 +12,12 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from modelpact.ledger.bus import Bus
-from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint, signer_keys
+from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.errors import LedgerError
-from modelpact.ledger.event import Draft, Event
-from modelpact.ledger.prepared import EventRef, PreparedEvent
-from modelpact.ledger.reader import LedgerReader, read_event
+from modelpact.ledger.event import Bus, Draft, Event, EventRef, PreparedEvent
+from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import Store, migrate, open_store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Clock, Committer, CommitThread
@@ -37,32 +35,20 @@ from modelpact.ledger.write.worker_client import WorkerClient
 if TYPE_CHECKING:
     from modelpact.identity import Signer
 
-__all__ = ["CHECKPOINT_INTERVAL", "Ledger", "Transaction", "Work", "read_event"]
+__all__ = ["Ledger", "Transaction", "Work"]
 
 T = TypeVar("T")
-CHECKPOINT_INTERVAL: Final = 1_000
-"""How many events of an envelope are appended before a checkpoint is signed."""
 
 
 class Ledger(LedgerReader):
-    """A ledger, open for writing and reading. Safe to use from many threads and tasks.
-
-    With a `signer`, a checkpoint of an envelope is signed every `checkpoint_every` events, and for
-    the rest when the ledger is closed.
-    """
+    """A ledger, open for writing and reading. Safe to use from many threads and tasks."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Clock = time.time_ns,
-        bus: Bus | None = None,
-        signer: "Signer | None" = None,
-        checkpoint_every: int = CHECKPOINT_INTERVAL,
+        self, store: Store, clock: Clock, signer: "Signer | None", checkpoint_every: int
     ) -> None:
         super().__init__(store)
         self.clock = clock
-        self.bus = bus or Bus()
+        self.bus = Bus()
         self.signer = signer
         connection = store.connect(writer=True)
         try:
@@ -95,17 +81,15 @@ class Ledger(LedgerReader):
         url: str,
         *,
         clock: Clock = time.time_ns,
-        bus: Bus | None = None,
         signer: "Signer | None" = None,
-        checkpoint_every: int = CHECKPOINT_INTERVAL,
+        checkpoint_every: int = 1_000,
     ) -> "Ledger":
-        """Open the ledger at a URL: `sqlite:FILE` or `postgresql://…`."""
-        return cls(
-            open_store(url), clock=clock, bus=bus, signer=signer, checkpoint_every=checkpoint_every
-        )
+        """Open the ledger at a URL: `sqlite:FILE` or `postgresql://…`.
 
-    def __enter__(self) -> "Ledger":
-        return self
+        With a `signer`, a checkpoint of an envelope is signed every `checkpoint_every` events, and
+        for the rest when the ledger is closed.
+        """
+        return cls(open_store(url), clock, signer, checkpoint_every)
 
     def start_commit_worker(self, is_sole_request: Callable[[], bool]) -> None:
         """Have `append_async` commit in a process of its own, if the store allows that.
@@ -131,7 +115,7 @@ class Ledger(LedgerReader):
             self._worker.close()
             if self.signer is not None:
                 for envelope in self._unsigned:
-                    self.submit(partial(_sign, self.signer, envelope))
+                    self.submit(partial(Transaction.sign, envelope=envelope, signer=self.signer))
         super().close()  # before the writer: the last connection merges SQLite's log into the file
         self._thread.close()
 
@@ -142,6 +126,17 @@ class Ledger(LedgerReader):
                 "a listener cannot wait for a write, because it runs in the thread that writes: "
                 "use Ledger.submit, or write from another thread"
             )
+
+    def monotonic_clock(self) -> Clock:
+        """Return a clock that follows the ledger's but keeps advancing if that one is set back."""
+        clock = self.clock
+        offset = clock() - time.monotonic_ns()
+
+        def now() -> int:
+            reading, floor = clock(), time.monotonic_ns() + offset
+            return reading if reading > floor else floor
+
+        return now
 
     def submit(self, work: Work[T]) -> "Future[T]":
         """Run work in a transaction. The future is done when it is durable or has failed."""
@@ -194,7 +189,7 @@ class Ledger(LedgerReader):
             raise LedgerError(
                 "there is no key to sign with: create one with `modelpact identity init`"
             )
-        return self.write(partial(_sign, signer, envelope))
+        return self.write(partial(Transaction.sign, envelope=envelope, signer=signer))
 
     def _count_unsigned(self, envelope: str) -> None:
         """Count an event that the worker appended, and sign its envelope when that is due."""
@@ -205,13 +200,4 @@ class Ledger(LedgerReader):
             self._unsigned[envelope] = count
         else:
             self._unsigned.pop(envelope, None)
-            self.submit(partial(_sign, self.signer, envelope))
-
-
-def _sign(signer: "Signer", envelope: str, tx: Transaction) -> Checkpoint:
-    head = tx.head(envelope)
-    if not head.sequence:
-        raise LedgerError(f"{envelope} has no events, so there is nothing to sign")
-    checkpoint = sign_checkpoint(signer, envelope, head.sequence, head.hash, tx.now)
-    tx.add_checkpoint(checkpoint, signer_keys(signer))
-    return checkpoint
+            self.submit(partial(Transaction.sign, envelope=envelope, signer=self.signer))

@@ -1,13 +1,13 @@
 """Reading a ledger: events and their causes, envelopes, checkpoints."""
 
 import threading
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, StatementRejected
-from modelpact.ledger.event import Event
+from modelpact.ledger.event import Event, parse_event_id
 from modelpact.ledger.stores.base import (
     Params,
     Row,
@@ -16,7 +16,7 @@ from modelpact.ledger.stores.base import (
     check_schema,
     open_store,
 )
-from modelpact.vocabulary.errors import brief
+from modelpact.vocabulary.errors import InputError, brief
 
 EVENT_COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
 _EVENT_TYPES: Final = frozenset(
@@ -70,7 +70,7 @@ class LedgerReader:
             raise
         return reader
 
-    def __enter__(self) -> "LedgerReader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,13 +100,12 @@ class LedgerReader:
 
     def event(self, event_id: str) -> Event | None:
         """Return the event with that id, or None."""
-        envelope, _, number = event_id.rpartition(":")
-        if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+        try:
+            key = parse_event_id(event_id)
+        except InputError:
             return None
-        rows = self.read(
-            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence = ?",
-            (envelope, int(number)),
-        )
+        sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence = ?"
+        rows = self.read(sql, key)
         return read_event(rows[0]) if rows else None
 
     def events(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Event]:

@@ -9,7 +9,8 @@ import msgspec
 from modelpact.conversation.request import JsonSchema, Request
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.validation import Schema
-from modelpact.ledger.costs import Attribution, CostRecord, embedded_cost, money_of
+from modelpact.ledger.costs import Attribution, CostRecord, money_of
+from modelpact.ledger.event import embedded_cost
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.clients import RunAllowance, RunClient
 from modelpact.openwop.prompts import MAX_PROMPT, resolve_prompt

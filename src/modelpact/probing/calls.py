@@ -10,7 +10,8 @@ from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence import Rejection
 from modelpact.ledger.canonical import canonical, canonical_safe
-from modelpact.ledger.costs import Attribution, embedded_cost
+from modelpact.ledger.costs import Attribution
+from modelpact.ledger.event import embedded_cost
 from modelpact.probing.trials import ProbeAnswer
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request, write_response

@@ -9,7 +9,8 @@ import pytest
 from modelpact.catalog.catalog import default_catalog
 from modelpact.conversation import Response, StreamEvent, TextBlock, Usage
 from modelpact.conversation.response import collect
-from modelpact.ledger import Attribution, CostLine, Ledger, price_cost
+from modelpact.ledger import Attribution, CostLine, Ledger
+from modelpact.ledger.costs import price_cost
 from modelpact.providers import MockProvider
 from modelpact.providers.contract import ContractError, Invocation
 from modelpact.providers.models import CHAT, ModelProvider

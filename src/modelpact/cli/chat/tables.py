@@ -14,10 +14,10 @@ from modelpact.cli.runtime import override_text, overrides_json
 from modelpact.cli.times import format_time
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.dispatch.model_caller import ModelCaller
+from modelpact.ledger.cost_tables import CostTotal, cost_totals
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.ledger.reader import EVENT_COLUMNS, read_event
-from modelpact.ledger.totals.totals import CostTotal, cost_totals
 from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.negotiation.parameters import effective_params
 from modelpact.sessions import Candidate, Session, SessionSummary, StateMachine

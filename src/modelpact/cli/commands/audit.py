@@ -37,9 +37,8 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.verify.audit import verify_envelope
 from modelpact.ledger.verify.export import export_lines, read_export, write_export
-from modelpact.ledger.verify.report import ExpectedHead, TableReport, VerifyReport
 from modelpact.ledger.verify.tables import verify_tables
-from modelpact.ledger.verify.verifier import verify_export
+from modelpact.ledger.verify.verifier import ExpectedHead, TableReport, VerifyReport, verify_export
 from modelpact.vocabulary.errors import InputError, nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -329,7 +328,7 @@ def import_command(
 
     Importing it again changes nothing.
     """
-    from modelpact.ledger.verify.importer import NotVerified, import_export
+    from modelpact.ledger.verify.archive import NotVerified, import_export
 
     keys = trusted_keys(key_files)
     with tempfile.TemporaryDirectory() as folder:

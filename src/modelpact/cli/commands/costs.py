@@ -13,8 +13,8 @@ from modelpact.cli.render.tables import bar, table
 from modelpact.cli.render.terminal import escape_line, paint, plural
 from modelpact.cli.stores import open_reader, store_option
 from modelpact.cli.times import format_time, parse_time
+from modelpact.ledger.cost_tables import GROUPINGS, CostTotal, Grouping, cost_totals
 from modelpact.ledger.costs import Unit
-from modelpact.ledger.totals.totals import GROUPINGS, CostTotal, Grouping, cost_totals
 from modelpact.vocabulary.money import format_decimal, format_money
 
 _NONE: Final = "–"

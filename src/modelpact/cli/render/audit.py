@@ -11,7 +11,7 @@ from modelpact.cli.render.terminal import clip, escape, escape_line, paint
 from modelpact.cli.times import format_time
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import Envelope
-from modelpact.ledger.verify.report import TableReport, VerifyReport
+from modelpact.ledger.verify.verifier import TableReport, VerifyReport
 
 _EVENT_COLOURS: Final = {
     "failed": "red",

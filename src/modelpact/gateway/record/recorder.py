@@ -11,10 +11,9 @@ from modelpact.gateway.observe.observer import Observer
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.canonical import canonical
-from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostRecord
+from modelpact.ledger.event import PreconditionFailed, PreparedEvent
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.prepared import PreconditionFailed, PreparedEvent
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.runtime.event_storage import EventStorage
@@ -67,7 +66,7 @@ class GatewayRecorder(InvocationRecorder):
         self._name = name
         self._observers = observers
         self.keep_content = keep_content
-        self._now = monotonic_clock(ledger.clock)
+        self._now = ledger.monotonic_clock()
         self._envelopes = _DailyEnvelopes(name)
         tasks = BackgroundTasks()
         self._events = EventStorage(ledger, name, self._now, tasks, self._envelopes.is_current)

@@ -1,12 +1,13 @@
 """The interface of stores, and the migration of their tables."""
 
+import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from modelpact.ledger.errors import LedgerError, NewerSchema
-from modelpact.ledger.stores.schema import MIGRATIONS
 from modelpact.vocabulary.errors import InputError
 
 Row = tuple[Any, ...]
@@ -127,6 +128,14 @@ def split_values(sql: str) -> tuple[str, str, str]:
     return before, rest[: end - 1], rest[end:]
 
 
+@cache
+def read_migrations() -> tuple[tuple[str, ...], ...]:
+    """Return the statements of each migration, oldest first."""
+    text = Path(__file__).with_name("schema.sql").read_text()
+    parts = re.split(r"^-- migration \d+\n", text, flags=re.MULTILINE)[1:]
+    return tuple(tuple(part.rstrip(";\n").split(";\n")) for part in parts)
+
+
 def migrate(connection: StoreConnection) -> None:
     """Bring the tables of a store up to date. Raise if a newer version wrote them."""
     connection.begin(exclusive=True)
@@ -134,15 +143,13 @@ def migrate(connection: StoreConnection) -> None:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
         )
-        version = _version(connection)
-        for statements in MIGRATIONS[version:]:
-            for statement in statements:
-                connection.execute(statement)
-        if version < len(MIGRATIONS):
+        version, migrations = _version(connection), read_migrations()
+        for statement in chain.from_iterable(migrations[version:]):
+            connection.execute(statement)
+        if version < len(migrations):
             connection.execute("DELETE FROM meta WHERE key = ?", (_SCHEMA_VERSION,))
-            connection.execute(
-                "INSERT INTO meta VALUES (?, ?)", (_SCHEMA_VERSION, str(len(MIGRATIONS)))
-            )
+            row = (_SCHEMA_VERSION, str(len(migrations)))
+            connection.execute("INSERT INTO meta VALUES (?, ?)", row)
         connection.commit()
     except BaseException:
         connection.rollback()
@@ -151,10 +158,10 @@ def migrate(connection: StoreConnection) -> None:
 
 def check_schema(connection: StoreConnection) -> None:
     """Raise if the tables of a store are not those of this version."""
-    version = _version(connection)
-    if version < len(MIGRATIONS):
+    version, needed = _version(connection), len(read_migrations())
+    if version < needed:
         raise LedgerError(
-            f"the store has schema {version}, and this modelpact needs {len(MIGRATIONS)}: "
+            f"the store has schema {version}, and this modelpact needs {needed}: "
             "open it once for writing to update it"
         )
 
@@ -166,10 +173,9 @@ def _version(connection: StoreConnection) -> int:
         raise LedgerError(
             f"the schema of the store is {text!r:.40}, which is no number: it was edited"
         )
-    version = int(text)
-    if version > len(MIGRATIONS):
+    version, known = int(text), len(read_migrations())
+    if version > known:
         raise NewerSchema(
-            f"the store has schema {version}, and this modelpact knows {len(MIGRATIONS)}: "
-            "upgrade modelpact"
+            f"the store has schema {version}, and this modelpact knows {known}: upgrade modelpact"
         )
     return version

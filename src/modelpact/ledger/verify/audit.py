@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.checkpoint import Checkpoint, TrustedKeys
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.event import GENESIS
 from modelpact.ledger.reader import Envelope, LedgerReader
@@ -18,15 +18,14 @@ from modelpact.ledger.verify.export import (
     find_signer_keys,
     is_hash_valid,
 )
-from modelpact.ledger.verify.keys import TrustedKeys
-from modelpact.ledger.verify.report import (
+from modelpact.ledger.verify.verifier import (
     BreakKind,
     BrokenLink,
     BrokenLinkError,
     ExpectedHead,
     VerifyReport,
+    verify_export,
 )
-from modelpact.ledger.verify.verifier import verify_export
 from modelpact.ledger.write.transaction import ARCHIVED
 from modelpact.vocabulary.errors import InputError, brief
 

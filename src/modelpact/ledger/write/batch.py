@@ -5,6 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.ledger.cost_tables import (
+    CostRow,
+    attribution_id,
+    plain_rows,
+    write_attributions,
+    write_costs,
+)
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.errors import (
     EnvelopeClosed,
@@ -13,16 +20,16 @@ from modelpact.ledger.errors import (
     StatementRejected,
     WriteConflict,
 )
-from modelpact.ledger.event import GENESIS, Event, event_hash
-from modelpact.ledger.prepared import Position, Precondition, PreconditionFailed, PreparedEvent
-from modelpact.ledger.stores.base import Params, Row, StoreConnection
-from modelpact.ledger.totals.cost_rows import (
-    CostRow,
-    attribution_id,
-    plain_rows,
-    write_attributions,
-    write_costs,
+from modelpact.ledger.event import (
+    GENESIS,
+    Event,
+    Position,
+    Precondition,
+    PreconditionFailed,
+    PreparedEvent,
+    event_hash,
 )
+from modelpact.ledger.stores.base import Params, Row, StoreConnection
 
 _MAX_CACHED: Final = 10_000
 _HEAD: Final = (

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from modelpact.ledger.bus import Bus
-from modelpact.ledger.checkpoint import sign_checkpoint, signer_keys
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.prepared import EventRef
+from modelpact.ledger.event import Bus, EventRef
 from modelpact.ledger.stores.base import Store, StoreConnection
 from modelpact.ledger.write.batch import Batch, StaleBatch, WriterCache
 from modelpact.ledger.write.pending import (
@@ -236,9 +234,7 @@ class Committer:
         assert self._signer is not None
         tx = Transaction(batch, self._latest)
         for name in names:
-            head = batch.head(name)
-            checkpoint = sign_checkpoint(self._signer, name, head.sequence, head.hash, self._latest)
-            tx.add_checkpoint(checkpoint, signer_keys(self._signer))
+            tx.sign(name, self._signer)
         tx.keep()
 
     def _sign_rest(self, tx: Transaction) -> None:

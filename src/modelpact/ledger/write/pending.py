@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from modelpact.ledger.errors import LedgerError
-from modelpact.ledger.prepared import EventRef, PreparedEvent
+from modelpact.ledger.event import EventRef, PreparedEvent
 from modelpact.ledger.write.batch import AppendResult
 from modelpact.ledger.write.transaction import Transaction
 

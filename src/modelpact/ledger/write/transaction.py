@@ -1,10 +1,13 @@
 """Transactions: what a piece of work may do."""
 
 from collections.abc import Hashable
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
 
 from modelpact.ledger.canonical import canonical, canonical_unchecked
-from modelpact.ledger.checkpoint import Checkpoint
+from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint
+from modelpact.ledger.cost_tables import checked_rows
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import (
     EnvelopeClosed,
@@ -14,9 +17,11 @@ from modelpact.ledger.errors import (
 )
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.stores.base import Params, Row
-from modelpact.ledger.totals.cost_rows import checked_rows
 from modelpact.ledger.write.batch import Batch, Head, WriteBuffer
 from modelpact.vocabulary.errors import InputError, brief
+
+if TYPE_CHECKING:
+    from modelpact.identity import PublicKeys, Signer
 
 ARCHIVED: Final = "envelope.archived"
 _CLOSE_ENVELOPE: Final = "UPDATE envelopes SET archived = ? WHERE id = ?"
@@ -171,11 +176,21 @@ class Transaction:
         self._rows.costs += checked_rows(connection, key, event.time, record, number)
         self._costed.add(key)
 
-    def add_checkpoint(self, checkpoint: Checkpoint, keys: tuple[str, str] | None) -> None:
-        """Store a checkpoint, and the signer's public keys: the id of the oldest, and all."""
-        self._rows.checkpoints.append(checkpoint.row())
+    def sign(self, envelope: str, signer: "Signer") -> Checkpoint:
+        """Sign the last event of an envelope, and with it all events before."""
+        head = self.head(envelope)
+        if not head.sequence:
+            raise LedgerError(f"{envelope} has no events, so there is nothing to sign")
+        checkpoint = sign_checkpoint(signer, envelope, head.sequence, head.hash, self.now)
+        self.add_checkpoint(checkpoint)
+        keys: PublicKeys | None = getattr(signer, "public_keys", None)
         if keys is not None:
-            self.add_signer(*keys)
+            self.add_signer(keys.keys[0].key_id, keys.to_json().decode())
+        return checkpoint
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Store a checkpoint."""
+        self._rows.checkpoints.append(msgspec.structs.astuple(checkpoint))
 
     def add_signer(self, root: str, keys: str) -> None:
         """Store the public keys of a signer under the id of the oldest."""
@@ -183,18 +198,8 @@ class Transaction:
 
     def restore(self, event: Event, payload: bytes) -> None:
         """Insert an event as another store wrote it. The caller has verified it."""
-        self._rows.events.append(
-            (
-                event.envelope,
-                event.sequence,
-                event.type,
-                event.time,
-                event.cause,
-                payload.decode(),
-                event.previous,
-                event.hash,
-            )
-        )
+        fields = msgspec.structs.astuple(event)
+        self._rows.events.append((*fields[:5], payload.decode(), *fields[6:]))
         self._heads.pop(event.envelope, None)
         self.batch.cache.heads.pop(event.envelope, None)
         if event.type == ARCHIVED:

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import msgspec
 
-from modelpact.ledger.bus import Bus
 from modelpact.ledger.errors import (
     EnvelopeClosed,
     LedgerError,
@@ -23,8 +22,7 @@ from modelpact.ledger.errors import (
     LedgerUncertain,
     SerializationConflict,
 )
-from modelpact.ledger.event import Event
-from modelpact.ledger.prepared import Position, PreconditionFailed, PreparedEvent
+from modelpact.ledger.event import Bus, Event, Position, PreconditionFailed, PreparedEvent
 from modelpact.ledger.stores.base import open_store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Committer

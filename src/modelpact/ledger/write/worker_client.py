@@ -19,10 +19,8 @@ from uuid import uuid4
 
 import msgspec
 
-from modelpact.ledger.bus import Bus
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.event import Event
-from modelpact.ledger.prepared import EventRef, PreparedEvent
+from modelpact.ledger.event import Bus, Event, EventRef, PreparedEvent
 from modelpact.ledger.stores.base import Store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Clock, Committer

@@ -15,9 +15,8 @@ import msgspec
 from modelpact.ledger.canonical import canonical_unchecked
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.event import Draft
+from modelpact.ledger.event import Draft, EventRef, Precondition, PreparedEvent
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.prepared import EventRef, Precondition, PreparedEvent
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.events import (
     SETTLED_SQL,

@@ -11,7 +11,7 @@ import msgspec
 
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.reader import LedgerReader
-from modelpact.ledger.verify.importer import last_imported
+from modelpact.ledger.verify.archive import last_imported
 from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
 from modelpact.providers.runtime.records import (

@@ -6,9 +6,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from modelpact.ledger.event import Draft, Event
+from modelpact.ledger.event import Draft, Event, Precondition
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.ledger.prepared import Precondition
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import (
     ComplianceProfile,

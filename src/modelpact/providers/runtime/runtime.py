@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
-from modelpact.ledger.clock import monotonic_clock
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord, check_lines
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger, Transaction
@@ -83,7 +82,7 @@ class Runtime:
         self.ledger = ledger
         self.name = name
         self.profile = profile or ComplianceProfile()
-        self.now = monotonic_clock(ledger.clock)
+        self.now = ledger.monotonic_clock()
         self.registry = Registry(ledger, self.profile, plain_http)
         self._validator = ContractValidator()
         self.inbox = HumanInbox(ledger, self.registry, self.profile, self._validator)
