@@ -1,4 +1,4 @@
-"""Worlds on both stores, and an authority whose certificates every test of the contract uses."""
+"""Fixtures: worlds on both stores, and an authority for the certificates of the contract tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def world(authority: Authority, keys_folder: Path, url: str) -> World:
 
 @pytest.fixture
 def lite(authority: Authority, keys_folder: Path, tmp_path: Path) -> World:
-    """The world on SQLite only, for what does not depend on the store."""
+    """The world on SQLite only, for tests that do not depend on the store."""
     return World(keys_folder, authority, f"sqlite:{tmp_path / 'ledger.db'}")
 
 

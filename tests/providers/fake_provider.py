@@ -1,4 +1,4 @@
-"""A provider's server that does what a test tells it, right or wrong, over real mutual TLS."""
+"""A provider over real mutual TLS that behaves as a test needs, valid or faulty."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +18,7 @@ Behaviour = Callable[["Fake", Message], Awaitable[HttpResponse]]
 
 
 class Fake:
-    """Hears invocations and answers them as its behaviour says."""
+    """Receives invocations and answers them with its behaviour."""
 
     def __init__(self, world: World, name: str, ring: Keyring) -> None:
         self.world = world
@@ -48,7 +48,7 @@ class Fake:
         return sign_body(ring, subject, body, sequence=sequence, **more)
 
     def answer(self, subject: str, output: Any, sequence: int = 1, **more: Any) -> HttpResponse:
-        """Return a right answer; `fields` replace parts of it."""
+        """Return a valid response; `fields` replace parts of it."""
         body = answer_body(subject, output, **more.pop("fields", {}))
         header = self.signature(subject, body, sequence, **more)
         return HttpResponse(200, ((SIGNATURE_HEADER, header),), body)
@@ -69,7 +69,7 @@ def partial_body(subject: str, number: int, content: Any) -> bytes:
 
 
 async def right(fake: Fake, message: Message) -> HttpResponse:
-    """Answer with the input; promise where an answer may come later."""
+    """Respond with the input; acknowledge an asynchronous invocation."""
     if message["semantics"] == "async":
         return accepted(fake, message)
     return fake.answer(message["invocationId"], message["input"])
@@ -90,7 +90,7 @@ def streamed(*events: bytes) -> HttpResponse:
 
 @asynccontextmanager
 async def faking(world: World, name: str = "fake", **more: Any) -> AsyncIterator[Fake]:
-    """Serve a fake; `registration` is what a test registers it with."""
+    """Run a fake provider; `registration` is for the test to register."""
     fake = Fake(world, name, world.keyring(name))
     tls = server_context(world.identity(more.pop("certificate", name)), world.trust)
     server = await serve(fake, "127.0.0.1", 0, tls=tls)

@@ -1,4 +1,4 @@
-"""What providers do wrong: behaviours for the fake, each under the name of its fault."""
+"""Faulty behaviours for the fake provider, each named for its fault."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ async def floods_events(fake: Fake, message: Message) -> HttpResponse:
 
 
 async def _flood(fake: Fake, chunk: bytes) -> AsyncIterator[bytes]:
-    """Send 100 MB; `fake.sent` is how much of it was taken."""
+    """Send 100 MB; `fake.sent` is how much of it was read."""
     while fake.sent < FLOOD:
         yield chunk
         fake.sent += len(chunk)
@@ -86,12 +86,12 @@ async def stale(fake: Fake, message: Message) -> HttpResponse:
 
 
 async def replays(fake: Fake, message: Message) -> HttpResponse:
-    """Answer every invocation with the right answer to the first."""
+    """Answer every invocation with the valid response to the first."""
     return fake.answer(fake.heard[0]["invocationId"], {})
 
 
 async def promises_another(fake: Fake, message: Message) -> HttpResponse:
-    """Acknowledge every invocation with the right acknowledgement of the first."""
+    """Acknowledge every invocation with the valid acknowledgement of the first."""
     return accepted(fake, fake.heard[0])
 
 
@@ -122,7 +122,7 @@ async def breaks_down(fake: Fake, message: Message) -> HttpResponse:
 
 
 async def breaks_off(fake: Fake, message: Message) -> HttpResponse:
-    """Vanish in the middle of an answer."""
+    """Drop the connection in the middle of a response."""
     whole = answer_body(message["invocationId"], {"half": "x" * 1_000})
 
     async def body() -> AsyncIterator[bytes]:

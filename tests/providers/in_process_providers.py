@@ -17,7 +17,7 @@ COST = (CostLine("discrete", 1),)
 
 
 class Echo:
-    """Answers with the input, in as many pieces as that says."""
+    """Responds with the input, in as many partials as the input says."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -44,7 +44,7 @@ class Echo:
 
 
 def echoing(ledger: Ledger, carrier: Any = None, **how: Any) -> Runtime:
-    """Return a runtime with the echo registered."""
+    """Return a runtime with the echo provider registered."""
     runtime = Runtime(ledger, transports={"echo": carrier or Echo()}, **how)
     runtime.registry.register(ECHOING)
     return runtime

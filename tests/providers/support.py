@@ -1,4 +1,4 @@
-"""What the tests of the contract share: certificates, runtimes, providers in and out of process."""
+"""Helpers of the contract tests: certificates, runtimes, and providers in and out of process."""
 
 import asyncio
 import functools
@@ -27,13 +27,13 @@ from tests.identity.conftest import der
 P = ParamSpec("P")
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
-"""Only what hangs takes so long, on however busy a machine."""
+"""Longer than any test takes on a busy machine."""
 ECHO = "urn:test:echo"
 ANY: dict[str, Any] = {"type": "object"}
 
 
 def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test; one that hangs fails."""
+    """Run an async test with a timeout."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -43,11 +43,11 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 async def until(condition: Callable[[], Any], seconds: float = PATIENCE / 2) -> Any:
-    """Wait for a condition and return what it gives."""
+    """Wait until a condition is true, and return its value."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > end:
-            raise AssertionError("what was waited for did not come")
+            raise AssertionError("the condition did not become true in time")
         await asyncio.sleep(0.01)
     return found
 
@@ -61,7 +61,7 @@ class World:
         self.store = store
 
     def identity(self, name: str, kind: Any = "provider") -> Identity:
-        """Return a certificate of that name, issued when first asked for."""
+        """Return a certificate of that name, issued on first use."""
         path = self.authority.identity_file(name)
         if not path.exists():
             self.authority.issue(name, kind, ["127.0.0.1", "localhost"])
@@ -87,7 +87,7 @@ class World:
         )
 
     def registration(self, name: str, base_url: str = "", **more: Any) -> Registration:
-        """Return the registration of a provider that echoes, with all its trust."""
+        """Return the registration of an echo provider, with identity and signing key."""
         ring = self.keyring(name)
         fields: dict[str, Any] = {
             "category": "tool",
@@ -111,7 +111,7 @@ class World:
         largest: int = 1_000_000,
         **more: Any,
     ) -> AsyncIterator[RuntimeHost]:
-        """Serve a runtime whose carrier speaks the binding."""
+        """Run a runtime with the HTTP transport."""
         me = self.identity(name, "runtime")
         carrier = HttpTransport(me, self.trust, max_bytes=largest)
         runtime = Runtime(ledger, name=name, profile=profile, default_transport=carrier, **more)
@@ -126,7 +126,7 @@ class World:
 
     @asynccontextmanager
     async def client(self, name: str) -> AsyncIterator[Client]:
-        """Return a client that shows the certificate of that name."""
+        """Yield a client that presents the certificate of that name."""
         async with Client(tls=client_context(self.identity(name), self.trust)) as client:
             yield client
 
@@ -165,7 +165,7 @@ class World:
 
 
 def echo_provider(name: str = "echo", **more: Any) -> Provider:
-    """A provider of the kit with a capability in all three semantics."""
+    """Return a provider of the SDK with one capability in all three semantics."""
     provider = Provider(name, "tool", units=("discrete",), **more)
 
     @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
@@ -183,16 +183,16 @@ async def call(
 ) -> tuple[int, Any]:
     """Send JSON and return status and JSON."""
     data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-    async with await client.request(method, url, headers, data) as answer:
-        said = await answer.read()
+    async with await client.request(method, url, headers, data) as response:
+        said = await response.read()
     try:
-        return answer.status, msgspec.json.decode(said)
+        return response.status, msgspec.json.decode(said)
     except msgspec.DecodeError:
-        return answer.status, said
+        return response.status, said
 
 
 def flags(ledger: Ledger) -> list[tuple[str, str]]:
-    """Return who was flagged for what, in order."""
+    """Return the flagged providers and their violations, in order."""
     found = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
     return [(one.payload["provider"], one.payload["violation"]) for one in found]
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the code does: same paths, same fields, same messages."""
+"""The OpenAPI document matches the code: paths, fields and messages."""
 
 import json
 from typing import Any
@@ -47,9 +47,9 @@ def test_the_units_are_those_of_the_ledger() -> None:
     assert tuple(SCHEMAS["CostLine"]["properties"]["unit"]["enum"]) == UNITS
 
 
-def test_the_paths_are_those_of_the_surface(lite_ledger: Any) -> None:
-    surface = RuntimeRoutes(Runtime(lite_ledger))
-    served = set(surface._routes)
+def test_the_paths_are_those_of_the_routes(lite_ledger: Any) -> None:
+    routes = RuntimeRoutes(Runtime(lite_ledger))
+    served = set(routes._routes)
     described = {
         (method.upper(), path.replace("{id}", "{}").replace("{source}", "{}"))
         for path, ways in DOCUMENT["paths"].items()

@@ -1,4 +1,4 @@
-"""A new certificate without deregistration: on the word of the signing key, or not at all."""
+"""A new certificate without deregistration: accepted only if the signing key signs it."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ def signed(world: World, registration: Registration, ring: str, subject: str) ->
 
 
 @on_loop
-async def test_a_provider_rotates_its_certificate_and_is_known_again(
+async def test_a_provider_rotates_its_certificate_and_stays_registered(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: "MUST hold a verified identity for every registered Provider", over a rotation."""
+    """S003-8.5-3: the identity stays verified across a rotation."""
     async with world.hosting(ledger) as host:
         settings = world.settings("turning", host.url)
         async with echo_provider("turning").running(settings) as before:
@@ -40,10 +40,10 @@ async def test_a_provider_rotates_its_certificate_and_is_known_again(
 
 
 @on_loop
-async def test_a_certificate_alone_does_not_take_the_name_over(
+async def test_a_certificate_alone_does_not_take_over_the_name(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: "Either party MAY refuse a request whose authentication is invalid"."""
+    """S003-8.5-5: a request whose authentication is not valid is refused."""
     async with world.hosting(ledger) as host:
         mine = world.registration("steady", "https://127.0.0.1:1")
         host.runtime.registry.register(mine)

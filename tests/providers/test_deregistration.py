@@ -1,4 +1,4 @@
-"""A live provider that the runtime deregisters hears of it, takes no more, and does not return."""
+"""A running provider that the runtime deregisters is notified, accepts no more, and stays away."""
 
 import asyncio
 import subprocess
@@ -39,7 +39,7 @@ STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="d
 
 
 def hearing(provider: Provider) -> "asyncio.Queue[Deregistered]":
-    """Return what a provider's author hears."""
+    """Return the list of deregistrations that the hook of a provider receives."""
     heard: asyncio.Queue[Deregistered] = asyncio.Queue()
     provider.on_deregistered(heard.put)
     return heard
@@ -57,10 +57,10 @@ async def exit_code(process: "subprocess.Popen[bytes]") -> int:
     ],
 )
 @on_loop
-async def test_a_process_that_is_deregistered_ends_and_says_why(
+async def test_a_deregistered_process_exits_with_the_reason(
     world: World, ledger: Ledger, tmp_path: Path, release: bool, state: str, then: str
 ) -> None:
-    """8.1: "the runtime MUST cease routing invocations to it", and the provider knows."""
+    """S003-8.1-8: the runtime routes no more invocations to it, and the provider is notified."""
     worked = tmp_path / "worked"
     async with world.hosting(ledger) as host:
         runtime = host.runtime
@@ -80,10 +80,10 @@ async def test_a_process_that_is_deregistered_ends_and_says_why(
 
 
 @on_loop
-async def test_a_process_that_is_expelled_ends_and_says_why(
+async def test_an_expelled_process_exits_with_the_reason(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """8.5: "Compliance Profiles MAY require deregistration of non-conforming Providers"."""
+    """S003-8.5-9: a compliance profile may require the deregistration."""
     worked = tmp_path / "worked"
     async with world.hosting(ledger, profile=STRICT) as host, world.client("echo") as mine:
         with providing(world, host.url, worked) as process:
@@ -99,10 +99,10 @@ async def test_a_process_that_is_expelled_ends_and_says_why(
 
 
 @on_loop
-async def test_what_is_open_ends_first_and_nothing_new_is_taken(
+async def test_open_invocations_finish_and_new_ones_are_refused(
     world: World, ledger: Ledger
 ) -> None:
-    """8.1: "Open invocations MAY be permitted to complete"."""
+    """S003-8.1-9: open invocations may be completed."""
     provider = Provider("slow", "tool", units=("discrete",))
     heard, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
 
@@ -145,8 +145,10 @@ async def test_what_is_open_ends_first_and_nothing_new_is_taken(
 
 
 @on_loop
-async def test_one_that_was_not_told_learns_it_from_a_refusal(world: World, ledger: Ledger) -> None:
-    """The code `provider_deregistered`, whatever it asked for."""
+async def test_a_provider_without_a_notice_learns_it_from_a_refusal(
+    world: World, ledger: Ledger
+) -> None:
+    """Every request gets the code `provider_deregistered`."""
     source = Provider("clock", "signal-source", units=("discrete",), max_latency_ms=60_000)
     heard = hearing(source)
     async with (
@@ -165,7 +167,7 @@ async def test_one_that_was_not_told_learns_it_from_a_refusal(world: World, ledg
 
 
 @on_loop
-async def test_one_that_was_not_told_and_says_nothing_asks(
+async def test_an_idle_provider_without_a_notice_checks_its_state(
     world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
@@ -180,7 +182,7 @@ async def test_one_that_was_not_told_and_says_nothing_asks(
 
 
 @on_loop
-async def test_a_runtime_that_is_away_deregisters_nobody(
+async def test_an_unavailable_runtime_does_not_end_the_registration(
     world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
@@ -208,10 +210,10 @@ async def test_a_runtime_that_is_away_deregisters_nobody(
 
 
 @on_loop
-async def test_what_is_told_of_another_registration_is_asked_about_and_not_believed(
+async def test_a_notice_about_another_registration_only_triggers_a_check(
     world: World, ledger: Ledger
 ) -> None:
-    """A word that is late, of a registration before, takes nobody out."""
+    """A late notice about an earlier registration ends nothing."""
     provider = echo_provider()
     heard = hearing(provider)
     async with (
@@ -231,7 +233,7 @@ async def test_what_is_told_of_another_registration_is_asked_about_and_not_belie
 
 
 @on_loop
-async def test_a_hook_that_fails_keeps_no_other_from_hearing(world: World, ledger: Ledger) -> None:
+async def test_a_failing_hook_does_not_stop_the_others(world: World, ledger: Ledger) -> None:
     provider = echo_provider()
 
     @provider.on_deregistered
@@ -248,7 +250,7 @@ async def test_a_hook_that_fails_keeps_no_other_from_hearing(world: World, ledge
 
 
 @on_loop
-async def test_a_provider_asks_how_it_stands_and_nobody_else(world: World, ledger: Ledger) -> None:
+async def test_only_the_provider_itself_gets_its_state(world: World, ledger: Ledger) -> None:
     async with (
         world.hosting(ledger) as host,
         world.client("echo") as mine,
@@ -265,10 +267,10 @@ async def test_a_provider_asks_how_it_stands_and_nobody_else(world: World, ledge
 
 
 @on_loop
-async def test_a_source_that_is_expelled_for_a_signal_hears_of_all_that_ends(
+async def test_a_source_that_is_expelled_for_a_signal_is_notified(
     world: World, ledger: Ledger
 ) -> None:
-    """8.5: one that "misrepresents Cost"; its open invocations are cancelled, and it is told."""
+    """S003-8.5-6: it misrepresents cost; its open invocations are cancelled."""
     async with (
         world.hosting(ledger, profile=STRICT) as host,
         faking(world, max_latency_ms=60_000) as fake,

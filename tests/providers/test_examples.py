@@ -1,4 +1,4 @@
-"""The examples, each a process of its own over real mutual TLS: every kind, every semantics."""
+"""The examples, each as a process over real mutual TLS: every category and semantics."""
 
 import asyncio
 import json
@@ -158,7 +158,7 @@ async def test_a_signal_source(world: World, ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_a_provider_whose_runtime_never_comes_can_be_stopped(
+async def test_a_provider_that_waits_for_its_runtime_can_be_stopped(
     lite: World, tmp_path: Path
 ) -> None:
     with providing(lite, "https://127.0.0.1:1", tmp_path / "worked") as process:
@@ -174,7 +174,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_walkthrough_of_the_documentation(tmp_path: Path) -> None:
-    """An application, a provider, and an answer between them, as a newcomer types it."""
+    """The commands of the documentation work as written."""
     script = next(one for one in blocks("sh") if "examples/runtime.py" in one)
     port = free_port()
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -1,4 +1,4 @@
-"""Providers that answer badly: each leaves a clear record and a working system."""
+"""Providers with invalid responses: each leaves a clear record and a working system."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ from tests.providers.support import (
     ],
 )
 @on_loop
-async def test_a_bad_answer_fails_its_invocation_and_nothing_else(
+async def test_an_invalid_response_fails_its_invocation_and_nothing_else(
     world: World, ledger: Ledger, behaviour: Behaviour, error: str, flagged: bool
 ) -> None:
     """MP-P6: hangs, drips, sends 100 MB, sends garbage, vanishes."""
@@ -87,7 +87,7 @@ async def test_a_bad_answer_fails_its_invocation_and_nothing_else(
     ],
 )
 @on_loop
-async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
+async def test_an_invalid_acknowledgement_fails_its_invocation_and_nothing_else(
     world: World, ledger: Ledger, behaviour: Behaviour, error: str, flagged: bool
 ) -> None:
     """MP-P6: the same where a response is only acknowledged."""
@@ -108,7 +108,9 @@ async def test_a_bad_promise_fails_its_invocation_and_nothing_else(
 
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
-async def test_a_second_answer_by_another_way(world: World, ledger: Ledger, semantics: Any) -> None:
+async def test_a_second_response_over_another_route(
+    world: World, ledger: Ledger, semantics: Any
+) -> None:
     """MP-P6: a response that was given in place is pushed once more."""
     async with (
         world.hosting(ledger) as host,
@@ -130,7 +132,7 @@ async def test_a_second_answer_by_another_way(world: World, ledger: Ledger, sema
 
 
 @on_loop
-async def test_a_provider_that_promises_and_vanishes(world: World, ledger: Ledger) -> None:
+async def test_a_provider_that_acknowledges_and_vanishes(world: World, ledger: Ledger) -> None:
     """MP-P6: the acknowledged invocation of a provider that vanishes ends with its deadline."""
     async with world.hosting(ledger) as host:
         async with faking(world) as fake:
@@ -164,7 +166,7 @@ async def test_a_provider_that_speaks_no_http(world: World, ledger: Ledger) -> N
 
 
 @on_loop
-async def test_a_provider_that_is_not_there(world: World, ledger: Ledger) -> None:
+async def test_a_provider_that_is_unavailable(world: World, ledger: Ledger) -> None:
     """MP-P6: a provider that is away is not flagged."""
     async with world.hosting(ledger) as host:
         host.runtime.registry.register(world.registration("fake", "https://127.0.0.1:1"))

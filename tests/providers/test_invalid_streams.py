@@ -1,4 +1,4 @@
-"""Providers that stream badly: what was kept stays, what was wrong ends the invocation."""
+"""Providers with invalid streams: valid partials stay, an invalid one ends the invocation."""
 
 import pytest
 
@@ -29,7 +29,7 @@ from tests.providers.support import ECHO, World, assert_whole, flags, on_loop
     ],
 )
 @on_loop
-async def test_a_bad_stream_ends_with_a_failed_invocation(
+async def test_an_invalid_stream_fails_its_invocation(
     world: World,
     ledger: Ledger,
     behaviour: Behaviour,
@@ -59,7 +59,7 @@ async def test_a_bad_stream_ends_with_a_failed_invocation(
 
 
 @on_loop
-async def test_what_follows_the_final_answer_is_not_read(world: World, ledger: Ledger) -> None:
+async def test_data_after_the_final_response_is_not_read(world: World, ledger: Ledger) -> None:
     """MP-P6: of two final responses in one stream the first counts."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         host.runtime.registry.register(fake.registration)

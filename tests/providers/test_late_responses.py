@@ -1,4 +1,4 @@
-"""What providers push to a runtime: late, wrong, twice, too much; each is judged and on record."""
+"""Late responses to a runtime: wrong, repeated, too long or after the deadline."""
 
 import asyncio
 from typing import Any
@@ -15,8 +15,8 @@ from tests.providers.support import ECHO, World, assert_whole, call, flags, on_l
 
 
 @on_loop
-async def test_late_answers_over_the_surface_are_judged_too(world: World, ledger: Ledger) -> None:
-    """Forged, foreign, unknown, repeated: refused, flagged; the right one still finds its way."""
+async def test_late_responses_are_verified_too(world: World, ledger: Ledger) -> None:
+    """Forged, foreign, unknown and repeated ones are flagged; a valid one is still accepted."""
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,
@@ -69,7 +69,7 @@ async def test_late_answers_over_the_surface_are_judged_too(world: World, ledger
 
 
 @on_loop
-async def test_pushed_pieces_keep_their_order(world: World, ledger: Ledger) -> None:
+async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,
@@ -109,7 +109,7 @@ async def test_pushed_pieces_keep_their_order(world: World, ledger: Ledger) -> N
 
 
 @on_loop
-async def test_an_answer_after_the_deadline_corrects_the_cost_only(
+async def test_a_response_after_the_deadline_corrects_only_the_cost(
     world: World, ledger: Ledger
 ) -> None:
     async with (
@@ -138,7 +138,7 @@ async def test_an_answer_after_the_deadline_corrects_the_cost_only(
 
 @pytest.mark.parametrize("path", ["response", "partials"])
 @on_loop
-async def test_a_late_answer_that_is_too_long_is_flagged(
+async def test_a_late_response_that_is_too_long_is_flagged(
     world: World, ledger: Ledger, path: str
 ) -> None:
     """MP-P6: a late response of 100 MB is refused, and the next request works."""
@@ -184,7 +184,7 @@ async def test_a_late_answer_that_is_too_long_is_flagged(
     ],
 )
 @on_loop
-async def test_garbage_to_the_surface_is_told_and_changes_nothing(
+async def test_garbage_is_an_error_and_changes_nothing(
     world: World, ledger: Ledger, body: bytes
 ) -> None:
     async with world.hosting(ledger) as host, world.client("fake") as mine:

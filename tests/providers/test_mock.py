@@ -1,4 +1,4 @@
-"""The mock: scripted, strict about what it lacks, and a witness of what it was asked."""
+"""The mock: scripted, strict about its capabilities, and it records its requests."""
 
 import asyncio
 from typing import Any
@@ -48,14 +48,14 @@ def stream(mock: MockProvider, request: Request = ASK) -> list[StreamEvent]:
     return asyncio.run(listed())
 
 
-def test_without_a_script_it_says_back() -> None:
+def test_without_a_script_it_echoes() -> None:
     assert complete(MockProvider()).text == "You said: Hi"
     assert (
         complete(MockProvider(), Request("m", (Message("assistant"),))).text == "You said nothing."
     )
 
 
-def test_a_script_is_answered_in_order() -> None:
+def test_a_script_is_used_in_order() -> None:
     whole = Response((TextBlock("two"),), "length", model="x")
     mock = MockProvider(["one", whole, lambda request: f"three to {request.model}"])
     assert complete(mock) == Response((TextBlock("one"),), usage=Usage(1, 1), model="m")
@@ -74,7 +74,7 @@ def test_a_script_can_fail() -> None:
         complete(MockProvider([lambda _: ProviderError("busy")]))
 
 
-def test_a_stream_says_the_same_as_the_whole() -> None:
+def test_a_stream_equals_the_whole_response() -> None:
     call = ToolUseBlock("1", "now", {})
     whole = Response(
         (ThinkingBlock("Hm."), TextBlock("A longer answer."), call),
@@ -90,7 +90,7 @@ def test_a_stream_says_the_same_as_the_whole() -> None:
     assert events[-2:] == [ToolCall(call), Finish("tool_use", "", Usage(1, 2), "m")]
 
 
-def test_a_stream_can_break_off() -> None:
+def test_a_stream_can_end_early() -> None:
     """A stream can end early."""
     events = stream(MockProvider(["A longer answer."], chunk=4, cut_after=2))
     assert events == [TextDelta("A lo"), TextDelta("nger")]
@@ -114,7 +114,7 @@ USES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("name", "fields"), USES.items(), ids=USES)
-def test_what_it_lacks_is_refused(name: str, fields: dict[str, Any]) -> None:
+def test_a_missing_capability_is_rejected(name: str, fields: dict[str, Any]) -> None:
     request = Request(**{"model": "m", "messages": (HI,), **fields})
     mock = MockProvider(supports=[])
     with pytest.raises(UnsupportedByProvider, match=name) as raised:
@@ -131,12 +131,12 @@ def test_blocks_of_tools_need_tools(block: Any) -> None:
         complete(MockProvider(supports=[]), Request("m", (HI, Message("assistant", (block,)))))
 
 
-def test_streaming_is_refused_by_who_cannot() -> None:
+def test_streaming_is_rejected_without_the_capability() -> None:
     with pytest.raises(UnsupportedByProvider, match="streaming"):
         stream(MockProvider(supports=[]))
 
 
-def test_the_limit_must_have_the_right_name() -> None:
+def test_the_token_limit_must_have_the_right_name() -> None:
     mock = MockProvider(token_limit_param="max-completion-tokens")
     with pytest.raises(ProviderError, match="use max-completion-tokens"):
         complete(mock, Request("m", (HI,), max_tokens=5))
@@ -161,7 +161,7 @@ def bundled(model: str, **asked: Any) -> Response:
     return asyncio.run(mock.complete(Request(model, (HI,), **asked)))
 
 
-def test_the_small_one_lacks_what_the_catalog_says_that_it_lacks() -> None:
+def test_claims_of_the_catalog_decide_what_a_model_lacks() -> None:
     tools = (Tool("look"),)
     assert bundled("demo", tools=tools).text == "You said: Hi"
     assert bundled("small").text == "You said: Hi"
@@ -176,7 +176,7 @@ def test_the_small_one_lacks_what_the_catalog_says_that_it_lacks() -> None:
             bundled("small", **asked)
 
 
-def test_and_refuses_what_is_longer_than_its_window() -> None:
+def test_a_prompt_above_the_context_window_is_rejected() -> None:
     mock = adapter_for("mock")
     long = Request("small", (Message("user", (TextBlock("long " * 8_192),)),))
     with pytest.raises(ProviderError, match="maximum context length is 8192 tokens") as caught:

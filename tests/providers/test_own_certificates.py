@@ -1,4 +1,4 @@
-"""Certificates of one's own authority: pinned by the operator, on both sides, over real sockets."""
+"""Certificates of another authority, pinned by the operator on both sides."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ REFUSED = "an operator registers you first"
 
 
 @on_loop
-async def test_a_company_with_certificates_of_its_own_needs_no_others(
+async def test_certificates_of_another_authority_work(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
     """S003-8.5-1: certificates from another authority work too."""

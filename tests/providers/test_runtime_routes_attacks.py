@@ -1,4 +1,4 @@
-"""What a hostile review found on the surface, over real mutual TLS: names, addresses, floods."""
+"""Attacks on the routes of a runtime over real mutual TLS: names, addresses, floods."""
 
 import asyncio
 import datetime
@@ -40,7 +40,7 @@ class Promising:
 
 
 def without_a_name(world: World, folder: Path, name: str) -> Identity:
-    """A certificate of the trusted authority, with a URI as a company's own issues it."""
+    """Return a certificate of the trusted authority with a URI of another company."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     root, root_key = world.authority._root()
@@ -63,7 +63,7 @@ def without_a_name(world: World, folder: Path, name: str) -> Identity:
 
 @asynccontextmanager
 async def hosted(world: World, ledger: Ledger, **more: Any) -> AsyncIterator[RuntimeHost]:
-    """A runtime whose providers all promise an answer."""
+    """A runtime whose providers all acknowledge."""
     async with world.hosting(ledger, **more) as host:
         host.runtime.transports.default = Promising()  # type: ignore[assignment]
         yield host
@@ -78,10 +78,10 @@ def answer(world: World, ring: str, invocation: Invocation, output: Any = None) 
 
 
 @on_loop
-async def test_a_name_that_was_deregistered_is_nobody_elses(
+async def test_a_deregistered_name_stays_reserved(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """8.5: "MUST hold a verified identity for every registered Provider", also of one that left."""
+    """S003-8.5-3: the verified identity of a provider outlives its deregistration."""
     other = without_a_name(world, tmp_path, "evil")
     async with (
         hosted(world, ledger) as host,
@@ -121,10 +121,10 @@ async def test_a_name_that_was_deregistered_is_nobody_elses(
 
 
 @on_loop
-async def test_a_late_answer_is_judged_by_the_registration_that_was_invoked(
+async def test_a_late_response_must_match_the_registration_that_was_invoked(
     world: World, ledger: Ledger
 ) -> None:
-    """8.3: at the schema and the prices at which it was asked for."""
+    """S003-8.3-3: the schema and the units are those of the registration that was invoked."""
     async with hosted(world, ledger) as host, world.client("late") as client:
         url = f"{host.url}/v1/providers"
         before = world.registration("late", "https://127.0.0.1:1")
@@ -141,8 +141,10 @@ async def test_a_late_answer_is_judged_by_the_registration_that_was_invoked(
 
 
 @on_loop
-async def test_nobody_makes_the_runtime_call_a_plain_address(world: World, ledger: Ledger) -> None:
-    """8.5: "REQUIRES authenticated … transport": who has an identity is reached with TLS."""
+async def test_a_provider_with_an_identity_cannot_register_a_plain_address(
+    world: World, ledger: Ledger
+) -> None:
+    """S003-8.5-2: a provider with an identity is reached over TLS."""
     async with world.hosting(ledger) as host, world.client("odd") as client:
         for url, told in (
             ("http://127.0.0.1:1/admin/delete", "only proven with TLS: use https"),
@@ -160,8 +162,8 @@ async def test_nobody_makes_the_runtime_call_a_plain_address(world: World, ledge
 
 
 @on_loop
-async def test_a_refusal_is_kept_without_secrets(world: World, ledger: Ledger) -> None:
-    """8.5: what a provider says where it does not answer is no place for a key to end up."""
+async def test_a_refusal_is_recorded_without_secrets(world: World, ledger: Ledger) -> None:
+    """S003-8.5-2: the text of a refusal is redacted before it is recorded."""
     secret = "sk-" + "a1B2" * 8
 
     async def admin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,8 +186,8 @@ async def test_a_refusal_is_kept_without_secrets(world: World, ledger: Ledger) -
 
 
 @on_loop
-async def test_a_goodbye_is_for_its_own_registration(world: World, ledger: Ledger) -> None:
-    """8.1: a provider that starts anew before its predecessor ends stays registered."""
+async def test_a_deregistration_is_for_its_own_registration(world: World, ledger: Ledger) -> None:
+    """S003-8.1-7: a provider that restarts before its predecessor ends stays registered."""
     async with world.hosting(ledger) as host:
         settings = world.settings("rolling", host.url)
         old, new = echo_provider("rolling"), echo_provider("rolling")
@@ -211,8 +213,8 @@ def correction(world: World, ring: str, invocation: Invocation, name: str, amoun
 
 
 @on_loop
-async def test_corrections_have_names_that_tell_them_apart(world: World, ledger: Ledger) -> None:
-    """8.3: a correction counts once: one with the same id again changes nothing."""
+async def test_a_correction_counts_once(world: World, ledger: Ledger) -> None:
+    """S003-8.3-6: repeating a correction with the same id changes nothing."""
     async with hosted(world, ledger) as host, world.client("names") as client:
         url, runtime = f"{host.url}/v1/costs/corrections", host.runtime
         runtime.registry.register(world.registration("names", "https://127.0.0.1:1"))
@@ -240,8 +242,8 @@ async def test_corrections_have_names_that_tell_them_apart(world: World, ledger:
 
 @pytest.mark.parametrize("field", ["emitted", "number"])
 @on_loop
-async def test_signals_of_no_time_and_no_number_are_refused(lite: World, field: str) -> None:
-    """8.4: what a source may not say is told it, not tried again for ever."""
+async def test_signals_with_an_invalid_time_or_number_are_refused(lite: World, field: str) -> None:
+    """S003-8.1-6: an invalid signal is an error that the source does not retry."""
     with Ledger.open(lite.store) as ledger:
         async with lite.hosting(ledger) as host, lite.client("timeless") as client:
             source = lite.registration("timeless", "https://127.0.0.1:1", max_latency_ms=1_000)
@@ -261,7 +263,7 @@ async def test_signals_of_no_time_and_no_number_are_refused(lite: World, field: 
 
 @on_loop
 async def test_a_provider_does_not_flood_the_registry(lite: World) -> None:
-    """8.6: violations are flagged; how often the same provider repeats one is its own matter."""
+    """S003-8.5-7: violations are flagged, up to a limit per provider and hour."""
     with Ledger.open(lite.store) as ledger:
         async with lite.hosting(ledger) as host, lite.client("flood") as client:
             host.runtime.registry.register(lite.registration("flood", "https://127.0.0.1:1"))

@@ -1,4 +1,4 @@
-"""A provider that cannot start says why in a line, and does not wait for what cannot come."""
+"""A provider that cannot start prints the reason in one line and does not wait in vain."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from tests.providers.support import World, call, echo_provider, on_loop, until
 
 
 async def ended(world: World, url: str, folder: Path, **env: str) -> tuple[int, str]:
-    """Run the echo until it ends by itself; return its exit code and its last line."""
+    """Run the echo provider until it exits; return its exit code and its last line."""
     with providing(world, url, folder / "worked", **env) as process:
         code = await asyncio.to_thread(process.wait, 60)
     said = (folder / "worked.log").read_text()
@@ -25,13 +25,13 @@ async def ended(world: World, url: str, folder: Path, **env: str) -> tuple[int, 
 
 
 @on_loop
-async def test_what_an_operator_can_mend_is_told_in_a_line(
+async def test_an_error_that_the_operator_can_fix_is_one_line(
     lite: World, lite_ledger: Ledger, tmp_path: Path
 ) -> None:
     other = Authority.init(tmp_path / "other")
     async with lite.hosting(lite_ledger) as host:
         port = str(host.server.port)
-        for env, told in (
+        for env, message in (
             ({"MODELPACT_RUNTIME": f"http://127.0.0.1:{port}"}, "expected https://HOST:PORT"),
             ({"MODELPACT_PORT": "x"}, "MODELPACT_PORT: expected 0 to 65535"),
             ({"MODELPACT_PORT": port}, "address already in use"),
@@ -43,17 +43,17 @@ async def test_what_an_operator_can_mend_is_told_in_a_line(
         ):
             code, said = await ended(lite, host.url, tmp_path, **env)
             assert code == 2, said
-            assert told in said
+            assert message in said
 
 
 @on_loop
-async def test_the_advice_fits_what_is_wrong_with_the_certificate(
+async def test_the_advice_matches_the_problem_of_the_certificate(
     lite: World, lite_ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a certificate that is not accepted it is told why, and what to do about that."""
+    """The error says why a certificate is not accepted, and what to do."""
     lite.authority.issue("elsewhere", "runtime", ["elsewhere.example"])
     lite.authority.issue("fallen", "runtime", ["127.0.0.1"])
-    for name, told in (
+    for name, message in (
         ("elsewhere", "reissue it with `--host 127.0.0.1`"),
         ("fallen", "its owner must use a new one"),
     ):
@@ -63,16 +63,16 @@ async def test_the_advice_fits_what_is_wrong_with_the_certificate(
                 lite.authority.revoke("fallen")
                 settings = msgspec.structs.replace(settings, crl=lite.authority.crl)
             async with Client(tls=settings.client_tls()) as client:
-                with pytest.raises(WireError, match=told) as caught:
+                with pytest.raises(WireError, match=message) as caught:
                     await call(client, "GET", f"{host.url}/v1/signals/x")
             assert "trust its issuer" not in str(caught.value)
 
 
 @on_loop
-async def test_the_runtime_says_whom_it_refused(
+async def test_the_runtime_logs_rejected_clients(
     lite: World, lite_ledger: Ledger, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """8.5: "MAY refuse a request whose authentication is invalid": and its operator learns why."""
+    """S003-8.5-5: a client whose authentication is not valid is refused, and the log says why."""
     strangers = World(tmp_path, Authority.init(tmp_path / "strangers"), lite.store)
     async with lite.hosting(lite_ledger) as host:
         caplog.clear()

@@ -1,4 +1,4 @@
-"""A wire between runtime and provider that somebody listens to, or writes on."""
+"""A tap on the connection between runtime and provider that records or changes the bytes."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from modelpact.providers.contract import Registration
 
 
 class Tap:
-    """Keeps all bytes that pass; `tamper` changes the last bit of what the provider sends."""
+    """Records all bytes; `tamper` flips the last bit of what the provider sends."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -46,7 +46,7 @@ class Tap:
 
 @asynccontextmanager
 async def tapped(registration: Registration) -> AsyncIterator[tuple[Tap, Registration]]:
-    """Put a tap before a provider; also returns the registration that leads through it."""
+    """Put a tap before a provider; yield it and the registration that leads through it."""
     tap = Tap(urlsplit(registration.base_url).port or 0)
     server = await asyncio.start_server(tap, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""The adapters, each at its fake, so that what holds of one is asked of the others."""
+"""Each adapter connected to its fake server, so that tests run for all of them."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ async def at(
     tls: ssl.SSLContext | None = None,
     **how: Any,
 ) -> AsyncIterator[tuple[Adapter, Fake]]:
-    """An adapter at a fake that takes only the right key; `tls` is how the fake is served."""
+    """Yield an adapter and its fake, which accepts only the right key."""
     kind: type[Fake] = FakeAnthropic if api == "anthropic" else FakeOpenAI
     serving = kind(script, key=KEY)
     serving.tls = tls
@@ -53,12 +53,12 @@ async def at(
 
 
 def ask(api: str, text: str = "Hi", **fields: Any) -> Request:
-    """A plain request for the fake's usual model."""
+    """Return a plain request for the default model of the fake."""
     fields = {"max_tokens": 4_000, **fields}
     model = fields.pop("model", MODELS[api])
     return Request(model, (Message("user", (TextBlock(text),)),), **fields)
 
 
 async def listed(adapter: Adapter, request: Request) -> list[StreamEvent]:
-    """All events of a stream."""
+    """Return all events of a stream."""
     return [event async for event in adapter.stream(request)]

@@ -1,4 +1,4 @@
-"""The adapters at strict fakes: what is sent is taken, and what comes back is understood."""
+"""The adapters with strict fake servers: requests are accepted and responses are read."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ both = pytest.mark.parametrize("api", APIS)
 
 
 def same(one: Response | None) -> Any:
-    """What a whole answer and a stream have in common: ids are given anew each time."""
+    """Return what a whole response and a stream have in common; ids differ each time."""
     assert one is not None
     content = [
         msgspec.structs.replace(block, id="", extra={}) if hasattr(block, "input") else block
@@ -58,15 +58,15 @@ def same(one: Response | None) -> Any:
 @on_loop
 async def test_a_text(api: str) -> None:
     async with at(api) as (port, fake):
-        answer = await port.complete(ask(api))
+        response = await port.complete(ask(api))
         streamed = collect(await listed(port, ask(api)))
-    assert answer.text == "You said: Hi"
-    assert answer.stop_reason == "end"
-    assert answer.usage.input > 0
-    assert answer.usage.output > 0
-    assert same(streamed) == same(answer)
+    assert response.text == "You said: Hi"
+    assert response.stop_reason == "end"
+    assert response.usage.input > 0
+    assert response.usage.output > 0
+    assert same(streamed) == same(response)
     assert streamed is not None
-    assert streamed.usage == answer.usage
+    assert streamed.usage == response.usage
     assert "stream" not in fake.bodies[0]
     assert fake.bodies[1]["stream"] is True
 
@@ -81,16 +81,16 @@ async def test_parallel_calls_and_their_results(api: str) -> None:
     ]
     request = ask(api, tools=(WEATHER,), tool_choice=ToolChoice("auto"))
     async with at(api, script) as (port, _):
-        answer = await port.complete(request)
+        response = await port.complete(request)
         streamed = collect(await listed(port, request))
-        assert [call.input for call in answer.tool_calls] == [{"city": "Rome"}, {"city": "Oslo"}]
-        assert answer.stop_reason == "tool_use"
-        assert same(streamed) == same(answer)
+        assert [call.input for call in response.tool_calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+        assert response.stop_reason == "tool_use"
+        assert same(streamed) == same(response)
         results = [
             Message("tool", (ToolResultBlock(call.id, (TextBlock("warm"),)),))
-            for call in answer.tool_calls
+            for call in response.tool_calls
         ]
-        turn = Message("assistant", answer.content)
+        turn = Message("assistant", response.content)
         more = msgspec.structs.replace(request, messages=(*request.messages, turn, *results))
         assert (await port.complete(more)).text == "Warm in Rome."
 
@@ -109,10 +109,10 @@ async def test_a_forced_call(api: str) -> None:
 async def test_structured_output(api: str) -> None:
     request = ask(api, output=JsonSchema(WEATHER.parameters, strict=True))
     async with at(api) as (port, _):
-        answer = await port.complete(request)
+        response = await port.complete(request)
         streamed = collect(await listed(port, request))
-    assert json.loads(answer.text) == {"city": "x"}
-    assert same(streamed) == same(answer)
+    assert json.loads(response.text) == {"city": "x"}
+    assert same(streamed) == same(response)
 
 
 @both
@@ -129,19 +129,19 @@ async def test_an_image(api: str) -> None:
 async def test_a_limit(api: str) -> None:
     async with at(api, ["x" * 400, "x" * 400]) as (port, _):
         request = ask(api, max_tokens=16)
-        answer = await port.complete(request)
-        assert answer.stop_reason == "length"
-        assert same(collect(await listed(port, request))) == same(answer)
+        response = await port.complete(request)
+        assert response.stop_reason == "length"
+        assert same(collect(await listed(port, request))) == same(response)
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 @on_loop
 async def test_stops(api: str) -> None:
     async with at(api, ["one END two"]) as (port, _):
-        answer = await port.complete(ask(api, stop=("END",)))
-        assert answer.text == "one "
+        response = await port.complete(ask(api, stop=("END",)))
+        assert response.text == "one "
     if api == "anthropic":
-        assert (answer.stop_reason, answer.stop_sequence) == ("stop_sequence", "END")
+        assert (response.stop_reason, response.stop_sequence) == ("stop_sequence", "END")
 
 
 @both
@@ -149,23 +149,23 @@ async def test_stops(api: str) -> None:
 async def test_a_refusal(api: str) -> None:
     refusing = Reply(refusal="I will not.")
     async with at(api, [refusing, refusing]) as (port, _):
-        answer = await port.complete(ask(api))
+        response = await port.complete(ask(api))
         streamed = collect(await listed(port, ask(api)))
-    assert (answer.text, answer.stop_reason) == ("I will not.", "refusal")
-    assert same(streamed) == same(answer)
+    assert (response.text, response.stop_reason) == ("I will not.", "refusal")
+    assert same(streamed) == same(response)
 
 
 @on_loop
-async def test_thinking_comes_back_signed_and_can_be_sent_again() -> None:
+async def test_thinking_is_signed_and_can_be_sent_back() -> None:
     budget = Reasoning(budget_tokens=1_024)
     request = ask("anthropic", tools=(WEATHER,), reasoning=budget)
     thought = Reply("", CALLS[:1], thinking="Where?")
     script: list[Step] = [thought, thought, "Warm."]
     async with at("anthropic", script) as (port, _):
-        answer = await port.complete(request)
+        response = await port.complete(request)
         streamed = collect(await listed(port, request))
-        assert answer.thinking == "Where?"
-        assert same(streamed) == same(answer)
+        assert response.thinking == "Where?"
+        assert same(streamed) == same(response)
         assert streamed is not None
         result = ToolResultBlock(streamed.tool_calls[0].id, (TextBlock("warm"),))
         more = (Message("assistant", streamed.content), Message("tool", (result,)))
@@ -213,7 +213,7 @@ async def test_reasoning_tokens_are_counted() -> None:
 
 
 @on_loop
-async def test_the_limit_is_spelled_as_the_model_wants_it() -> None:
+async def test_the_token_limit_has_the_name_that_the_model_expects() -> None:
     def limit_for(model: str) -> str | None:
         return "max-completion-tokens" if model == "gpt-5" else None
 
@@ -224,7 +224,7 @@ async def test_the_limit_is_spelled_as_the_model_wants_it() -> None:
 
 
 @on_loop
-async def test_usage_in_streams_is_asked_for_beside_what_was_asked() -> None:
+async def test_streams_request_usage_beside_the_options_of_the_caller() -> None:
     body = {
         "model": "gpt-4o",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -245,7 +245,7 @@ async def test_usage_in_streams_is_asked_for_beside_what_was_asked() -> None:
 
 
 @on_loop
-async def test_headers_of_the_callers_own() -> None:
+async def test_headers_of_the_caller() -> None:
     async with at("anthropic", headers={"Anthropic-Beta": "x-1"}) as (port, fake):
         await port.complete(ask("anthropic"))
         sent = fake.requests[0].headers
@@ -262,7 +262,7 @@ async def test_headers_of_the_callers_own() -> None:
 
 
 @on_loop
-async def test_what_would_mean_something_else_is_not_sent() -> None:
+async def test_an_unsupported_request_is_not_sent() -> None:
     async with at("anthropic") as (port, fake):
         with pytest.raises(NotTranslatable, match=r"nothing was sent: output: this API") as raised:
             await port.complete(ask("anthropic", output=JsonObject()))
@@ -273,7 +273,7 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
 
 
 @on_loop
-async def test_several_answers_are_not_asked_for() -> None:
+async def test_several_choices_are_unsupported() -> None:
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
     async with at("openai") as (port, fake):
         with pytest.raises(NotTranslatable, match="n: only one response is read"):
@@ -282,7 +282,7 @@ async def test_several_answers_are_not_asked_for() -> None:
 
 
 @on_loop
-async def test_what_is_left_out_is_told() -> None:
+async def test_losses_are_reported() -> None:
     async with at("openai") as (port, _):
         request = ask("openai", top_k=5)
         assert [(one.path, one.fidelity) for one in port.losses(request)] == [("top_k", "lossy")]
@@ -290,7 +290,7 @@ async def test_what_is_left_out_is_told() -> None:
 
 
 @both
-def test_a_request_of_the_other_api_is_carried(api: str) -> None:
+def test_a_request_of_another_api_is_translated(api: str) -> None:
     async def test() -> None:
         read = openai_chat.read_request if api == "anthropic" else anthropic.read_request
         request: Request = read(

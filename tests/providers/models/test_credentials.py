@@ -1,4 +1,4 @@
-"""Keys come from where the configuration says, and are never shown; addresses are safe ones."""
+"""API keys: their sources, and that they never appear in text."""
 
 import base64
 import pickle
@@ -9,9 +9,7 @@ import pytest
 from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration import ProviderSettings, SecretRef
 from modelpact.providers.models import ApiKey, MissingKey, OpenAIChatAdapter, resolve_key
-from modelpact.providers.models.endpoints import check_base_url
 from modelpact.providers.models.errors import redact_upstream
-from modelpact.vocabulary.errors import InputError
 
 SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
 OPENAI = ProviderEntry(
@@ -30,23 +28,23 @@ def settings(**ref: str) -> ProviderSettings:
     return ProviderSettings(api_key=SecretRef(**ref))
 
 
-def test_a_variable() -> None:
+def test_a_key_from_a_variable() -> None:
     env = {"MY_KEY": f"  {SECRET}\n"}
     assert resolve_key(settings(env="MY_KEY"), OPENAI, environment=env).reveal() == SECRET
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_a_key_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text(f"{SECRET}\n\n")
     assert resolve_key(settings(file=str(path)), OPENAI, environment={}).reveal() == SECRET
 
 
-def test_the_catalogs_variables_in_order() -> None:
+def test_variables_of_the_catalog_are_tried_in_order() -> None:
     env = {"OPENAI_API_KEY": " ", "OPENAI_KEY": SECRET}
     assert resolve_key(None, OPENAI, environment=env).reveal() == SECRET
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_an_error_says_where_to_put_the_key(tmp_path: Path) -> None:
     with pytest.raises(MissingKey, match=r"openai: no key: set OPENAI_API_KEY or OPENAI_KEY, or"):
         resolve_key(None, OPENAI, environment={})
     with pytest.raises(MissingKey, match="the variable MY_KEY is not set"):
@@ -64,13 +62,13 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\r\nx-evil: 1", f"{SECRET} two", f"{SECRET}é"])
-def test_what_cannot_be_a_key_is_refused_without_showing_it(value: str) -> None:
+def test_an_invalid_key_is_rejected_without_showing_it(value: str) -> None:
     with pytest.raises(MissingKey, match="characters that a key cannot have") as raised:
         resolve_key(settings(env="K"), OPENAI, environment={"K": value})
     assert SECRET not in str(raised.value)
 
 
-def test_local_servers_need_none() -> None:
+def test_local_servers_need_no_key() -> None:
     assert not resolve_key(None, LOCAL, environment={})
     assert not resolve_key(None, None, environment={})
 
@@ -91,46 +89,6 @@ def test_a_key_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "https://api.openai.com/v1",
-        "http://localhost:8000/v1",
-        "http://127.0.0.1:8000",
-        "http://127.8.8.8",
-        "http://[::1]:80/v1",
-    ],
-)
-def test_addresses_that_are_safe(url: str) -> None:
-    assert check_base_url(f"{url}/", "x") == url
-
-
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("http://10.0.0.5/v1", "would send prompts and keys unencrypted"),
-        ("http://localhost.evil.com/v1", "unencrypted"),
-        ("http://evil.localhost/v1", "unencrypted"),
-        ("http://127.0.0.1.evil.com/v1", "unencrypted"),
-        ("", "no address: set base_url"),
-        ("ftp://x", "cannot be requested"),
-        ("https://user:pw@x.example", "user name"),
-        ("https://x.example/v1?key=1", "without query"),
-    ],
-)
-def test_addresses_that_are_not(url: str, told: str) -> None:
-    with pytest.raises(InputError, match=told) as raised:
-        check_base_url(url, "x")
-    assert "key=1" not in str(raised.value)
-    assert "pw" not in str(raised.value)
-
-
-def test_the_operator_may_allow_a_host_by_name() -> None:
-    assert check_base_url("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
-    with pytest.raises(InputError):
-        check_base_url("http://gpu2.lan", "x", {"gpu.lan"})
-
-
-@pytest.mark.parametrize(
     "echoed",
     [
         SECRET,
@@ -145,7 +103,7 @@ def test_the_operator_may_allow_a_host_by_name() -> None:
         base64.urlsafe_b64encode(f"ab{SECRET}cd".encode()).decode(),
     ],
 )
-def test_a_key_is_hidden_however_it_is_echoed(echoed: str) -> None:
+def test_a_key_is_redacted_in_every_spelling(echoed: str) -> None:
     shown = redact_upstream(f"bad key: {echoed} was refused", SECRET)
     assert "[REDACTED]" in shown
     assert shown.startswith("bad key: ")
@@ -155,7 +113,7 @@ def test_a_key_is_hidden_however_it_is_echoed(echoed: str) -> None:
     assert not any(whole[at : at + 8] in left for at in range(len(whole) - 7))
 
 
-def test_a_key_is_hidden_where_a_long_text_is_cut() -> None:
+def test_a_key_is_redacted_at_the_cut_of_a_long_text() -> None:
     for before in range(2_360, 2_410):
         shown = redact_upstream("a" * before + SECRET, SECRET)
         assert SECRET[:8] not in shown

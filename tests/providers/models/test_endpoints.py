@@ -1,4 +1,4 @@
-"""Where a provider is: the configuration's word, the environment's, the catalog's."""
+"""Addresses of providers: their sources, plain HTTP, and the header of the key."""
 
 import pytest
 
@@ -6,8 +6,16 @@ from modelpact import default_catalog
 from modelpact.configuration import ProviderSettings, read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
+from modelpact.providers.contract import ContractError
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, resolve_key
-from modelpact.providers.models.endpoints import ProviderAddress, find_address
+from modelpact.providers.models.endpoints import (
+    ProviderAddress,
+    authentication_header,
+    check_base_url,
+    check_plain_http,
+    find_address,
+    key_header_name,
+)
 from modelpact.providers.models.factory import adapter_for
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
@@ -18,7 +26,7 @@ OPENAI = default_catalog().find_provider("openai")
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_the_environment_leads_elsewhere_as_it_does_the_sdks(name: str) -> None:
+def test_the_environment_sets_the_address_as_in_the_official_sdks(name: str) -> None:
     provider = default_catalog().find_provider(name)
     assert provider is not None
     variable = f"{name.upper()}_BASE_URL"
@@ -35,12 +43,12 @@ def test_the_configuration_wins() -> None:
     assert "https://gpt.example/v1" in repr(adapter_for("openai", settings, environment=said))
 
 
-def test_others_are_not_led_by_it() -> None:
+def test_other_providers_ignore_the_variable() -> None:
     mistral = default_catalog().find_provider("mistral")
     assert find_address(None, mistral, {"OPENAI_BASE_URL": HERE, "": HERE}).variable == ""
 
 
-def test_plain_http_is_for_this_machine_only() -> None:
+def test_plain_http_is_only_for_this_machine() -> None:
     said = {"OPENAI_BASE_URL": "http://gpu.lan/v1"}
     with pytest.raises(InputError, match=r"openai: OPENAI_BASE_URL: http://gpu\.lan would send"):
         adapter_for("openai", environment=said)
@@ -50,7 +58,7 @@ def test_plain_http_is_for_this_machine_only() -> None:
         adapter_for("openai", environment={"OPENAI_BASE_URL": "not an address"})
 
 
-def test_the_key_of_the_same_environment_goes_along_and_none_is_needed() -> None:
+def test_an_address_of_the_environment_gets_its_key_and_needs_none() -> None:
     said = {"OPENAI_BASE_URL": HERE}
     assert resolve_key(None, OPENAI, environment={**said, "OPENAI_API_KEY": KEY}) == ApiKey(KEY)
     assert resolve_key(None, OPENAI, environment=said) == NO_KEY
@@ -59,7 +67,7 @@ def test_the_key_of_the_same_environment_goes_along_and_none_is_needed() -> None
     assert resolve_key(elsewhere, OPENAI, environment=given) == NO_KEY
 
 
-def test_what_is_led_elsewhere_can_be_called(ledger: Ledger) -> None:
+def test_a_provider_with_an_address_of_the_environment_can_be_called(ledger: Ledger) -> None:
     models = ModelCaller(Runtime(ledger), environment={"OPENAI_BASE_URL": HERE})
     assert models.env_overrides() == {"openai": ProviderAddress(HERE, "OPENAI_BASE_URL")}
     assert "openai" in models.supported_providers()
@@ -68,3 +76,63 @@ def test_what_is_led_elsewhere_can_be_called(ledger: Ledger) -> None:
         Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"}
     )
     assert settled.env_overrides() == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.openai.com/v1",
+        "http://localhost:8000/v1",
+        "http://127.0.0.1:8000",
+        "http://127.8.8.8",
+        "http://[::1]:80/v1",
+    ],
+)
+def test_https_and_local_addresses_are_accepted(url: str) -> None:
+    assert check_base_url(f"{url}/", "x") == url
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://10.0.0.5/v1", "would send prompts and keys unencrypted"),
+        ("http://localhost.evil.com/v1", "unencrypted"),
+        ("http://evil.localhost/v1", "unencrypted"),
+        ("http://127.0.0.1.evil.com/v1", "unencrypted"),
+        ("", "no address: set base_url"),
+        ("ftp://x", "cannot be requested"),
+        ("https://user:pw@x.example", "user name"),
+        ("https://x.example/v1?key=1", "without query"),
+    ],
+)
+def test_other_addresses_are_rejected(url: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason) as raised:
+        check_base_url(url, "x")
+    assert "key=1" not in str(raised.value)
+    assert "pw" not in str(raised.value)
+
+
+def test_the_operator_may_allow_a_host_by_name() -> None:
+    assert check_base_url("http://GPU.lan:8000/v1", "x", {"gpu.lan"}) == "http://GPU.lan:8000/v1"
+    with pytest.raises(InputError):
+        check_base_url("http://gpu2.lan", "x", {"gpu.lan"})
+
+
+@pytest.mark.parametrize("url", ["https://x.example", "http://localhost:1", "http://[::1]", ""])
+def test_https_and_this_machine_need_no_permission(url: str) -> None:
+    assert check_plain_http(url, ()) is None
+
+
+def test_a_plain_http_host_must_be_allowed_by_name() -> None:
+    assert check_plain_http("http://GPU.lan:8000", ["gpu.lan"]) == "gpu.lan"
+    with pytest.raises(ContractError, match="without TLS") as raised:
+        check_plain_http("http://gpu2.lan", ["gpu.lan"])
+    assert raised.value.code == "plain_http"
+
+
+def test_each_provider_gets_its_key_in_its_own_header() -> None:
+    assert key_header_name("anthropic", "anthropic") == "x-api-key"
+    assert key_header_name("openai-chat", "azure") == "api-key"
+    assert key_header_name("openai-responses", "openai") == "authorization"
+    assert authentication_header("api-key", "k") == ("api-key", "k")
+    assert authentication_header("authorization", "k") == ("authorization", "Bearer k")

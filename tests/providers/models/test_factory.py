@@ -1,4 +1,4 @@
-"""The adapter that a configured provider gets."""
+"""The adapter of a configured provider."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_known_providers() -> None:
     assert isinstance(adapter_for("mock"), MockProvider)
 
 
-def test_what_is_missing_is_told() -> None:
+def test_errors_name_what_is_missing() -> None:
     with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
         adapter_for("anthropic", environment={})
     with pytest.raises(InputError, match="did you mean openai"):
@@ -50,14 +50,14 @@ async def test_a_configured_server() -> None:
             environment={"HOUSE_KEY": "local-key", **KEYS},
         )
         assert isinstance(port, OpenAIChatAdapter)
-        answer = await port.complete(ask("openai", model="gpt-5"))
+        response = await port.complete(ask("openai", model="gpt-5"))
         await port.aclose()
-    assert answer.text == "You said: Hi"
+    assert response.text == "You said: Hi"
     assert fake.bodies[0]["max_completion_tokens"] == 4_000
 
 
 @on_loop
-async def test_azure_has_a_header_of_its_own() -> None:
+async def test_azure_gets_the_key_in_its_own_header() -> None:
     async with FakeOpenAI() as fake:
         settings = read_configuration(f'[providers.azure]\nbase_url = "{fake.base_url}"')
         plain = adapter_for("azure", settings.providers["azure"], environment={})

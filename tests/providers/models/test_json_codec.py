@@ -1,4 +1,4 @@
-"""Requests and answers survive as JSON, and their schemas take them."""
+"""Requests and responses round-trip as JSON and match their schemas."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def test_a_full_request() -> None:
     assert read_request(write_request(Request("m", (), output=JsonObject()))).output == JsonObject()
 
 
-def test_texts_stand_for_blocks() -> None:
+def test_a_text_is_read_as_a_block() -> None:
     value = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
     assert TAKES.findings(value) == []
     assert read_request(value) == Request("m", (Message("user", (TextBlock("Hi"),)),))
@@ -92,29 +92,29 @@ def test_requests_of_the_apis(read: Any, body: Any) -> None:
 
 
 @given(openai_bodies())
-def test_answers_of_openai(body: dict[str, Any]) -> None:
-    answer = openai_chat.read_response(body)
-    value = write_response(answer)
+def test_responses_of_openai(body: dict[str, Any]) -> None:
+    response = openai_chat.read_response(body)
+    value = write_response(response)
     assert GIVES.findings(value) == []
-    assert read_response(value) == answer
-    assert [read_event(write_event(event)) for event in response_events(answer)] == list(
-        response_events(answer)
+    assert read_response(value) == response
+    assert [read_event(write_event(event)) for event in response_events(response)] == list(
+        response_events(response)
     )
 
 
 @given(anthropic_bodies())
-def test_answers_of_anthropic(body: dict[str, Any]) -> None:
-    answer = anthropic.read_response(body)
-    value = write_response(answer)
+def test_responses_of_anthropic(body: dict[str, Any]) -> None:
+    response = anthropic.read_response(body)
+    value = write_response(response)
     assert GIVES.findings(value) == []
-    assert read_response(value) == answer
-    assert [read_event(write_event(event)) for event in response_events(answer)] == list(
-        response_events(answer)
+    assert read_response(value) == response
+    assert [read_event(write_event(event)) for event in response_events(response)] == list(
+        response_events(response)
     )
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reason"),
     [
         ([], "request: expected an object"),
         ({"messages": []}, "request.model: expected the name of a model"),
@@ -125,13 +125,13 @@ def test_answers_of_anthropic(body: dict[str, Any]) -> None:
         ({"model": "m", "messages": [{"role": "robot"}]}, r"messages\[0\].role"),
     ],
 )
-def test_what_is_wrong_is_told(value: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_errors_name_the_field(value: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
         read_request(value)
     assert TAKES.findings(value)
 
 
-def test_events_that_are_none() -> None:
+def test_invalid_events_and_responses_are_errors() -> None:
     with pytest.raises(InputError, match="event"):
         read_event({"type": "nothing"})
     with pytest.raises(InputError, match="response"):

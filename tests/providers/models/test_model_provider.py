@@ -1,4 +1,4 @@
-"""Models behind the provider contract: recorded, called, priced and settled, on both stores."""
+"""Models as providers of the contract: recorded, called, priced and settled, on both stores."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +45,7 @@ def chat(api: str, **fields: Any) -> dict[str, Any]:
 
 
 def record(runtime: Runtime, invocation: Invocation) -> dict[str, Any]:
-    """The cost record that the settling event embeds."""
+    """Return the cost record of the event that settled an invocation."""
     assert invocation.settled_by is not None
     event = runtime.ledger.event(invocation.settled_by)
     assert event is not None
@@ -63,17 +63,17 @@ async def test_a_chat_is_recorded_called_priced_and_settled(api: str, url: str) 
     async with running(url, api) as (runtime, _, fake):
         done = await runtime.invoke(api, CHAT, chat(api))
         assert done.state == "completed"
-        answer = read_response(done.output)
-        assert answer.text == "You said: Hi"
+        response = read_response(done.output)
+        assert response.text == "You said: Hi"
         cost = record(runtime, done)
         price = default_catalog().resolve(api, MODELS[api]).price
         assert price is not None
-        money = price_cost(price, answer.usage)
+        money = price_cost(price, response.usage)
         assert money is not None
         assert money.amount > 0
         assert lines(cost) == {
-            "tokens.input": answer.usage.input,
-            "tokens.output": answer.usage.output,
+            "tokens.input": response.usage.input,
+            "tokens.output": response.usage.output,
             "currency": money.amount,
         }
         assert "estimate" not in cost or cost["estimate"] is False
@@ -82,7 +82,7 @@ async def test_a_chat_is_recorded_called_priced_and_settled(api: str, url: str) 
 
 @both
 @on_loop
-async def test_the_estimate_and_the_model_are_recorded_before(api: str, url: str) -> None:
+async def test_the_estimate_and_the_model_are_recorded_before_the_call(api: str, url: str) -> None:
     async with running(url, api) as (runtime, __, _):
         who = Attribution(worker="ada")
         done = await runtime.invoke(api, CHAT, chat(api), attribution=who)
@@ -111,14 +111,16 @@ async def test_a_stream(api: str, url: str) -> None:
             else:
                 done = piece
         assert done.state == "completed"
-        answer = read_response(done.output)
-        assert "".join(getattr(one, "text", "") for one in pieces) == answer.text == "You said: Hi"
-        assert lines(record(runtime, done))["tokens.input"] == answer.usage.input > 0
+        response = read_response(done.output)
+        assert (
+            "".join(getattr(one, "text", "") for one in pieces) == response.text == "You said: Hi"
+        )
+        assert lines(record(runtime, done))["tokens.input"] == response.usage.input > 0
 
 
 @both
 @on_loop
-async def test_refusals_are_settled_with_their_reason(api: str, url: str) -> None:
+async def test_rejections_are_settled_with_their_reason(api: str, url: str) -> None:
     async with running(url, api, [Fail(429, retry_after=3)]) as (runtime, _, __):
         done = await runtime.invoke(api, CHAT, chat(api))
         assert done.state == "failed"
@@ -131,7 +133,7 @@ async def test_refusals_are_settled_with_their_reason(api: str, url: str) -> Non
 
 @both
 @on_loop
-async def test_a_stream_that_breaks_off_is_paid_for(api: str, url: str) -> None:
+async def test_a_stream_that_is_cut_off_is_charged(api: str, url: str) -> None:
     for fault in (cut(3), cut(3, clean=True), hang(3)):
         async with running(url, api, [fault]) as (runtime, __, _):
             opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
@@ -148,7 +150,7 @@ async def test_a_stream_that_breaks_off_is_paid_for(api: str, url: str) -> None:
 
 @both
 @on_loop
-async def test_a_call_that_times_out_may_have_cost_something(api: str, url: str) -> None:
+async def test_a_call_that_times_out_is_charged_as_an_estimate(api: str, url: str) -> None:
     async with running(url, api, [hang(-1)]) as (runtime, _, __):
         done = await runtime.invoke(api, CHAT, chat(api))
         cost = record(runtime, done)
@@ -157,7 +159,7 @@ async def test_a_call_that_times_out_may_have_cost_something(api: str, url: str)
 
 
 @on_loop
-async def test_losses_are_in_the_answer(url: str) -> None:
+async def test_losses_are_in_the_output(url: str) -> None:
     async with running(url, "openai") as (runtime, _, fake):
         done = await runtime.invoke("openai", CHAT, chat("openai", top_k=5))
         assert [one["path"] for one in done.output["losses"]] == ["top_k"]
@@ -167,7 +169,7 @@ async def test_losses_are_in_the_answer(url: str) -> None:
 
 
 @on_loop
-async def test_what_cannot_be_carried_fails_and_is_not_sent(url: str) -> None:
+async def test_an_unsupported_request_fails_and_is_not_sent(url: str) -> None:
     async with running(url, "anthropic") as (runtime, _, fake):
         done = await runtime.invoke(
             "anthropic", CHAT, chat("anthropic", output={"type": "json_object"})
@@ -179,7 +181,7 @@ async def test_what_cannot_be_carried_fails_and_is_not_sent(url: str) -> None:
 
 
 @on_loop
-async def test_a_provider_that_does_not_count_is_estimated(url: str) -> None:
+async def test_usage_is_estimated_if_the_provider_reports_none(url: str) -> None:
     def hide(body: dict[str, Any]) -> None:
         del body["usage"]
 
@@ -193,7 +195,7 @@ async def test_a_provider_that_does_not_count_is_estimated(url: str) -> None:
 
 
 @on_loop
-async def test_bad_input_is_refused_before_anything_is_recorded(url: str) -> None:
+async def test_invalid_input_is_rejected_before_anything_is_recorded(url: str) -> None:
     async with running(url, "openai") as (runtime, __, fake):
         listed: list[Any] = [{"model": "gpt-4o"}, chat("openai", temperature="hot"), [], None]
         for bad in listed:
@@ -204,7 +206,7 @@ async def test_bad_input_is_refused_before_anything_is_recorded(url: str) -> Non
 
 
 @on_loop
-async def test_the_mock_stands_behind_the_contract_too(url: str) -> None:
+async def test_the_mock_as_a_provider_of_the_contract(url: str) -> None:
     ledger = Ledger.open(url)
     mock = MockProvider([Response((TextBlock("x"),), usage=Usage(3, 2)), "y"])
     provider = ModelProvider("mock", mock)

@@ -1,4 +1,4 @@
-"""The adapter to the Responses API: what only it does, and its clients before other upstreams."""
+"""The Responses API: what only its adapter does, and its clients with other upstream APIs."""
 
 import importlib
 import json
@@ -36,16 +36,16 @@ pydantic: Any = importlib.import_module("pydantic")
 
 
 @on_loop
-async def test_reasoning_comes_back_encrypted_and_can_be_sent_again() -> None:
-    """Nothing is stored, so that what the model thought must be handed over."""
+async def test_reasoning_is_encrypted_and_can_be_sent_back() -> None:
+    """The server stores nothing, so the reasoning is part of the next request."""
     request = ask("responses", model="gpt-5", tools=(WEATHER,), reasoning=Reasoning("low"))
     thought = Reply("", CALLS[:1], thinking="Where?")
     async with at("responses", [thought, thought, "Warm."]) as (port, fake):
-        answer = await port.complete(request)
+        response = await port.complete(request)
         streamed = collect(await listed(port, request))
         assert streamed is not None
-        assert (answer.thinking, streamed.thinking) == ("Where?", "Where?")
-        assert (answer.usage.reasoning, streamed.usage.reasoning) == (64, 64)
+        assert (response.thinking, streamed.thinking) == ("Where?", "Where?")
+        assert (response.usage.reasoning, streamed.usage.reasoning) == (64, 64)
         result = ToolResultBlock(streamed.tool_calls[0].id, (TextBlock("warm"),))
         more = (Message("assistant", streamed.content), Message("tool", (result,)))
         again = msgspec.structs.replace(request, messages=(*request.messages, *more))
@@ -61,16 +61,16 @@ async def test_reasoning_comes_back_encrypted_and_can_be_sent_again() -> None:
 async def test_reasoning_that_was_not_encrypted_is_left_out() -> None:
     request = ask("responses", model="gpt-5", tools=(WEATHER,))
     async with at("responses", [Reply("", CALLS[:1]), "Warm."]) as (port, _):
-        answer = await port.complete(request)
-        result = ToolResultBlock(answer.tool_calls[0].id, (TextBlock("warm"),))
-        more = (Message("assistant", answer.content), Message("tool", (result,)))
+        response = await port.complete(request)
+        result = ToolResultBlock(response.tool_calls[0].id, (TextBlock("warm"),))
+        more = (Message("assistant", response.content), Message("tool", (result,)))
         again = msgspec.structs.replace(request, messages=(*request.messages, *more))
         assert [loss.path for loss in port.losses(again)] == ["messages[1].content[0]"]
         assert (await port.complete(again)).text == "Warm."
 
 
 @on_loop
-async def test_a_request_of_the_api_itself_passes_as_it_is() -> None:
+async def test_a_request_of_this_api_is_sent_unchanged() -> None:
     body = {"model": "gpt-4o", "input": "Hi", "store": True}
     async with at("responses") as (port, fake):
         first = await port.complete(openai_responses.read_request(body))
@@ -85,7 +85,7 @@ async def test_a_request_of_the_api_itself_passes_as_it_is() -> None:
 
 
 @on_loop
-async def test_what_would_mean_something_else_is_not_sent() -> None:
+async def test_an_unsupported_request_is_not_sent() -> None:
     chat = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "stop": "END"}
     async with at("responses") as (port, fake):
         with pytest.raises(NotTranslatable, match="this API has no stop sequences"):
@@ -102,7 +102,7 @@ async def test_what_would_mean_something_else_is_not_sent() -> None:
 
 
 @on_loop
-async def test_an_answer_that_failed() -> None:
+async def test_a_failed_response() -> None:
     def fail(body: dict[str, Any]) -> Any:
         error = {"code": "server_error", "message": "busy"}
         if "response" in body and body["type"] != "response.created":
@@ -118,7 +118,7 @@ async def test_an_answer_that_failed() -> None:
 
 
 @on_loop
-async def test_a_provider_that_speaks_it_first() -> None:
+async def test_a_provider_whose_first_api_it_is() -> None:
     async with FakeOpenAI(key="local-key") as fake:
         text = f"""
             [providers.vivgrid]
@@ -129,9 +129,9 @@ async def test_a_provider_that_speaks_it_first() -> None:
         port = adapter_for("vivgrid", settings, environment={"HOUSE_KEY": "local-key"})
         assert isinstance(port, OpenAIResponsesAdapter)
         assert repr(port) == f"<OpenAIResponsesAdapter vivgrid {fake.base_url}>"
-        answer = await port.complete(ask("responses"))
+        response = await port.complete(ask("responses"))
         await port.aclose()
-    assert answer.text == "You said: Hi"
+    assert response.text == "You said: Hi"
     assert fake.bodies[0]["max_output_tokens"] == 4_000
 
 
@@ -144,7 +144,7 @@ class City(pydantic.BaseModel):  # type: ignore[misc]
 
 @asynccontextmanager
 async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
-    """The official client at a server that asks another API on its behalf."""
+    """Yield the official client of a server that translates to another API."""
 
     async def answer(incoming: HttpRequest) -> HttpResponse:
         asked = json.loads(await incoming.body())
@@ -180,21 +180,24 @@ TOOL["parameters"] = WEATHER.parameters
 
 @upstreams
 @on_loop
-async def test_a_client_is_answered_whole(api: str) -> None:
+async def test_a_client_gets_a_whole_response(api: str) -> None:
     script: list[Step] = ["Hello", Reply("Let me look.", CALLS)]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
-        answer = await client.responses.create(**HI, instructions="Be brief.", temperature=0.5)
-        assert (answer.output_text, answer.status) == ("Hello", "completed")
-        assert (answer.instructions, answer.temperature) == ("Be brief.", 0.5)
-        assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens
-        answer = await client.responses.create(**HI, tools=[TOOL])
-        calls = [one for one in answer.output if one.type == "function_call"]
+        response = await client.responses.create(**HI, instructions="Be brief.", temperature=0.5)
+        assert (response.output_text, response.status) == ("Hello", "completed")
+        assert (response.instructions, response.temperature) == ("Be brief.", 0.5)
+        assert (
+            response.usage.total_tokens
+            == response.usage.input_tokens + response.usage.output_tokens
+        )
+        response = await client.responses.create(**HI, tools=[TOOL])
+        calls = [one for one in response.output if one.type == "function_call"]
         assert [json.loads(one.arguments) for one in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
 
 
 @upstreams
 @on_loop
-async def test_a_client_is_answered_in_events(api: str) -> None:
+async def test_a_client_gets_a_stream(api: str) -> None:
     script: list[Step] = ["Hello there", Reply("Let me look.", CALLS), Reply(refusal="No.")]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
         async with client.responses.stream(**HI) as stream:
@@ -213,7 +216,7 @@ async def test_a_client_is_answered_in_events(api: str) -> None:
 
 @upstreams
 @on_loop
-async def test_every_event_is_what_the_client_declares(api: str) -> None:
+async def test_every_event_matches_the_types_of_the_client(api: str) -> None:
     declared = pydantic.TypeAdapter(openai.types.responses.ResponseStreamEvent)
     script: list[Step] = [Reply("So", CALLS), Reply("x" * 400), Reply(refusal="No.")]
     async with at(api, script) as (port, _):
@@ -228,10 +231,10 @@ async def test_every_event_is_what_the_client_declares(api: str) -> None:
 
 @upstreams
 @on_loop
-async def test_a_client_parses_what_a_schema_held(api: str) -> None:
+async def test_a_client_parses_structured_output(api: str) -> None:
     async with at(api) as (port, _), translated(port, ask(api).model) as client:
-        answer = await client.responses.parse(**HI, text_format=City)
-        assert answer.output_parsed == City(city="x")
+        response = await client.responses.parse(**HI, text_format=City)
+        assert response.output_parsed == City(city="x")
         async with client.responses.stream(**HI, text_format=City) as stream:
             final = await stream.get_final_response()
         assert final.output_parsed == City(city="x")
@@ -239,13 +242,13 @@ async def test_a_client_parses_what_a_schema_held(api: str) -> None:
 
 @upstreams
 @on_loop
-async def test_a_client_sends_back_what_it_was_given(api: str) -> None:
+async def test_a_client_can_send_back_the_output(api: str) -> None:
     script: list[Step] = [Reply("Let me look.", CALLS[:1]), "Warm."]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
         said: list[Any] = [{"role": "user", "content": "?"}]
-        answer = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
-        said += [one.to_dict() for one in answer.output]
-        call = next(one for one in answer.output if one.type == "function_call")
+        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
+        said += [one.to_dict() for one in response.output]
+        call = next(one for one in response.output if one.type == "function_call")
         said.append({"type": "function_call_output", "call_id": call.call_id, "output": "warm"})
-        answer = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
-        assert answer.output_text == "Warm."
+        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
+        assert response.output_text == "Warm."

@@ -1,4 +1,4 @@
-"""Whatever is asked in our own words, the strict fakes know every field that is sent."""
+"""Generated requests: the strict fakes accept every field that the codecs write."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ maybe = st.none()
 
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
-    """A question, and perhaps calls, their results and an answer."""
+    """Draw messages: a question, and optionally calls, their results and a response."""
     asked: list[Block] = [TextBlock(draw(SAID))]
     if draw(st.booleans()):
         asked.append(draw(st.sampled_from([IMAGE, ImageBlock(url="https://x.example/y.png")])))
@@ -102,42 +102,42 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 @given(requests())
-def test_openai_knows_every_field(request: Request) -> None:
+def test_openai_accepts_every_field(request: Request) -> None:
     carried = openai_chat.write_request(request)
     if carried.fidelity != "unsupported":
         check_openai(CHAT, carried.body)
 
 
 @given(requests())
-def test_anthropic_knows_every_field(request: Request) -> None:
+def test_anthropic_accepts_every_field(request: Request) -> None:
     carried = anthropic.write_request(request)
     if carried.fidelity != "unsupported":
         check_anthropic(MESSAGES, carried.body)
 
 
 @pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
-def test_bodies_of_anthropic_are_carried_to_openai(name: str) -> None:
+def test_bodies_of_anthropic_are_translated_to_openai(name: str) -> None:
     carried = openai_chat.write_request(anthropic.read_request(ANTHROPIC_BODIES[name]))
     if carried.fidelity != "unsupported":
         check_openai(CHAT, carried.body)
 
 
 @pytest.mark.parametrize("name", list(OPENAI_BODIES))
-def test_bodies_of_openai_are_carried_to_anthropic(name: str) -> None:
+def test_bodies_of_openai_are_translated_to_anthropic(name: str) -> None:
     carried = anthropic.write_request(openai_chat.read_request(OPENAI_BODIES[name]))
     if carried.fidelity != "unsupported":
         check_anthropic(MESSAGES, carried.body)
 
 
 @given(requests())
-def test_responses_knows_every_field(request: Request) -> None:
+def test_responses_accepts_every_field(request: Request) -> None:
     carried = openai_responses.write_request(request)
     if carried.fidelity != "unsupported":
         check_responses(carried.body)
 
 
 @pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
-def test_bodies_of_anthropic_are_carried_to_responses(name: str) -> None:
+def test_bodies_of_anthropic_are_translated_to_responses(name: str) -> None:
     carried = openai_responses.write_request(
         anthropic.read_request({**ANTHROPIC_BODIES[name], "max_tokens": 16})
     )
@@ -146,7 +146,7 @@ def test_bodies_of_anthropic_are_carried_to_responses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(OPENAI_BODIES))
-def test_bodies_of_openai_are_carried_to_responses(name: str) -> None:
+def test_bodies_of_openai_are_translated_to_responses(name: str) -> None:
     request = openai_chat.read_request(OPENAI_BODIES[name])
     carried = openai_responses.write_request(msgspec.structs.replace(request, max_tokens=None))
     if carried.fidelity != "unsupported":
@@ -157,7 +157,7 @@ EMPTY = ("an empty text", "no items")
 
 
 @pytest.mark.parametrize("name", [one for one in RESPONSES_BODIES if one not in EMPTY])
-def test_bodies_of_responses_are_carried_to_the_others(name: str) -> None:
+def test_bodies_of_responses_are_translated_to_the_others(name: str) -> None:
     request = openai_responses.read_request(RESPONSES_BODIES[name])
     if request.messages:
         chat, theirs = openai_chat.write_request(request), anthropic.write_request(request)

@@ -1,4 +1,4 @@
-"""Adapters over real TLS: fakes with a certificate, and clients that ask who signed it."""
+"""Adapters over real TLS: fake servers with certificates, and clients that verify them."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ both = pytest.mark.parametrize("api", APIS)
 
 
 class Sides(NamedTuple):
-    """How the fakes are served, and how a client trusts them."""
+    """The TLS contexts of the fake servers and of their clients."""
 
     server: ssl.SSLContext
     elsewhere: ssl.SSLContext
@@ -71,8 +71,8 @@ async def test_a_chat_whole_and_streamed(api: str, sides: Sides) -> None:
 @pytest.mark.parametrize("wrong", ["authority", "host", "default"])
 @both
 @on_loop
-async def test_who_cannot_be_trusted_hears_nothing(api: str, wrong: str, sides: Sides) -> None:
-    """Neither the prompt nor the key leaves for a server whose certificate does not hold."""
+async def test_an_untrusted_server_gets_nothing(api: str, wrong: str, sides: Sides) -> None:
+    """Neither the prompt nor the key is sent to a server with an invalid certificate."""
     server = sides.elsewhere if wrong == "host" else sides.server
     client = {
         "authority": sides.stranger,
@@ -91,7 +91,7 @@ async def test_who_cannot_be_trusted_hears_nothing(api: str, wrong: str, sides: 
 
 @both
 @on_loop
-async def test_plain_http_at_a_tls_port_and_the_other_way_round(api: str, sides: Sides) -> None:
+async def test_plain_http_to_a_tls_port_and_the_reverse(api: str, sides: Sides) -> None:
     async with (
         over(api, sides.server, sides.client) as (port, secure),
         at(api) as (_, plain),

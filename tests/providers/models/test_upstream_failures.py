@@ -1,4 +1,4 @@
-"""Servers that refuse, fail, hang, drip, lie or vanish: each is told apart, no key is shown."""
+"""Servers that reject, fail, hang, stall or lie: each has its error, and no key is shown."""
 
 import asyncio
 import socket
@@ -34,7 +34,7 @@ async def error_of(api: str, script: list[Any], *, streamed: bool = False, **how
 
 @both
 @on_loop
-async def test_a_wait_is_kept(api: str) -> None:
+async def test_retry_after_is_reported(api: str) -> None:
     for streamed in (False, True):
         error = await error_of(api, [Fail(429, retry_after=2)], streamed=streamed)
         assert (error.status, error.retry_after) == (429, 2.0)
@@ -63,7 +63,7 @@ async def test_a_short_key_is_not_repeated_either() -> None:
 
 @both
 @on_loop
-async def test_the_field_and_the_code_are_told(api: str) -> None:
+async def test_the_field_and_the_code_are_reported(api: str) -> None:
     async with at(api) as (port, _):
         with pytest.raises(UpstreamError) as raised:
             await port.complete(ask(api, max_tokens=900_000))
@@ -104,7 +104,7 @@ async def test_redirects_are_not_followed() -> None:
         await port.aclose()
 
 
-def test_waits_are_read_in_every_form() -> None:
+def test_retry_after_is_read_in_every_form() -> None:
     def wait(**fields: str) -> float | None:
         pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in fields.items()]
         return read_retry_after(Headers(pairs), now=784_111_777.0)
@@ -135,7 +135,7 @@ async def test_numbers_that_json_does_not_have_are_not_sent(api: str, temperatur
 @both
 @pytest.mark.parametrize("streamed", [False, True])
 @on_loop
-async def test_a_server_that_does_not_answer(api: str, streamed: bool) -> None:
+async def test_a_server_that_does_not_respond(api: str, streamed: bool) -> None:
     error = await error_of(api, [hang(-1)], streamed=streamed)
     assert error.code == "timeout"
     assert "no response within 0.5 s" in str(error)
@@ -160,7 +160,7 @@ async def test_a_connection_that_breaks(api: str, streamed: bool) -> None:
 
 @both
 @on_loop
-async def test_a_stream_that_is_cut_in_order_has_no_end(api: str) -> None:
+async def test_a_stream_closed_early_ends_without_finish(api: str) -> None:
     async with at(api, [cut(3, clean=True)]) as (port, _):
         events = await listed(port, ask(api))
     assert collect(events) is None
@@ -168,14 +168,14 @@ async def test_a_stream_that_is_cut_in_order_has_no_end(api: str) -> None:
 
 @both
 @on_loop
-async def test_a_body_that_is_cut_in_order_is_malformed(api: str) -> None:
+async def test_a_body_closed_early_is_malformed(api: str) -> None:
     error = await error_of(api, [cut(20, clean=True)])
     assert (error.code, "not JSON" in str(error)) == ("malformed", True)
 
 
 @both
 @on_loop
-async def test_dripping_is_borne(api: str) -> None:
+async def test_a_slow_response_is_accepted(api: str) -> None:
     slow = Timeouts(first_byte=5.0, between_bytes=5.0)
     script = [Reply("slow", fault=drip(0.001, 9)), Reply("slow", fault=drip(0.001, 9))]
     async with at(api, script, timeouts=slow) as (port, _):
@@ -187,7 +187,7 @@ async def test_dripping_is_borne(api: str) -> None:
 
 @both
 @on_loop
-async def test_dripping_has_an_end(api: str) -> None:
+async def test_a_slow_response_times_out_in_total(api: str) -> None:
     short = Timeouts(first_byte=5.0, between_bytes=5.0, total=0.5)
     started = time.monotonic()
     error = await error_of(api, [drip(0.05)], streamed=True, timeouts=short)
@@ -242,14 +242,14 @@ async def test_an_error_in_the_middle_of_a_stream(api: str) -> None:
 
 
 @on_loop
-async def test_a_stream_that_is_no_stream() -> None:
+async def test_a_response_that_is_not_a_stream() -> None:
     plain = Reply("x", headers={"content-type": "text/plain"})
     error = await error_of("openai", [plain], streamed=True)
     assert "expected a stream, got 'text/plain'" in str(error)
 
 
 @on_loop
-async def test_an_encoding_that_nobody_asked_for() -> None:
+async def test_an_unrequested_content_encoding() -> None:
     error = await error_of("openai", [Reply("x", headers={"content-encoding": "br"})])
     assert "content encoding 'br'" in str(error)
 
@@ -258,7 +258,7 @@ async def test_an_encoding_that_nobody_asked_for() -> None:
 
 
 @on_loop
-async def test_an_address_where_nobody_is() -> None:
+async def test_an_address_without_a_server() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = OpenAIChatAdapter(f"http://127.0.0.1:{free.getsockname()[1]}", ApiKey(KEY))
@@ -297,7 +297,7 @@ async def test_a_connection_is_tried_twice_and_a_request_is_sent_once() -> None:
 
 @both
 @on_loop
-async def test_connections_are_used_again(api: str) -> None:
+async def test_connections_are_reused(api: str) -> None:
     async with at(api) as (port, fake):
         for _ in range(3):
             await listed(port, ask(api))
@@ -321,7 +321,7 @@ async def test_many_at_once(api: str) -> None:
 
 @both
 @on_loop
-async def test_whoever_stops_reading_closes_the_upstream(api: str) -> None:
+async def test_closing_a_stream_closes_the_upstream(api: str) -> None:
     slow = Timeouts(first_byte=20.0, between_bytes=20.0)
     async with at(api, [hang(5)], timeouts=slow) as (port, fake):
         stream = port.stream(ask(api))
@@ -348,7 +348,7 @@ async def test_a_cancelled_call_closes_the_upstream(api: str, fault: Fault, stre
 
 
 @on_loop
-async def test_a_server_that_stays_after_the_last_event() -> None:
+async def test_a_server_that_keeps_the_stream_open_after_the_last_event() -> None:
     async with at("openai", [Reply("x", fault=hang(6))]) as (port, _):
         started = time.monotonic()
         events = await listed(port, ask("openai"))
