@@ -79,7 +79,8 @@ def test_error_codes_are_all_documented() -> None:
     page = ROOT / "docs" / "errors.md"
     content = page.read_text(encoding="utf-8")
     if UPDATE:
-        start, end = content.index("| code |"), content.rindex("|\n") + 2
+        start = content.index("| code |")
+        end = start + len(content[start:].partition("|\n\n")[0]) + 2
         page.write_text(content[:start] + codes_markdown() + content[end:], encoding="utf-8")
         return
     assert codes_markdown() in content
