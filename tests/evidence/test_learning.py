@@ -93,9 +93,9 @@ def test_withdrawn_evidence_may_be_learned_again(ledger: Ledger) -> None:
         else:
             with pytest.raises(CallFailed):
                 asyncio.run(models.call("openai", ASK))
-        assert [one.value for one in current_observations(ledger, "openai", "gpt-9")] == (
-            [expected] if expected else []
-        )
+        assert [
+            observation.value for observation in current_observations(ledger, "openai", "gpt-9")
+        ] == ([expected] if expected else [])
 
 
 def test_a_response_refutes_an_unsupported_capability(ledger: Ledger) -> None:
@@ -108,17 +108,23 @@ def test_a_response_refutes_an_unsupported_capability(ledger: Ledger) -> None:
             pass
 
     asyncio.run(follow())
-    (one,) = current_observations(ledger, "openai", "gpt-dark")
-    assert (one.capability, one.support) == ("streaming", "native")
+    (observation,) = current_observations(ledger, "openai", "gpt-dark")
+    assert (observation.capability, observation.support) == ("streaming", "native")
 
 
 @on_loop
 async def test_a_lesson_says_whether_the_evidence_changed(ledger: Ledger) -> None:
     learner, resolution = EvidenceLearner(ledger), CATALOG.resolve("openai", "gpt-9")
     lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], True)
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
+        [8_192],
+        True,
+    )
     lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], False)
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
+        [8_192],
+        False,
+    )
     lesson = await learner.observe_response(ASK, answer(100), resolution)
     assert (lesson.observations, lesson.changed) == ((), False)
     lesson = await learner.observe_response(ASK, answer(9_000), resolution)
@@ -130,7 +136,7 @@ async def test_a_lesson_says_whether_the_evidence_changed(ledger: Ledger) -> Non
 async def test_what_the_catalog_knows_is_not_recorded(ledger: Ledger) -> None:
     resolution = CATALOG.resolve("openai", "gpt-9")
     lesson = await EvidenceLearner(ledger).observe_rejection(ASK, refusal(128_000), resolution)
-    assert [one.value for one in lesson.observations] == [128_000]
+    assert [observation.value for observation in lesson.observations] == [128_000]
     assert not lesson.changed
     assert ledger.events("evidence/openai") == []
 
@@ -145,4 +151,7 @@ async def test_a_ledger_that_cannot_be_written_costs_only_the_lesson(
     monkeypatch.setattr(ledger, "write_async", fails)
     resolution = CATALOG.resolve("openai", "gpt-9")
     lesson = await EvidenceLearner(ledger).observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([one.value for one in lesson.observations], lesson.changed) == ([8_192], False)
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
+        [8_192],
+        False,
+    )

@@ -10,24 +10,32 @@ from hypothesis import strategies as st
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.evidence import Observation, Rejection, learn_from_rejection
-from modelpact.evidence.rejection_patterns import FIELDS, REJECTION_PATTERNS, RejectionPattern
+from modelpact.evidence.rejection import RejectionPattern, rejection_patterns
 from modelpact.providers.models.errors import NotTranslatable, UpstreamError
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import CAPABILITIES
 from tests.evidence.requests import PLAIN, using_everything
 
-EXAMPLES = [pattern.example for pattern in REJECTION_PATTERNS]
+PATTERNS = rejection_patterns().patterns
+FIELDS = rejection_patterns().fields
+EXAMPLES = [pattern.example for pattern in PATTERNS]
 EVERY_PATTERN = pytest.mark.parametrize(
-    "pattern", REJECTION_PATTERNS, ids=[example[:50] for example in EXAMPLES]
+    "pattern", PATTERNS, ids=[example[:50] for example in EXAMPLES]
 )
 
 
 def as_text(learned: tuple[Observation, ...]) -> str:
     """Write observations as `RejectionPattern.teaches` does."""
     parts = []
-    for one in learned:
-        value = ",".join(one.value) if isinstance(one.value, tuple) else one.value
-        parts.append(one.capability if value is None else f"{one.capability}={value}")
+    for observation in learned:
+        value = (
+            ",".join(observation.value)
+            if isinstance(observation.value, tuple)
+            else observation.value
+        )
+        parts.append(
+            observation.capability if value is None else f"{observation.capability}={value}"
+        )
     return " ".join(parts)
 
 
@@ -57,12 +65,12 @@ def test_only_what_the_request_uses_is_learned(pattern: RejectionPattern) -> Non
     """A message may quote a prompt: what the request did not use is not learned from it."""
     learned = learn_from_rejection(Rejection(pattern.example, 400), PLAIN, "local", "m")
     limits = ("context-window", "max-input", "max-output")
-    assert all(one.capability in limits for one in learned)
+    assert all(observation.capability in limits for observation in learned)
 
 
 @pytest.mark.parametrize("status", [None, 200, 401, 402, 403, 408, 409, 429, 500, 502, 503, 529])
 def test_other_statuses_teach_nothing(status: int | None) -> None:
-    for pattern in REJECTION_PATTERNS:
+    for pattern in PATTERNS:
         rejection = Rejection(pattern.example, status)
         assert learn_from_rejection(rejection, using_everything(), "local", "m") == ()
 
@@ -209,8 +217,8 @@ def test_no_message_raises(
 ) -> None:
     """Whatever comes, what is learned is a valid statement of something that was used."""
     rejection = Rejection(f"{more}{message}{more}", status, code, param, capability)
-    for one in learn_from_rejection(rejection, using_everything(), *names):
-        assert one.capability in CAPABILITIES
+    for observation in learn_from_rejection(rejection, using_everything(), *names):
+        assert observation.capability in CAPABILITIES
         assert status in (400, 404, 413, 415, 422)
 
 

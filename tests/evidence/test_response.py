@@ -13,8 +13,11 @@ PROSE = Response((TextBlock("Hello"),))
 
 def names(response: Response, **more: object) -> list[str]:
     observations = learn_from_response(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
-    assert all(one.support == "native" and one.origin == "use" for one in observations)
-    return [one.capability for one in observations]
+    assert all(
+        observation.support == "native" and observation.origin == "use"
+        for observation in observations
+    )
+    return [observation.capability for observation in observations]
 
 
 def test_a_successful_request_proves_nothing_about_its_parameters() -> None:
@@ -48,7 +51,9 @@ def test_each_limit_is_compared_with_its_own_tokens() -> None:
     ]
     assert find_refuted(held, (), Usage(900, 400), known) == ()
     refutations = find_refuted(held, (), Usage(1_001, 501), known)
-    assert [(one.before.capability, one.replacement) for one in refutations] == [
+    assert [
+        (refutation.before.capability, refutation.replacement) for refutation in refutations
+    ] == [
         ("max-input", None),
         ("max-output", None),
     ]

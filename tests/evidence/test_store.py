@@ -80,7 +80,10 @@ def test_the_newest_observation_is_current(ledger: Ledger) -> None:
     asyncio.run(record_async(ledger, again, cause="evidence/openai:1"))
     ((layer,),) = read_evidence(ledger).values()
     assert layer.fields == {"tool_calling": True}
-    assert [one.cause for one in ledger.events("evidence/openai")] == [None, "evidence/openai:1"]
+    assert [event.cause for event in ledger.events("evidence/openai")] == [
+        None,
+        "evidence/openai:1",
+    ]
 
 
 def test_no_observations_write_nothing(ledger: Ledger) -> None:
@@ -94,7 +97,7 @@ def test_the_same_observation_from_use_is_written_once_a_day(url: str) -> None:
     with Ledger.open(url, clock=lambda: next(times)) as ledger:
         for _ in range(12):
             record(ledger, NO_TOOLS)
-        days = {one.time // DAY for one in ledger.events("evidence/openai")}
+        days = {event.time // DAY for event in ledger.events("evidence/openai")}
         assert len(ledger.events("evidence/openai")) == len(days)
 
 
@@ -119,29 +122,29 @@ def test_evidence_can_be_dropped_and_its_events_stay(ledger: Ledger) -> None:
     assert forget(ledger, "openai/gpt-9") == 1
     assert forget(ledger, "openai/gpt-9") == 0
     assert list(read_evidence(ledger)) == [("openai", "gpt-10")]
-    assert [one.type for one in ledger.events("evidence/openai")][-1] == "evidence.forgotten"
+    assert [event.type for event in ledger.events("evidence/openai")][-1] == "evidence.forgotten"
     with pytest.raises(InputError, match="PROVIDER/MODEL"):
         forget(ledger, "gpt-9")
 
 
-def sample(one: Capability) -> Observation | None:
-    if one.formula is not None:
+def sample(info: Capability) -> Observation | None:
+    if info.formula is not None:
         return None
     values: dict[str, int | str] = {"limit": 4_096, "choice": "max-tokens"}
-    value = values.get(one.kind)
-    return Observation("openai", "gpt-9", one.id, "native", value)
+    value = values.get(info.kind)
+    return Observation("openai", "gpt-9", info.id, "native", value)
 
 
 @pytest.mark.parametrize("name", sorted(CAPABILITIES))
 def test_every_capability_that_is_not_derived_can_be_observed(name: str) -> None:
-    one = CAPABILITIES[name]
-    learned = sample(one)
+    info = CAPABILITIES[name]
+    learned = sample(info)
     if learned is None:
         with pytest.raises(InputError, match="is derived"):
             Observation("openai", "gpt-9", name, "native")
         return
     assert compile_statement({learned.field: learned.field_value})[name] == learned.stated
-    if one.kind == "flag":
+    if info.kind == "flag":
         refused = Observation("openai", "gpt-9", name, "unsupported")
         assert compile_statement({refused.field: refused.field_value})[name] == refused.stated
 

@@ -3,25 +3,24 @@
 The ledger holds it. The package reads calls that others make; it calls no model itself.
 """
 
-from modelpact.evidence.learning import EvidenceLearner, Lesson
-from modelpact.evidence.observation import Observation, Origin
+from modelpact.evidence.learning import (
+    EvidenceLearner,
+    find_refuted,
+    learn_from_response,
+)
+from modelpact.evidence.observation import Observation
 from modelpact.evidence.rejection import Rejection, learn_from_rejection
-from modelpact.evidence.response import Refutation, find_refuted, learn_from_response
 from modelpact.evidence.store import (
     current_observations,
     forget,
     read_evidence,
     record,
     record_async,
-    withdraw_async,
 )
 
 __all__ = [
     "EvidenceLearner",
-    "Lesson",
     "Observation",
-    "Origin",
-    "Refutation",
     "Rejection",
     "current_observations",
     "find_refuted",
@@ -31,5 +30,4 @@ __all__ = [
     "read_evidence",
     "record",
     "record_async",
-    "withdraw_async",
 ]

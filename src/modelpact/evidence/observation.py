@@ -91,6 +91,14 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
         return Stated(self.support, self.value, reason)
 
 
+class Refutation(msgspec.Struct, frozen=True):
+    """Recorded evidence that a response contradicts, and what to record instead, if anything."""
+
+    before: Observation
+    replacement: Observation | None = None
+    reason: str = ""
+
+
 def detail_line(text: str) -> str:
     """Return a text as the detail of an observation: one redacted line of limited length."""
     line = "".join(char if char.isprintable() else " " for char in redact_text(text[:4_000]))

@@ -6,7 +6,10 @@ outages, content filters and mistakes in the request teach nothing.
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,15 +18,6 @@ from modelpact.catalog.statement import EFFORTS
 from modelpact.conversation.message import ImageBlock, TextBlock, ToolResultBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.evidence.observation import Observation, detail_line
-from modelpact.evidence.rejection_patterns import (
-    CONDITIONAL,
-    FIELDS,
-    NAMED_MODEL,
-    QUOTED,
-    REJECTION_PATTERNS,
-    UNINFORMATIVE,
-    RejectionPattern,
-)
 from modelpact.vocabulary.errors import InputError
 
 _MAX_MESSAGE: Final = 2_000
@@ -40,11 +34,74 @@ _LIMITS: Final = frozenset({"context-window", "max-input", "max-output"})
 """Capabilities that bound every request."""
 _ADAPTER_PREFIX: Final = re.compile(r"^.{1,80}? answered \d{3}(?: \([^)]{0,80}\))?: ")
 """What an adapter writes before it quotes the upstream."""
+_QUOTED: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?<!\"msg\":)(?<!\"msg\": )(?:"
+    r"\"[^\"\s]{0,200}\s[^\"]*(?:\"|$)|'[^'\s]{0,200}\s[^']*(?:'(?![A-Za-z])|$)"
+    r"|`[^`\s]{0,200}\s[^`]*(?:`|$)|“[^”]*(?:”|$)|«[^»]*(?:»|$))"
+)
+"""Quotations of more than one word, also truncated ones: not the server's own words."""
+_MODEL: Final = r"(?=[\w.:/-]{0,100}\d)(?=[\w.:/]{1,100}[-:/])[A-Za-z0-9][\w.:/-]{2,100}"
+_NAMED_MODEL: Final = re.compile(
+    rf"\bmodels?(?: named)?[ :]\s?['\"`]?(?P<named>{_MODEL})"
+    rf"|^['\"`]?(?P<first>{_MODEL})['\"`]? (?:is|does|do|cannot|can)",
+    re.IGNORECASE,
+)
+"""A model name in a message: it has a digit, and a dash, colon or slash."""
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _WORDS: Final = re.compile(r"[a-z]+")
+_PLACEHOLDERS: Final = {
+    "{FIELD}": r"[\"'`\[]*(?P<field>[A-Za-z][A-Za-z0-9_.]{0,60}?(?:\[\d+\]\.role)?)[\"'`\]]*",
+    "{NUMBER}": r"(?P<limit>\d[\d,_]{0,14})",
+    "{NOT}": r"(?:does not|doesn['’]t|do not|don['’]t|cannot|can['’]t)",
+}
+"""What the placeholders in `rejection_patterns.toml` stand for."""
 
 _Learned = tuple[str, int | str | tuple[str, ...] | None]
 """A capability, and its value; None where the capability is missing."""
+
+
+class RejectionPattern(msgspec.Struct, frozen=True):
+    """One wording with which servers reject requests. `rejection_patterns.toml` lists them."""
+
+    pattern: str
+    example: str
+    teaches: str
+    """What the example teaches: a capability that is missing, or `capability=value`."""
+    capability: str = ""
+    value: str = ""
+    statuses: tuple[int, ...] = (400, 422)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Search a message for the pattern."""
+        return re.search(self.pattern, text, re.IGNORECASE)  # re caches compiled patterns
+
+
+class RejectionPatterns(msgspec.Struct, frozen=True):
+    """The content of `rejection_patterns.toml`."""
+
+    patterns: tuple[RejectionPattern, ...]
+    fields: dict[str, str]
+    """Request fields, and the capability that is missing if a server rejects one."""
+    uninformative: re.Pattern[str]
+    """Words of failures that say nothing about what the model can do."""
+    conditional: re.Pattern[str]
+    """Words of rejections that hold only in a combination, or that blame the request."""
+
+
+@cache
+def rejection_patterns() -> RejectionPatterns:
+    """Return the patterns. The file is read on the first call."""
+    text = Path(__file__).with_name("rejection_patterns.toml").read_text(encoding="utf-8")
+    data = tomllib.loads(text)
+    for entry in data["patterns"]:
+        for placeholder, expression in _PLACEHOLDERS.items():
+            entry["pattern"] = entry["pattern"].replace(placeholder, expression)
+    return RejectionPatterns(
+        msgspec.convert(data["patterns"], tuple[RejectionPattern, ...]),
+        data["fields"],
+        re.compile("|".join(data["uninformative"]), re.IGNORECASE),
+        re.compile("|".join(data["conditional"]), re.IGNORECASE),
+    )
 
 
 class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,8 +129,10 @@ class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_informative(self) -> bool:
         """Whether the upstream rejected the request itself, for what it asks."""
+        if self.status not in _REJECTION_STATUSES:
+            return False
         text = f"{self.code} {self.message[:_MAX_MESSAGE]}"
-        return self.status in _REJECTION_STATUSES and UNINFORMATIVE.search(text) is None
+        return rejection_patterns().uninformative.search(text) is None
 
 
 def learn_from_rejection(
@@ -112,34 +171,35 @@ def learn_from_rejection(
         return ()
 
 
-def uses_capability(request: Request, name: str) -> bool:
+def _uses_capability(request: Request, name: str) -> bool:
     """Tell whether a request uses a capability. Only what it uses can be rejected."""
     if name in _LIMITS:
         return True
     is_used = _USES.get(name)
     if is_used is not None and is_used(request):
         return True
-    return any(FIELDS.get(field) == name for field in request.extras)
+    fields = rejection_patterns().fields
+    return any(fields.get(field) == name for field in request.extras)
 
 
 def _by_capability(rejection: Rejection, request: Request) -> _Learned | None:
     name = rejection.capability
-    return (name, None) if uses_capability(request, name) else None
+    return (name, None) if _uses_capability(request, name) else None
 
 
 def _by_pattern(
     rejection: Rejection, request: Request, own_texts: tuple[str, ...]
 ) -> _Learned | None:
     text = rejection.message[:_MAX_MESSAGE]
-    is_conditional = CONDITIONAL.search(text) is not None
-    for pattern in REJECTION_PATTERNS:
+    is_conditional = rejection_patterns().conditional.search(text) is not None
+    for pattern in rejection_patterns().patterns:
         if rejection.status not in pattern.statuses:
             continue
         match = pattern.search(text)
         if match is None or _is_echo(match[0], own_texts):
             continue
         learned = _read_match(pattern, match, request)
-        if learned is None or not uses_capability(request, learned[0]):
+        if learned is None or not _uses_capability(request, learned[0]):
             continue
         if not is_conditional or isinstance(learned[1], int):
             return learned
@@ -149,10 +209,10 @@ def _by_pattern(
 def _by_code(rejection: Rejection, request: Request) -> _Learned | None:
     if rejection.code not in _PARAMETER_CODES:
         return None
-    if CONDITIONAL.search(rejection.message[:_MAX_MESSAGE]):
+    if rejection_patterns().conditional.search(rejection.message[:_MAX_MESSAGE]):
         return None
     learned = _from_field(rejection.param, request)
-    return learned if learned is not None and uses_capability(request, learned[0]) else None
+    return learned if learned is not None and _uses_capability(request, learned[0]) else None
 
 
 def _request_texts(request: Request) -> tuple[str, ...]:
@@ -176,12 +236,12 @@ def _without_quotes(message: str, own_texts: tuple[str, ...]) -> str:
     for own_text in own_texts:
         if len(own_text) >= _MIN_ECHO:
             text = re.sub(re.escape(own_text), "…", text, flags=re.IGNORECASE)
-    return QUOTED.sub("…", text)
+    return _QUOTED.sub("…", text)
 
 
 def _names_another_model(text: str, model: str) -> bool:
     wanted = model.lower()
-    names = [(match["named"] or match["first"]).lower() for match in NAMED_MODEL.finditer(text)]
+    names = [(match["named"] or match["first"]).lower() for match in _NAMED_MODEL.finditer(text)]
     return any(name not in wanted and wanted not in name for name in names)
 
 
@@ -211,7 +271,8 @@ def _read_match(
 
 def _from_field(field: str, request: Request) -> _Learned | None:
     path = _CAMEL.sub(r"_\1", field).lower().removeprefix("body.").rstrip(".")
-    name = FIELDS.get(path) or FIELDS.get(path.partition(".")[0])
+    fields = rejection_patterns().fields
+    name = fields.get(path) or fields.get(path.partition(".")[0])
     if name is None:
         return None
     # A server without max_completion_tokens has the older name.

@@ -9,8 +9,7 @@ import msgspec
 from modelpact.catalog.claim import Evidence
 from modelpact.catalog.layer import Layer
 from modelpact.catalog.rules import ascii_lower
-from modelpact.evidence.observation import Observation
-from modelpact.evidence.response import Refutation
+from modelpact.evidence.observation import Observation, Refutation
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader
