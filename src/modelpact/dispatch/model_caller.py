@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
@@ -28,6 +28,18 @@ DEADLINE_SECONDS: Final = 600.0
 """How long a model may take to answer."""
 _EVENTS_EXAMINED: Final = 16
 """How many events of a stream the evidence learner gets to see."""
+
+
+class CallOptions(TypedDict, total=False):
+    """How a call is recorded, and how long it may take."""
+
+    envelope: str
+    """The envelope of the invocation's events."""
+    cause: str
+    """The event that led to the call."""
+    attribution: Attribution
+    deadline_s: float
+    """`DEADLINE_SECONDS` by default."""
 
 
 class CallFailed(ProviderError):
@@ -161,38 +173,20 @@ class ModelCaller:
         return provider
 
     async def call(
-        self,
-        provider: str,
-        request: Request,
-        *,
-        envelope: str | None = None,
-        cause: str | None = None,
-        attribution: Attribution | None = None,
-        deadline_s: float = DEADLINE_SECONDS,
+        self, provider: str, request: Request, **options: Unpack[CallOptions]
     ) -> ModelResult:
         """Call a model and return its whole response, or raise `CallFailed`."""
-        invocation = await self._invoke(
-            provider, request, "sync", envelope, cause, attribution, deadline_s
-        )
+        invocation = await self._invoke(provider, request, "sync", options)
         return await self._result(request, invocation, [])
 
     async def stream(
-        self,
-        provider: str,
-        request: Request,
-        *,
-        envelope: str | None = None,
-        cause: str | None = None,
-        attribution: Attribution | None = None,
-        deadline_s: float = DEADLINE_SECONDS,
+        self, provider: str, request: Request, **options: Unpack[CallOptions]
     ) -> AsyncIterator[StreamEvent | ModelResult]:
         """Call a model and yield its events as they arrive, then the result.
 
         The ledger gets the whole response when the stream ends, not its events.
         """
-        invocation = await self._invoke(
-            provider, request, "streaming", envelope, cause, attribution, deadline_s
-        )
+        invocation = await self._invoke(provider, request, "streaming", options)
         streamed = msgspec.structs.replace(request, stream=True)
         events: list[StreamEvent] = []
         async with contextlib.aclosing(self.runtime.stream(invocation)) as pieces:  # type: ignore[type-var]
@@ -214,25 +208,16 @@ class ModelCaller:
         return provider
 
     async def _invoke(
-        self,
-        provider: str,
-        request: Request,
-        semantics: Semantics,
-        envelope: str | None,
-        cause: str | None,
-        attribution: Attribution | None,
-        deadline_s: float,
+        self, provider: str, request: Request, semantics: Semantics, options: CallOptions
     ) -> Invocation:
+        options.setdefault("deadline_s", DEADLINE_SECONDS)
         return await self.runtime.invoke(
             self.provider(provider).id,
             CHAT,
             write_request(request),
             semantics=semantics,
-            deadline_s=deadline_s,
-            envelope=envelope,
-            cause=cause,
-            attribution=attribution,
             keep_pieces=False,
+            **options,
         )
 
     async def _result(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.dispatch.gate_json import decide_json, provider_check
+from modelpact.dispatch.gate import decide_json, provider_check
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.needs.node_modules import ManifestError

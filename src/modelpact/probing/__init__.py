@@ -2,7 +2,6 @@
 
 from modelpact.probing.calls import Budget
 from modelpact.probing.plan import ProbePlan, plan_probe
-from modelpact.probing.report import ProbeReport, ProbeResult
-from modelpact.probing.run import Probe, run_probe
+from modelpact.probing.run import Probe, ProbeReport, ProbeResult, run_probe
 
 __all__ = ["Budget", "Probe", "ProbePlan", "ProbeReport", "ProbeResult", "plan_probe", "run_probe"]

@@ -7,7 +7,7 @@ import msgspec
 
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import TextDelta, ThinkingDelta, ToolCall
-from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.model_caller import CallFailed, CallOptions, ModelCaller, ModelResult
 from modelpact.evidence import Rejection
 from modelpact.ledger.canonical import canonical, canonical_safe
 from modelpact.ledger.costs import Attribution
@@ -17,7 +17,6 @@ from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request, write_response
 
 _DEADLINE_SECONDS: Final = 120.0
-_ATTRIBUTION: Final = Attribution(intent="probe")
 _FATAL_STATUSES: Final = (401, 402, 403, 407, 408, 429)
 """Statuses after which the next call would fail as well."""
 _CONTENT_EVENTS: Final = (TextDelta, ThinkingDelta, ToolCall)
@@ -48,7 +47,11 @@ class ProbeCalls:
     def __init__(self, models: ModelCaller, provider: str, envelope: str, budget: Budget) -> None:
         self._models = models
         self._provider = provider
-        self._envelope = envelope
+        self._options: CallOptions = {
+            "envelope": envelope,
+            "attribution": Attribution(intent="probe"),
+            "deadline_s": _DEADLINE_SECONDS,
+        }
         self._budget = budget
         self._transcript: list[dict[str, Any]] = []
         self.count = 0
@@ -70,7 +73,11 @@ class ProbeCalls:
         entry: dict[str, Any] = {"request": write_request(request), "streamed": streamed}
         self._transcript.append(entry)
         try:
-            result, pieces = await (self._stream(request) if streamed else self._call(request))
+            if streamed:
+                result, pieces = await self._stream(request)
+            else:
+                result = await self._models.call(self._provider, request, **self._options)
+                pieces = 1
         except CallFailed as error:
             entry["error"] = str(error)
             self._add_cost(error.invocation)
@@ -84,26 +91,10 @@ class ProbeCalls:
         content = canonical(canonical_safe(self._transcript))
         return content, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
-    async def _call(self, request: Request) -> tuple[ModelResult, int]:
-        result = await self._models.call(
-            self._provider,
-            request,
-            envelope=self._envelope,
-            attribution=_ATTRIBUTION,
-            deadline_s=_DEADLINE_SECONDS,
-        )
-        return result, 1
-
     async def _stream(self, request: Request) -> tuple[ModelResult, int]:
         pieces = 0
         result: ModelResult | None = None
-        async for event in self._models.stream(
-            self._provider,
-            request,
-            envelope=self._envelope,
-            attribution=_ATTRIBUTION,
-            deadline_s=_DEADLINE_SECONDS,
-        ):
+        async for event in self._models.stream(self._provider, request, **self._options):
             if isinstance(event, ModelResult):
                 result = event
             else:

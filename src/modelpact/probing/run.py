@@ -1,12 +1,19 @@
-"""Running a probe: trial by trial, within its budget, until it is done or has to stop."""
+"""Running a probe: trial by trial, within its budget, until it is done or has to stop.
+
+The report has what the probe found, beside what the catalog claims.
+"""
 
 import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
+from modelpact.catalog.claim import Claim
 from modelpact.conversation.request import Request
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.evidence import Rejection, learn_from_rejection
+from modelpact.evidence import Observation, Rejection, learn_from_rejection
+from modelpact.evidence.observation import detail_line
 from modelpact.probing.calls import (
     Budget,
     NotStreamed,
@@ -15,14 +22,113 @@ from modelpact.probing.calls import (
     UnreadableResponse,
 )
 from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, ProbePlan
-from modelpact.probing.report import ProbeReport, ProbeResult
-from modelpact.probing.trials import Trial, TrialOutcome, ignored
+from modelpact.probing.trials import Trial, TrialOutcome, TrialVerdict, ignored
 from modelpact.probing.window import find_window
 from modelpact.vocabulary.capability import CAPABILITIES
 
 _NEWER_LIMIT: Final = "max-completion-tokens"
+_SUPPORTED: Final = ("native", "emulated", "restricted")
 OnProgress = Callable[[int, int, str], Any]
 """Called before each trial with the number done, the total, and what comes next."""
+
+
+class ProbeResult(msgspec.Struct, frozen=True):
+    """What a probe found about one capability."""
+
+    capability: str
+    verdict: TrialVerdict
+    detail: str
+    claimed: Claim
+    """What the catalog and the operator claim, without evidence."""
+    value: int | str | None = None
+
+    @property
+    def supported(self) -> bool | None:
+        """Whether the model has the capability; None if the probe could not tell."""
+        return None if self.verdict == "inconclusive" else self.verdict == "supported"
+
+    @property
+    def observed_value(self) -> int | str | tuple[str, ...] | None:
+        """The value to record. Levels in the catalog stay if the probe confirms the capability."""
+        if self.value is not None or not self.supported:
+            return self.value
+        claimed = self.claimed.value
+        return claimed if isinstance(claimed, tuple) and self.claimed.support == "native" else None
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the catalog claims something else."""
+        if self.supported is None or not self.claimed.known:
+            return False
+        if self.supported != (self.claimed.support in _SUPPORTED):
+            return True
+        return self.value is not None and self.value != self.claimed.value
+
+
+class ProbeReport(msgspec.Struct, frozen=True):
+    """What a probe found and what it cost, with the transcript of its calls."""
+
+    target: str
+    provider: str
+    model: str
+    envelope: str
+    results: tuple[ProbeResult, ...]
+    calls: int
+    spent: int | None
+    """In nano-dollars; None if the price is not known."""
+    stopped: str
+    """Why the probe ended early; empty if it did not."""
+    answered: bool
+    """Whether the model answered the plain call."""
+    transcript: bytes
+    """Canonical JSON of the requests and answers."""
+    hash: str
+
+    @property
+    def contradictions(self) -> tuple[ProbeResult, ...]:
+        """The results that contradict the catalog."""
+        return tuple(result for result in self.results if result.contradicts)
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """The conclusive results as observations, ready to be recorded."""
+        return tuple(
+            Observation(
+                self.provider,
+                self.model,
+                result.capability,
+                "native" if result.supported else "unsupported",
+                result.observed_value,
+                "probe",
+                detail_line(result.detail),
+                self.hash,
+            )
+            for result in self.results
+            if result.supported is not None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "target": self.target,
+            "results": [
+                {
+                    "capability": result.capability,
+                    "verdict": result.verdict,
+                    "detail": result.detail,
+                    "value": result.value,
+                    "claimed": msgspec.to_builtins(result.claimed),
+                    "contradicts": result.contradicts,
+                }
+                for result in self.results
+            ],
+            "contradictions": [result.capability for result in self.contradictions],
+            "calls": self.calls,
+            "spentNanoUsd": self.spent,
+            "stopped": self.stopped or None,
+            "envelope": self.envelope,
+            "transcript": self.hash,
+        }
 
 
 async def run_probe(
@@ -71,8 +177,8 @@ class Probe:
                     await self._try(trial)
             if self._plan.window:
                 self._on_progress(total - 1, total, CONTEXT_WINDOW)
-                result, stopped = await find_window(self._calls, self._plan)
-                self._results[CONTEXT_WINDOW] = result
+                outcome, size, stopped = await find_window(self._calls, self._plan)
+                self._keep(CONTEXT_WINDOW, outcome, size)
                 if stopped:
                     raise ProbeStopped(stopped)
         except (ProbeStopped, UnreadableResponse) as error:
@@ -170,6 +276,6 @@ class Probe:
             for name in trial.also_proves:
                 self._keep(name, outcome, None)
 
-    def _keep(self, name: str, outcome: TrialOutcome, value: str | None) -> None:
+    def _keep(self, name: str, outcome: TrialOutcome, value: int | str | None) -> None:
         claimed = self._plan.resolution.without_evidence(name)
         self._results[name] = ProbeResult(name, outcome.verdict, outcome.detail, claimed, value)

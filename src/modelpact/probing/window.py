@@ -7,7 +7,7 @@ from modelpact.conversation.request import Request
 from modelpact.evidence import Rejection, learn_from_rejection
 from modelpact.probing.calls import ProbeCalls, ProbeStopped, UnreadableResponse
 from modelpact.probing.plan import CONTEXT_WINDOW, DEFAULT_WINDOW, WINDOW_CALLS, ProbePlan
-from modelpact.probing.report import ProbeResult
+from modelpact.probing.trials import TrialOutcome, supported
 
 _WORD: Final = "marzipan"
 _FILLER: Final = "one two three four five six seven eight nine ten "
@@ -16,13 +16,18 @@ _TOLERANCE: Final = 0.1
 """How near the search comes to the real size: within a tenth."""
 
 
-async def find_window(calls: ProbeCalls, plan: ProbePlan) -> tuple[ProbeResult, str]:
-    """Search for the window. Also return why the search ended early, or an empty string."""
+async def find_window(calls: ProbeCalls, plan: ProbePlan) -> tuple[TrialOutcome, int | None, str]:
+    """Search for the window. Return the outcome, the size if it is known, and why it ended early.
+
+    The last is empty if the search was completed.
+    """
     search = _WindowSearch(calls, plan)
+    stopped = ""
     try:
-        return await search.run(), ""
+        await search.run()
     except (ProbeStopped, UnreadableResponse) as error:
-        return search.result(), str(error)
+        stopped = str(error)
+    return *search.result(), stopped
 
 
 class _WindowSearch:
@@ -31,10 +36,9 @@ class _WindowSearch:
     def __init__(self, calls: ProbeCalls, plan: ProbePlan) -> None:
         self._calls = calls
         self._plan = plan
-        self._claim = plan.resolution.without_evidence(CONTEXT_WINDOW)
-        value = self._claim.value
-        self._guess = value if isinstance(value, int) else DEFAULT_WINDOW
-        self._is_claimed = isinstance(value, int) and self._claim.known
+        claim = plan.resolution.without_evidence(CONTEXT_WINDOW)
+        self._guess = claim.value if isinstance(claim.value, int) else DEFAULT_WINDOW
+        self._is_claimed = isinstance(claim.value, int) and claim.known
         self._chars_per_token = 4.0  # until the first usage tells
         self._largest_fit = 0
         self._smallest_miss: int | None = None
@@ -42,31 +46,30 @@ class _WindowSearch:
         """The limit that the server states in a rejection."""
         self._start_lost = False
 
-    async def run(self) -> ProbeResult:
+    async def run(self) -> None:
         """Try smaller and larger prompts until the size is known closely enough."""
         await self._try(min(_FIRST_TOKENS, self._guess // 2))
         calls_left = WINDOW_CALLS - 1
         while calls_left and self._stated is None and not self._is_close():
             await self._try(self._next_size())
             calls_left -= 1
-        return self.result()
 
-    def result(self) -> ProbeResult:
-        """Return what is known so far."""
+    def result(self) -> tuple[TrialOutcome, int | None]:
+        """Return what is known so far, and the size if there is one."""
         if self._stated is not None:
-            return self._supported(self._stated, "the server says so when it is exceeded")
+            return supported("the server says so when it is exceeded"), self._stated
         if not self._largest_fit:
-            return self._inconclusive("no prompt was answered")
+            return TrialOutcome("inconclusive", "no prompt was answered"), None
         fits = f"{self._largest_fit:,} tokens fit"
         if self._smallest_miss is None:
             detail = f"{fits}; more was not tried"
             if self._is_claimed and self._largest_fit < self._guess:
-                return self._inconclusive(detail)
-            return self._supported(self._largest_fit, detail)
+                return TrialOutcome("inconclusive", detail), None
+            return supported(detail), self._largest_fit
         limit = "longer ones lose their start" if self._start_lost else "longer ones are refused"
         is_confirmed = self._is_claimed and self._largest_fit <= self._guess <= self._smallest_miss
         size = self._guess if is_confirmed else self._largest_fit
-        return self._supported(size, f"{fits}; {limit}")
+        return supported(f"{fits}; {limit}"), size
 
     def _next_size(self) -> int:
         if self._smallest_miss is not None:
@@ -117,9 +120,3 @@ class _WindowSearch:
             max_tokens=base.max_tokens,
             api=base.api,
         )
-
-    def _supported(self, size: int, detail: str) -> ProbeResult:
-        return ProbeResult(CONTEXT_WINDOW, "supported", detail, self._claim, size)
-
-    def _inconclusive(self, detail: str) -> ProbeResult:
-        return ProbeResult(CONTEXT_WINDOW, "inconclusive", detail, self._claim)

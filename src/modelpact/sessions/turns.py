@@ -20,7 +20,7 @@ from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, collect
 from modelpact.dispatch import emulated_call
 from modelpact.dispatch.emulated_call import closing_stream
-from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
+from modelpact.dispatch.model_caller import CallFailed, CallOptions, ModelCaller, ModelResult
 from modelpact.emulation.emulated_request import EmulatedRequest
 from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.report import EmulatorReport
@@ -280,18 +280,18 @@ class _RecordedPort:
     def __init__(self, models: ModelCaller, provider: str, envelope: str, cause: str) -> None:
         self._models = models
         self._provider = provider
-        self._context: dict[str, Any] = {"envelope": envelope, "cause": cause}
+        self._options: CallOptions = {"envelope": envelope, "cause": cause}
         self.results: list[ModelResult] = []
 
     async def complete(self, request: Request) -> Response:
         """Return the whole response to a request."""
-        result = await self._models.call(self._provider, request, **self._context)
+        result = await self._models.call(self._provider, request, **self._options)
         self.results.append(result)
         return result.response
 
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
         """Yield the events of the response to a request."""
-        source = self._models.stream(self._provider, request, **self._context)
+        source = self._models.stream(self._provider, request, **self._options)
         async with closing_stream(source) as pieces:  # type: ignore[arg-type]
             async for piece in pieces:
                 if isinstance(piece, ModelResult):

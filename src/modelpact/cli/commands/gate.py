@@ -11,8 +11,7 @@ from modelpact.cli.options import (
     print_json,
     read_json,
 )
-from modelpact.dispatch.gate import catalog_check
-from modelpact.dispatch.gate_json import decide_json
+from modelpact.dispatch.gate import catalog_check, decide_json
 
 
 @click.command("gate")
