@@ -262,7 +262,7 @@ class ClientResponseReader:
             encoding.rstrip(b" \t").lower() != b"chunked"
             or b"transfer-encoding" in headers.repeated
         ):
-            self._reject("expected the transfer encoding `chunked`")
+            self._reject("the transfer encoding is not `chunked`")
 
     def _reject(self, reason: str) -> NoReturn:
         self._error = self._malformed(reason)

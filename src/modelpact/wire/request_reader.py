@@ -263,10 +263,10 @@ class HttpRequestReader:
             if version == "1.0":
                 self._reject(400, "an HTTP/1.0 request cannot have Transfer-Encoding")
             if encoding.rstrip(b" \t").lower() != b"chunked":
-                self._reject(501, "expected the transfer encoding `chunked`")
+                self._reject(501, "the only supported transfer encoding is `chunked`")
         expected = index.get(b"expect")
         if expected is not None and expected.rstrip(b" \t").lower() != b"100-continue":
-            self._reject(417, "expected the expectation `100-continue`")
+            self._reject(417, "the only supported expectation is `100-continue`")
 
     def _target(self, method: str, index: dict[bytes, bytes]) -> tuple[str, str, str]:
         """Return authority, path and query."""
