@@ -29,6 +29,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/check_names.py
 
 # Apply what ruff can correct by itself.
 format: $(STAMP)
