@@ -76,7 +76,7 @@ def settling_events(ledger: Ledger, invocation: Invocation) -> list[str]:
 @on_loop
 async def test_an_invocation_is_found_as_it_was_recorded(ledger: Ledger, storage: str) -> None:
     async with recording(ledger, storage) as (recorder, _, opening):
-        opened, fresh = await opening()
+        opened, fresh = (result := await opening()).invocation, result.fresh
         assert fresh
         assert opened == find_invocation(ledger, opened.id)
         assert list_invocations(ledger, "open") == ([opened], False)
@@ -98,7 +98,7 @@ async def test_events_of_both_storages_say_the_same(ledger: Ledger) -> None:
     for name in ("rows", "events"):
         async with recording(ledger, name) as (recorder, _, opening):
             for outcome in (DONE, failed("broken: x"), cancelled("no longer needed")):
-                opened, _ = await opening()
+                opened = (await opening()).invocation
                 settlement = await recorder.settle(opened, outcome)
                 for event_id in (opened.event, settlement.invocation.settled_by):
                     event = ledger.event(str(event_id))
@@ -116,7 +116,7 @@ async def test_events_of_both_storages_say_the_same(ledger: Ledger) -> None:
 @on_loop
 async def test_an_invocation_is_settled_once(ledger: Ledger, storage: str) -> None:
     async with recording(ledger, storage) as (recorder, _, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
         first, second = await asyncio.gather(
             recorder.settle(opened, failed("first")), recorder.cancel(opened, "second")
         )
@@ -148,7 +148,7 @@ async def test_what_a_caller_abandons_while_it_is_settled_is_settled(
     ledger: Ledger, storage: str
 ) -> None:
     async with recording(ledger, storage) as (recorder, _, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
         task = asyncio.create_task(recorder.settle(opened, DONE))
         await asyncio.sleep(0)
         task.cancel()
@@ -165,7 +165,7 @@ async def test_a_settlement_that_failed_is_written_again_once(
 ) -> None:
     """The store fails at the commit, and the write was kept or was not."""
     async with recording(ledger, storage, retry_delays=(0.01,)) as (recorder, _, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
         name = "write_async" if storage == "rows" else "append_async"
         write, failures = getattr(ledger, name), [LedgerUncertain("away")]
 
@@ -188,7 +188,7 @@ async def test_a_settlement_can_be_left_to_the_background(
     ledger: Ledger, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with recording(ledger, storage, settle_eventually=True) as (recorder, _, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
         name = "write_async" if storage == "rows" else "append_async"
         write, failures = getattr(ledger, name), [LedgerUnavailable("away")]
 
@@ -206,7 +206,7 @@ async def test_a_settlement_can_be_left_to_the_background(
 @on_loop
 async def test_what_a_process_left_open_fails_as_interrupted(ledger: Ledger, storage: str) -> None:
     async with recording(ledger, storage) as (_, _, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
     async with recording(ledger, storage) as (recorder, made, _):
         unfinished = made.unfinished()
         assert [item.invocation for item in unfinished] == [opened]
@@ -221,7 +221,7 @@ async def test_what_a_process_left_open_fails_as_interrupted(ledger: Ledger, sto
 @on_loop
 async def test_what_was_settled_meanwhile_is_not_recovered(lite_ledger: Ledger) -> None:
     async with recording(lite_ledger, "events") as (recorder, made, opening):
-        opened, _ = await opening()
+        opened = (await opening()).invocation
         unfinished = made.unfinished()
         lite_ledger.append(Draft(ENVELOPE, "capability.completed", {}, opened.id))
         await recorder.recover(unfinished)

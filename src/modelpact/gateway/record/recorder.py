@@ -116,7 +116,7 @@ class GatewayRecorder(InvocationRecorder):
                     self.keep_content,
                 )
                 try:
-                    invocation, _ = await self.open(request, context.registered)
+                    opened = await self.open(request, context.registered)
                     break
                 except PreconditionFailed:  # the provider registered again, or is gone
                     await self._registry.fetch(plan.provider)
@@ -125,6 +125,7 @@ class GatewayRecorder(InvocationRecorder):
             for observer in self._observers:
                 observer.call_not_opened(key, estimate)
             raise
+        invocation = opened.invocation
         for observer in self._observers:
             observer.call_opened(plan, invocation, estimate)
         return invocation

@@ -15,7 +15,7 @@ import msgspec
 from modelpact.ledger.canonical import canonical_unchecked
 from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.event import Draft, EventRef, Precondition, PreparedEvent
+from modelpact.ledger.event import Draft, EventRef, PreparedEvent
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.events import (
@@ -33,6 +33,7 @@ from modelpact.providers.runtime.recorder import (
 from modelpact.providers.runtime.records import (
     INVOKED,
     NO_TIME,
+    TYPE_OF_STATE,
     InvocationOutcome,
     InvokedPayload,
     cancelled,
@@ -40,9 +41,8 @@ from modelpact.providers.runtime.records import (
     digest,
     settled_payload,
 )
-from modelpact.providers.runtime.registry import Registered, as_registered
+from modelpact.providers.runtime.registry import Registered
 from modelpact.providers.runtime.request import InvocationRequest
-from modelpact.vocabulary.memo import BoundedMemo
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _NOT_SENT: Final = "nothing was sent: whether this was recorded was not known"
@@ -65,7 +65,6 @@ class EventStorage:
         self._now = now
         self._tasks = tasks
         self._is_current = is_current
-        self._preconditions: BoundedMemo[str, Precondition] = BoundedMemo()
         self._unsettled: set[str] = set()
         """The ids of open invocations that nobody has begun to settle."""
         self._open_in: dict[str, int] = {}
@@ -91,10 +90,11 @@ class EventStorage:
         self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
     ) -> "_SettlingEvent":
         """Append the event that settles an invocation."""
-        cost = cost_record(invocation, outcome, self._now())
+        now = 0 if outcome.lines else self._now()  # it is only needed for the elapsed time
+        cost = cost_record(invocation, outcome, now)
         event = PreparedEvent(
             invocation.envelope,
-            f"capability.{outcome.state}",
+            TYPE_OF_STATE[outcome.state],
             canonical_unchecked(settled_payload(invocation, outcome, cost)),
             invocation.id,
             cost,
@@ -131,17 +131,6 @@ class EventStorage:
         """Finish all envelopes in which nothing is open."""
         for envelope in list(self._open_in):
             await self._finish(envelope)
-
-    def _append(
-        self, event: PreparedEvent, on_abandoned: Callable[[Any, Any], None]
-    ) -> "asyncio.Future[EventRef]":
-        return self._ledger.append_async(event, on_abandoned)
-
-    def _precondition(self, provider: str, event: str) -> Precondition:
-        found = self._preconditions.get(event)
-        if found is None:
-            found = self._preconditions[event] = as_registered(provider, event)
-        return found
 
     def _count_opening(self, envelope: str) -> None:
         self.open_count += 1
@@ -186,15 +175,11 @@ class EventStorage:
 class _EventWrite:
     """An event that was handed to the ledger, which appends it even if nobody waits for it."""
 
-    __slots__ = ("_late_result", "_resolved", "_storage", "cost", "future")
-
-    def __init__(self, storage: EventStorage) -> None:
-        self._storage = storage
-        self._late_result: tuple[EventRef | None, BaseException | None] | None = None
-        """What became of the event, if its future was cancelled."""
-        self._resolved: asyncio.Future[None] | None = None
-        self.cost: CostRecord | None = None
-        self.future: Awaitable[EventRef | None]
+    _late_result: tuple[EventRef | None, BaseException | None] | None = None
+    """What became of the event, if its future was cancelled."""
+    _resolved: asyncio.Future[None] | None = None
+    cost: CostRecord | None = None
+    future: Awaitable[EventRef | None]
 
     def _on_abandoned(self, ref: EventRef | None, error: BaseException | None) -> None:
         self._late_result = (ref, error)
@@ -220,12 +205,10 @@ class _EventWrite:
 class _OpeningEvent(_EventWrite):
     """The event that opens an invocation."""
 
-    __slots__ = ("_registered", "_request")
-
     def __init__(
         self, storage: EventStorage, request: InvocationRequest, registered: Registered
     ) -> None:
-        _EventWrite.__init__(self, storage)
+        self._storage = storage
         self._request = request
         self._registered = registered
         provider = registered.registration.id
@@ -244,15 +227,14 @@ class _OpeningEvent(_EventWrite):
             INVOKED,
             canonical_unchecked(payload),
             request.cause,
-            precondition=storage._precondition(provider, registered.event),
+            precondition=registered.precondition,
         )
         storage._count_opening(request.envelope)
-        self.future = storage._append(event, self._on_abandoned)
+        self.future = storage._ledger.append_async(event, self._on_abandoned)
 
     def finish(self, result: Any) -> OpenedInvocation:
-        opened = self._opened(result)
-        self._storage._unsettled.add(opened.invocation.id)
-        return opened
+        self._storage._unsettled.add(result.id)
+        return self._opened(result)
 
     def _opened(self, ref: EventRef) -> OpenedInvocation:
         request = self._request
@@ -292,8 +274,6 @@ class _OpeningEvent(_EventWrite):
 class _SettlingEvent(_EventWrite):
     """The event that settles an invocation. A retry reads first whether one is there."""
 
-    __slots__ = ("_event", "_invocation", "_outcome")
-
     def __init__(
         self,
         storage: EventStorage,
@@ -303,7 +283,7 @@ class _SettlingEvent(_EventWrite):
         *,
         again: bool,
     ) -> None:
-        _EventWrite.__init__(self, storage)
+        self._storage = storage
         self._invocation = invocation
         self._outcome = outcome
         self._event = event
@@ -311,7 +291,7 @@ class _SettlingEvent(_EventWrite):
         if again:
             self.future = storage._ledger.write_async(self._append_once)
         else:
-            self.future = storage._append(event, self._on_abandoned)
+            self.future = storage._ledger.append_async(event, self._on_abandoned)
 
     def _append_once(self, tx: Transaction) -> EventRef | None:
         """Append the event unless the invocation is settled.

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.errors import (
     LedgerError,
@@ -33,7 +35,7 @@ _RECOVERY_DELAY_S: Final = 1.0
 _SHUTDOWN_PATIENCE_S: Final = 5.0
 
 
-class OpenedInvocation(NamedTuple):
+class OpenedInvocation(msgspec.Struct, frozen=True):
     """An invocation that is on the record."""
 
     invocation: Invocation
@@ -41,7 +43,7 @@ class OpenedInvocation(NamedTuple):
     """False if it was found by its idempotency key, and is under way or settled already."""
 
 
-class Settlement(NamedTuple):
+class Settlement(msgspec.Struct, frozen=True):
     """What a settlement changed."""
 
     invocation: Invocation
@@ -202,14 +204,16 @@ class InvocationRecorder:
             return Settlement(invocation, changed=False)
         pending = self._storage.settle(invocation, outcome)
         self._ended(invocation, outcome, pending.cost)
-        delays = iter(self._retry_delays)
+        attempts = 0
         try:
             while True:
                 try:
                     result = await pending.future
                     break
                 except LedgerError as error:
-                    delay = next(delays, None)
+                    delays = self._retry_delays
+                    delay = delays[attempts] if attempts < len(delays) else None
+                    attempts += 1
                     if delay is None or not isinstance(error, (WriteConflict, LedgerUnavailable)):
                         if not self._settle_eventually:
                             raise

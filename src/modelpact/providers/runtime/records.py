@@ -26,6 +26,9 @@ SETTLED_TYPES: Final[dict[str, SettledState]] = {
     "capability.cancelled": "cancelled",
 }
 """The state that each settling event leaves an invocation in."""
+TYPE_OF_STATE: Final[dict[SettledState, str]] = {
+    state: kind for kind, state in SETTLED_TYPES.items()
+}
 DIGEST_PREFIX: Final = "sha256:"
 NO_TIME: Final = (CostLine("time", 0),)
 """The cost of an invocation that was never sent."""
@@ -169,19 +172,22 @@ def settled_payload(
     invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord
 ) -> SettledPayload:
     """Return what the settling event says; `content` is set if the invocation keeps its content."""
-    payload = SettledPayload(invocation.capability, cost, invocation.provider)
+    output = error = reason = content = None
     if outcome.state == "completed":
         data = outcome.data
         if isinstance(data, AnswerDigest):
-            payload.output, payload.content = data.result()
+            output, content = data.result()
         else:
-            payload.output = digest(data)
+            output = digest(data)
             if invocation.kept:
-                payload.content = data.decode("utf-8", "replace")
+                content = data.decode("utf-8", "replace")
     elif outcome.state == "failed":
-        payload.error = storable(outcome.error)
+        error = storable(outcome.error)
     else:
-        payload.reason = storable(outcome.error)
+        reason = storable(outcome.error)
+    payload = SettledPayload(
+        invocation.capability, cost, invocation.provider, output, error, reason, content
+    )
     if outcome.pieces is not None:
         payload.partials = outcome.pieces.to_json()
     return payload

@@ -35,6 +35,8 @@ class Registered(NamedTuple):
 
     registration: Registration
     event: str
+    precondition: Precondition
+    """What must hold for an invocation: the provider is still registered by this event."""
 
 
 class Registry:
@@ -214,7 +216,8 @@ class Registry:
             raise ContractError(
                 "provider_deregistered", f"{provider} is {state}; nothing is routed to it"
             )
-        return Registered(_REGISTRATION.decode(registration), event)
+        precondition = Precondition((_CURRENT_FACT, provider), _REGISTERED_SQL, (provider,), event)
+        return Registered(_REGISTRATION.decode(registration), event, precondition)
 
     def cached(self, provider: str) -> Registered | None:
         """Return an active provider as it was when it was last fetched, or None."""
@@ -278,11 +281,6 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
         tx.cache((_CURRENT_FACT, provider), current)
     if current != event:
         raise ContractError("registration_changed", f"{provider} has registered anew meanwhile")
-
-
-def as_registered(provider: str, event: str) -> Precondition:
-    """Return the precondition that a provider is active with the registration of an event."""
-    return Precondition((_CURRENT_FACT, provider), _REGISTERED_SQL, (provider,), event)
 
 
 def mark_deregistered(

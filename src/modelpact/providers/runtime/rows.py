@@ -14,6 +14,7 @@ from modelpact.providers.contract import ContentDigest, ContractError, Invocatio
 from modelpact.providers.runtime.records import (
     DIGEST_PREFIX,
     INVOKED,
+    TYPE_OF_STATE,
     InvocationOutcome,
     InvokedPayload,
     cost_record,
@@ -190,7 +191,7 @@ def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcom
     stored, payload.content = payload.content or payload.output, None
     draft = Draft(
         invocation.envelope,
-        f"capability.{outcome.state}",
+        TYPE_OF_STATE[outcome.state],
         msgspec.to_builtins(payload),
         invocation.event,
     )
