@@ -48,7 +48,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         surroundings: Mapping[str, str] = {
-            **{name: one for name, one in os.environ.items() if not name.endswith(_OURS)},
+            **{name: value for name, value in os.environ.items() if not name.endswith(_OURS)},
             "TERM": "xterm-256color",
             "PYTHONIOENCODING": "utf-8",
             "MODELPACT_DATA": str(cwd / "data"),
@@ -139,14 +139,14 @@ class Terminal:
     def expect_match(self, pattern: str) -> "re.Match[str]":
         """Wait until a pattern is on the screen."""
         self._until(lambda: bool(re.search(pattern, self.text)), pattern)
-        found = re.search(pattern, self.text)
-        assert found is not None
-        return found
+        matched = re.search(pattern, self.text)
+        assert matched is not None
+        return matched
 
     def _until(self, there: Callable[[], bool], what: str) -> str:
         with self._news:
-            found = self._news.wait_for(there, PATIENCE)
-            assert found, f"{what} did not come; the screen shows:\n{self.text}"
+            matched = self._news.wait_for(there, PATIENCE)
+            assert matched, f"{what} did not come; the screen shows:\n{self.text}"
             return self.text
 
     def ended(self) -> int:

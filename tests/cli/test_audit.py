@@ -31,10 +31,10 @@ def ok(done: "subprocess.CompletedProcess[str]", code: int = 0) -> str:
 
 
 def test_show_lists_envelopes_events_and_one_event(run: Run, store: Path) -> None:
-    listed = ok(run("audit", "show"))
-    assert "run-1" in listed
-    assert "a test" in listed
-    assert [one["id"] for one in json.loads(ok(run("audit", "show", "--json")))] == [
+    envelopes = ok(run("audit", "show"))
+    assert "run-1" in envelopes
+    assert "a test" in envelopes
+    assert [entry["id"] for entry in json.loads(ok(run("audit", "show", "--json")))] == [
         "run-1",
         "session-1",
     ]
@@ -43,9 +43,9 @@ def test_show_lists_envelopes_events_and_one_event(run: Run, store: Path) -> Non
     first = ok(run("audit", "show", "run-1", "--limit", "1"))
     assert first.endswith("\n1 more follow: --after 1, or --limit.\n")
     assert "more follow" not in ok(run("audit", "show", "run-1", "--after", "1"))
-    one = ok(run("audit", "show", "run-1:1"))
-    assert "\x1b" not in one
-    assert "run.started" in one
+    entry = ok(run("audit", "show", "run-1:1"))
+    assert "\x1b" not in entry
+    assert "run.started" in entry
     data = json.loads(ok(run("audit", "show", "run-1:1", "--json")))
     assert data["payload"] == {"text": "a\x1b[31mb"}
     assert data["time"].isdecimal()
@@ -56,10 +56,10 @@ def test_why_walks_back_to_the_origin(run: Run, store: Path) -> None:
     lines = ok(run("audit", "show", "run-1:2", "--why")).splitlines()
     assert ["run-1:2" in lines[0], "run-1:1" in lines[1], "session-1:1" in lines[2]] == [True] * 3
     chain = json.loads(ok(run("audit", "show", "run-1:2", "--why", "--json")))
-    assert [one["id"] for one in chain] == ["run-1:2", "run-1:1", "session-1:1"]
+    assert [entry["id"] for entry in chain] == ["run-1:2", "run-1:1", "session-1:1"]
 
 
-def test_what_is_not_there_is_named_with_what_is(run: Run, store: Path) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(run: Run, store: Path) -> None:
     done = run("audit", "show", "run-2:7")
     assert done.returncode == 2
     assert "did you mean run-1?" in done.stderr
@@ -89,7 +89,7 @@ def test_tail_follows(store: Path) -> None:
         started.kill()
 
 
-def test_an_export_proves_itself_elsewhere_with_the_public_key_alone(
+def test_an_export_can_be_verified_elsewhere_with_the_public_key(
     run: Run, store: Path, tmp_path: Path
 ) -> None:
     ok(run("identity", "init"))
@@ -116,7 +116,7 @@ def test_an_export_proves_itself_elsewhere_with_the_public_key_alone(
     assert "edited" in refused.stdout
 
 
-def test_verify_of_the_store_finds_what_was_changed_in_it(run: Run, store: Path) -> None:
+def test_verify_finds_changes_in_the_store(run: Run, store: Path) -> None:
     assert "nobody has signed it" in ok(run("audit", "verify"))
     with Ledger.open(f"sqlite:{store}") as ledger:
         ledger.write(lambda tx: tx.execute("UPDATE events SET payload = '{}' WHERE sequence = 2"))
@@ -140,13 +140,13 @@ def test_import_is_idempotent(run: Run, store: Path, tmp_path: Path) -> None:
     assert "2 events imported, 0 were already here" in ok(
         run("audit", "import", "run.jsonl.gz", *other)
     )
-    again = json.loads(ok(run("audit", "import", "run.jsonl.gz", "--json", *other)))
-    assert again == {"envelope": "run-1", "events": 0, "known": 2, "left": 0}
+    second = json.loads(ok(run("audit", "import", "run.jsonl.gz", "--json", *other)))
+    assert second == {"envelope": "run-1", "events": 0, "known": 2, "left": 0}
     piped = run("audit", "import", "-", *other, stdin=ok(run("audit", "export", "run-1")))
     assert "0 events imported" in ok(piped)
 
 
-def test_an_archive_can_leave_the_store(run: Run, store: Path) -> None:
+def test_an_archive_can_be_dropped_from_the_store(run: Run, store: Path) -> None:
     refused = run("audit", "archive", "run-1", "--to", "run.jsonl.gz", "--drop")
     assert refused.returncode == 2
     assert "identity init" in refused.stderr
@@ -156,12 +156,12 @@ def test_an_archive_can_leave_the_store(run: Run, store: Path) -> None:
     assert "archived" in ok(run("audit", "show"))
     ok(run("audit", "verify", "run.jsonl.gz"))
     assert "run-1: 3 events, archived, not here, signed up to event 3" in ok(run("audit", "verify"))
-    again = run("audit", "archive", "session-1", "--to", "run.jsonl.gz", "--drop")
-    assert again.returncode == 2
-    assert "not the archive of session-1" in again.stderr
+    second = run("audit", "archive", "session-1", "--to", "run.jsonl.gz", "--drop")
+    assert second.returncode == 2
+    assert "not the archive of session-1" in second.stderr
 
 
-def test_the_store_is_the_options_then_the_configurations_then_the_users(
+def test_the_store_is_that_of_the_option_the_configuration_or_the_user(
     run: Run, store: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "modelpact.toml").write_text('[store]\nurl = "sqlite:here.db"\n')
@@ -175,7 +175,7 @@ def test_the_store_is_the_options_then_the_configurations_then_the_users(
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
-def test_a_long_verification_shows_how_far_it_is(tmp_path: Path) -> None:
+def test_a_long_verification_shows_a_progress_bar(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'long.db'}"
     with Ledger.open(url) as ledger:
         for _ in range(4):
@@ -189,14 +189,16 @@ def test_a_long_verification_shows_how_far_it_is(tmp_path: Path) -> None:
         env={**os.environ, "MODELPACT_DATA": str(tmp_path)},
     )
     os.close(follower)
-    shown = os.read(leader, 65_536).decode()
+    output = os.read(leader, 65_536).decode()
     os.close(leader)
     assert done.returncode == 0
-    assert "long █" in shown
-    assert shown.endswith("\x1b[K")
+    assert "long █" in output
+    assert output.endswith("\x1b[K")
 
 
-def test_keys_of_others_are_not_taken_for_ones_own(run: Run, store: Path, tmp_path: Path) -> None:
+def test_the_keys_of_others_are_not_trusted_by_default(
+    run: Run, store: Path, tmp_path: Path
+) -> None:
     other = Keyring.init(tmp_path / "other")
     (tmp_path / "other.json").write_bytes(other.export())
     ok(run("identity", "init"))

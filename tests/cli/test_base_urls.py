@@ -19,8 +19,8 @@ from tests.fakes.openai import FakeOpenAI
 KEY = "-".join(["key", "of", "the", "test"])
 
 
-def test_chat_goes_there_and_says_so(tmp_path: Path) -> None:
-    """MP-I3: the environment gives the address of a server."""
+def test_chat_uses_the_address_and_says_so(tmp_path: Path) -> None:
+    """MP-I3: "any … server whose key and address the environment or `modelpact.toml` gives"."""
     with (
         FakeOpenAI(key=KEY).in_thread() as openai,
         FakeAnthropic(key=KEY).in_thread() as anthropic,
@@ -49,28 +49,30 @@ def test_chat_goes_there_and_says_so(tmp_path: Path) -> None:
     assert (len(openai.bodies), len(anthropic.bodies)) == (1, 1)
 
 
-def test_the_configuration_wins(run: Run, tmp_path: Path) -> None:
+def test_the_configuration_overrides_the_environment(run: Run, tmp_path: Path) -> None:
     with FakeOpenAI().in_thread() as fake:
         (tmp_path / "modelpact.toml").write_text(
             f'[providers.openai]\nbase_url = "{fake.base_url}"\n'
         )
-        asked = ("chat", "--model", "openai/gpt-4o")
-        done = run(*asked, stdin="Hi\n", OPENAI_BASE_URL="https://nobody.example/v1")
+        arguments = ("chat", "--model", "openai/gpt-4o")
+        done = run(*arguments, stdin="Hi\n", OPENAI_BASE_URL="https://nobody.example/v1")
     assert done.stdout == "You said: Hi\n"
 
 
-def test_probe_says_where(run: Run) -> None:
-    asked = ("probe", "openai/gpt-4o", "--dry-run", "--capability", "streaming")
-    here = "http://127.0.0.1:9/v1"
-    done = run(*asked, OPENAI_BASE_URL=here)
-    assert done.stdout.startswith(f"Probe openai/gpt-4o at {here} (from OPENAI_BASE_URL): stream")
-    data = json.loads(run(*asked, "--json", OPENAI_BASE_URL=here).stdout)
-    assert data["address"] == {"url": here, "from": "OPENAI_BASE_URL"}
-    assert "address" not in json.loads(run(*asked, "--json").stdout)
+def test_probe_says_which_address_it_uses(run: Run) -> None:
+    arguments = ("probe", "openai/gpt-4o", "--dry-run", "--capability", "streaming")
+    address = "http://127.0.0.1:9/v1"
+    done = run(*arguments, OPENAI_BASE_URL=address)
+    assert done.stdout.startswith(
+        f"Probe openai/gpt-4o at {address} (from OPENAI_BASE_URL): stream"
+    )
+    data = json.loads(run(*arguments, "--json", OPENAI_BASE_URL=address).stdout)
+    assert data["address"] == {"url": address, "from": "OPENAI_BASE_URL"}
+    assert "address" not in json.loads(run(*arguments, "--json").stdout)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_gateway_is_not_led_to_itself(run: Run, host: str) -> None:
+def test_a_gateway_refuses_an_address_that_is_its_own(run: Run, host: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -79,31 +81,31 @@ def test_a_gateway_is_not_led_to_itself(run: Run, host: str) -> None:
     assert "OPENAI_BASE_URL points openai at this gateway itself" in done.stderr
 
 
-def test_a_gateway_forwards_there_and_says_so(tmp_path: Path) -> None:
+def test_a_gateway_uses_the_address_and_says_so(tmp_path: Path) -> None:
     with FakeOpenAI(key=KEY).in_thread() as fake:
-        led = {"OPENAI_BASE_URL": fake.base_url, "OPENAI_API_KEY": KEY}
+        overrides = {"OPENAI_BASE_URL": fake.base_url, "OPENAI_API_KEY": KEY}
         with subprocess.Popen(
             [sys.executable, "-m", "modelpact", "serve", "--port", "0", "--key", "--json"],
             stdout=subprocess.PIPE,
             cwd=tmp_path,
-            env={**os.environ, "MODELPACT_DATA": str(tmp_path), **led},
+            env={**os.environ, "MODELPACT_DATA": str(tmp_path), **overrides},
         ) as served:
             try:
                 assert served.stdout is not None
-                told, _ = json.JSONDecoder().raw_decode(_object(served.stdout))
+                output, _ = json.JSONDecoder().raw_decode(_object(served.stdout))
                 address = {"url": fake.base_url, "from": "OPENAI_BASE_URL"}
-                assert told["addresses"] == {"openai": address}
-                asked = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+                assert output["addresses"] == {"openai": address}
+                body = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
                 request = urllib.request.Request(
-                    f"{told['url']}/v1/chat/completions",
-                    json.dumps(asked).encode(),
-                    {"authorization": f"Bearer {told['token']}"},
+                    f"{output['url']}/v1/chat/completions",
+                    json.dumps(body).encode(),
+                    {"authorization": f"Bearer {output['token']}"},
                 )
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    said = json.load(answer)
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    answer = json.load(response)
             finally:
                 served.terminate()
-    assert said["choices"][0]["message"]["content"] == "You said: Hi"
+    assert answer["choices"][0]["message"]["content"] == "You said: Hi"
     assert len(fake.bodies) == 1
 
 

@@ -16,19 +16,19 @@ def test_build_makes_the_shipped_bytes_again(run: Run, tmp_path: Path) -> None:
 
 def test_verify_finds_no_errors_in_what_is_shipped(run: Run) -> None:
     done = run("catalog", "verify", "--json")
-    found = json.loads(done.stdout)
+    conflicts = json.loads(done.stdout)
     assert done.returncode == 0
-    assert found["errors"] == []
-    assert found["models"] > 5_000
+    assert conflicts["errors"] == []
+    assert conflicts["models"] > 5_000
 
 
-def test_conflicts_show_votes_and_what_was_taken(run: Run) -> None:
+def test_conflicts_show_the_votes_and_the_value_used(run: Run) -> None:
     done = run("catalog", "conflicts", "--capability", "context-window", "--json")
-    found = json.loads(done.stdout)
-    assert found
-    for one in found:
-        if one["taken"]["evidence"]["layer"] == "facts":
-            assert one["taken"]["value"] == min(vote["value"] for vote in one["votes"])
+    conflicts = json.loads(done.stdout)
+    assert conflicts
+    for entry in conflicts:
+        if entry["taken"]["evidence"]["layer"] == "facts":
+            assert entry["taken"]["value"] == min(vote["value"] for vote in entry["votes"])
 
 
 def test_diff_of_a_snapshot_with_itself_is_empty(run: Run) -> None:
@@ -63,12 +63,12 @@ def test_update_merges_a_newer_file_for_one_user(run: Run, tmp_path: Path) -> No
     newer.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     assert run("catalog", "update", "--from", str(newer)).returncode == 2, "far fewer models"
     assert run("catalog", "update", "--from", str(newer), "--force").returncode == 0
-    shown = json.loads(run("show", "openai/brand-new-model", "--json").stdout)
-    assert shown["listed"] is True
-    assert shown["claims"]["context-window"]["value"] == 777_000
+    output = json.loads(run("show", "openai/brand-new-model", "--json").stdout)
+    assert output["listed"] is True
+    assert output["claims"]["context-window"]["value"] == 777_000
     changed = run("catalog", "diff", str(BUNDLED), "--json")
     assert {"target": "openai/brand-new-model", "kind": "added"}.items() <= next(
-        one for one in json.loads(changed.stdout) if one["target"] == "openai/brand-new-model"
+        entry for entry in json.loads(changed.stdout) if entry["target"] == "openai/brand-new-model"
     ).items()
 
 

@@ -24,22 +24,22 @@ REFUSED = "openai/gpt-4o-2024-05-13"
 
 def configure(folder: Path, more: str = "", **fakes: FakeServer) -> None:
     providers = (
-        f'[providers.{name}]\nbase_url = "{one.base_url}"\n' for name, one in fakes.items()
+        f'[providers.{name}]\nbase_url = "{fake.base_url}"\n' for name, fake in fakes.items()
     )
     (folder / "modelpact.toml").write_text("\n".join([more, *providers]))
 
 
 def events(folder: Path) -> list[str]:
     with LedgerReader.open(f"sqlite:{folder / 'data' / 'modelpact.db'}") as reader:
-        return [one.type for one in reader.latest_events(1_000)]
+        return [event.type for event in reader.latest_events(1_000)]
 
 
-def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path) -> None:
-    """MP-I3: switch models, be refused, read why, take the suggestion and go on."""
+def test_a_refused_switch_explains_itself_and_suggests_a_model_that_works(tmp_path: Path) -> None:
+    """MP-I3: a person can "switch models, be refused, read why, and take the suggestion"."""
     needs = required_set(find_machine("review", Configuration()))
-    found = mp.suggest(needs, avoid=REFUSED)
-    assert found is not None
-    suggested = found.target.removeprefix("openai/")
+    suggestion = mp.suggest(needs, avoid=REFUSED)
+    assert suggestion is not None
+    suggested = suggestion.target.removeprefix("openai/")
     models = [*MODELS, Model(suggested)]
     with (
         FakeOpenAI(models=models).in_thread() as openai,
@@ -75,13 +75,13 @@ def test_switch_be_refused_read_why_take_the_suggestion_and_go_on(tmp_path: Path
             terminal.expect("└─ because of session/")
             terminal.enter("/quit")
             assert terminal.ended() == 0
-    assert [one["model"] for one in openai.bodies] == ["gpt-4o", suggested]
+    assert [body["model"] for body in openai.bodies] == ["gpt-4o", suggested]
     (last,) = anthropic.bodies
-    assert [one["role"] for one in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
+    assert [message["role"] for message in last["messages"]] == ["user", "assistant"] * 2 + ["user"]
 
 
 def test_the_mock_works_at_once(tmp_path: Path) -> None:
-    """MP-I3: works at once with the bundled mock."""
+    """MP-I3: `chat` "works at once with the bundled mock"."""
     with Terminal("chat", cwd=tmp_path) as terminal:
         terminal.enter("Hello")
         terminal.expect("You said: Hello")
@@ -105,28 +105,30 @@ WALK, SETTINGS, STORY = re.findall(r"```(?:toml|text)\n(.*?)```", PAGE, re.DOTAL
 
 @pytest.mark.parametrize(("settings", "story"), [("", WALK), (SETTINGS, STORY)])
 def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: str) -> None:
-    """MP-I3: refused, read why, take the suggestion, go on; without a key, on a terminal."""
+    """MP-I3, as docs/chat.md shows it, without a key."""
     configure(tmp_path, settings)
     first, *lines = story.splitlines()
     with Terminal(*first.split()[2:], cwd=tmp_path) as terminal:
         for place, line in enumerate(lines):
-            prompt, typed, said = line.partition(" ❯ ")
+            prompt, typed, text = line.partition(" ❯ ")
             if typed and place and lines[place - 1].startswith("Suggested:"):
                 terminal.expect(line)  # the offer stands there, and Enter takes it
                 terminal.type("\r")
             elif typed:
                 terminal.expect(prompt)
-                terminal.enter(said)
+                terminal.enter(text)
             else:
                 terminal.expect(line)
         terminal.at_prompt()
-    assert [one for one in events(tmp_path) if one in ("session.rejected", "session.switched")] == [
+    assert [
+        event for event in events(tmp_path) if event in ("session.rejected", "session.switched")
+    ] == [
         *("session.rejected", "session.switched"),
     ]
 
 
-def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
-    """MP-I4: model names are completed with their fit beside them."""
+def test_completion_lists_models_with_their_fit(tmp_path: Path) -> None:
+    """MP-I4: `chat` "completes model names with their fit"."""
     configure(tmp_path, SMALL)
     with Terminal("chat", "--model", "mock/demo", "--need", "tools", cwd=tmp_path) as terminal:
         terminal.at_prompt()
@@ -144,7 +146,7 @@ def test_completion_shows_the_fit_beside_the_names(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
-    """MP-I4: Ctrl-C stops the response, not the program."""
+    """MP-I4: it "stops an answer on Ctrl-C without ending the program"."""
     with FakeOpenAI([Reply(text="A long story that", fault=hang(3)), "Well."]).in_thread() as fake:
         configure(tmp_path, openai=fake)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
@@ -169,11 +171,11 @@ def test_ctrl_c_stops_an_answer_and_not_the_program(tmp_path: Path) -> None:
             terminal.at_prompt()
             terminal.type("\x03")
             assert terminal.ended() == 0
-    assert [one["content"] for one in fake.bodies[-1]["messages"]] == ["Now?"]
+    assert [body["content"] for body in fake.bodies[-1]["messages"]] == ["Now?"]
 
 
 def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
-    """MP-I4: sessions are saved and resumed, and survive a crash."""
+    """MP-I4: it "saves and resumes sessions, and survives a crash"."""
     script: list[Step] = ["First.", Reply(text="A long story that", fault=hang(3)), "Third."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
@@ -196,14 +198,14 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
             terminal.enter("/quit")
             assert terminal.ended() == 0
     last = fake.bodies[-1]
-    assert [one["content"] for one in last["messages"]] == ["One", "First.", "Three"]
+    assert [message["content"] for message in last["messages"]] == ["One", "First.", "Three"]
     assert last["temperature"] == 0.5
     with LedgerReader.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as reader:
-        errors = [one.payload.get("error", "") for one in reader.latest_events(1_000)]
-    assert any(str(one).startswith("interrupted") for one in errors)
+        errors = [event.payload.get("error", "") for event in reader.latest_events(1_000)]
+    assert any(str(entry).startswith("interrupted") for entry in errors)
 
 
-def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewhere(
+def test_a_resumed_session_whose_model_no_longer_fits_waits_for_a_switch(
     tmp_path: Path,
 ) -> None:
     """Nothing silently downgrades, also not between two runs of the program."""
@@ -233,10 +235,10 @@ def test_a_resumed_session_whose_model_fits_no_more_says_so_and_goes_on_elsewher
         assert terminal.ended() == 0
 
 
-def test_what_a_resumed_session_lost_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_resumed_session_reports_what_its_model_lost_meanwhile(tmp_path: Path) -> None:
     configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
-    asked = ("chat", "--model", "mock/mine", "--need", "tools:preferred")
-    with Terminal(*asked, cwd=tmp_path) as terminal:
+    arguments = ("chat", "--model", "mock/mine", "--need", "tools:preferred")
+    with Terminal(*arguments, cwd=tmp_path) as terminal:
         terminal.enter("/params top_k=3")
         terminal.expect("✓  top_k")
         terminal.enter("/quit")
@@ -247,7 +249,7 @@ def test_what_a_resumed_session_lost_meanwhile_is_told(tmp_path: Path) -> None:
         terminal.expect("top_k will not apply: mock/mine has no top-k (your modelpact.toml)")
 
 
-def test_what_a_model_says_is_not_obeyed(tmp_path: Path) -> None:
+def test_control_characters_in_answers_are_escaped(tmp_path: Path) -> None:
     nasty = "\x1b]0;owned\x07\x1b[2Jred \x1b[31mtext\rover \u202eevil\ttab\r\nnext"
     with FakeOpenAI([Reply(text=nasty)], piece=1).in_thread() as fake:
         configure(tmp_path, openai=fake)
@@ -283,7 +285,7 @@ def test_thinking_is_dimmed_and_tool_calls_are_shown_and_answered(tmp_path: Path
     assert sent["content"][0]["type"] == "tool_result"
 
 
-def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_provider_error_is_one_line_and_the_session_continues(tmp_path: Path) -> None:
     script: list[Step] = [Fail(401), Fail(429, retry_after=7), Fail(503), "At last."]
     with FakeOpenAI(script).in_thread() as fake:
         configure(tmp_path, openai=fake)
@@ -309,14 +311,14 @@ def test_what_providers_refuse_is_one_clear_line_and_the_session_goes_on(tmp_pat
             terminal.at_prompt()
 
 
-def test_what_was_typed_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_history_file_is_private(tmp_path: Path) -> None:
     with Terminal("chat", cwd=tmp_path) as terminal:
         terminal.enter("Remember me")
         terminal.expect("You said: Remember me")
         terminal.enter("/quit")
         assert terminal.ended() == 0
-    kept = tmp_path / "data" / "chat_history"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    history = tmp_path / "data" / "chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
     with Terminal("chat", cwd=tmp_path) as terminal:
         terminal.at_prompt()
         terminal.type("\x1b[A\x1b[A\r")

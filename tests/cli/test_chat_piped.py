@@ -20,17 +20,17 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_lines_are_answered_and_the_end_of_input_is_the_end(run: Run) -> None:
+def test_each_line_is_answered_until_the_end_of_input(run: Run) -> None:
     done = run("chat", stdin="Hi\n\n//etc is a folder\n")
     assert done.stdout == "You said: Hi\nYou said: /etc is a folder\n"
     assert (done.returncode, done.stderr) == (0, "")
     assert run("chat", stdin="/quit\nHi\n").stdout == ""
 
 
-def test_a_line_that_is_not_carried_out_exits_with_2(run: Run, tmp_path: Path) -> None:
+def test_a_failed_line_exits_with_2(run: Run, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text(SMALL)
-    asked = ("chat", "--model", "mock/demo", "--need", "tools")
-    done = run(*asked, stdin="/model mock/small\nHi\n")
+    arguments = ("chat", "--model", "mock/demo", "--need", "tools")
+    done = run(*arguments, stdin="/model mock/small\nHi\n")
     assert done.returncode == 2
     assert done.stdout == "You said: Hi\n"
     assert "mock/small is refused: it does not meet 1 need." in done.stderr
@@ -39,7 +39,7 @@ def test_a_line_that_is_not_carried_out_exits_with_2(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("/modle x", "unknown command '/modle'; did you mean /model?"),
         ("/model", ""),
@@ -57,16 +57,16 @@ def test_a_line_that_is_not_carried_out_exits_with_2(run: Run, tmp_path: Path) -
         ("/new x", "/new takes no argument"),
     ],
 )
-def test_wrong_commands_are_told_in_a_line(run: Run, line: str, told: str) -> None:
+def test_a_wrong_command_is_an_error_in_one_line(run: Run, line: str, message: str) -> None:
     done = run("chat", stdin=f"{line}\nHi\n")
     assert "You said: Hi" in done.stdout
-    assert told in done.stderr
-    assert done.stderr.count("\n") == (1 if told else 0)
-    assert done.returncode == (2 if told else 0)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == (1 if message else 0)
+    assert done.returncode == (2 if message else 0)
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--model", "nobody/x"), "unknown provider"),
         (("--model", "openai/gpt-5"), "no key: set OPENAI_API_KEY"),
@@ -77,15 +77,17 @@ def test_wrong_commands_are_told_in_a_line(run: Run, line: str, told: str) -> No
         (("--resume", "x", "--need", "tools"), "--need is for a new session"),
     ],
 )
-def test_what_cannot_begin_exits_with_2(run: Run, args: tuple[str, ...], told: str) -> None:
+def test_a_session_that_cannot_be_opened_exits_with_2(
+    run: Run, args: tuple[str, ...], message: str
+) -> None:
     done = run("chat", *args, stdin="Hi\n", OPENAI_API_KEY="")
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 
-def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path) -> None:
-    """MP-I2: turns, refusals and errors as JSON."""
+def test_json_output_has_one_object_per_turn_or_event(run: Run, tmp_path: Path) -> None:
+    """MP-I2: every command has `--json`; here turns, refusals and errors are data."""
     (tmp_path / "modelpact.toml").write_text(SMALL)
     lines = (
         "Hi\n/model small\n/model\n/needs\n/params seed=7\n/cost\n/audit\n/history\n/oops\n/quit\n"
@@ -93,36 +95,36 @@ def test_json_is_one_object_for_each_thing_that_happens(run: Run, tmp_path: Path
     done = run("chat", "--json", "--model", "mock/demo", "--need", "tools", stdin=lines)
     assert done.returncode == 2
     assert done.stderr == ""
-    found = {one["type"]: one for one in objects(done.stdout)}
-    assert found["session"]["target"] == "mock/demo"
-    assert found["session"]["needs"] == ["tool-calling"]
-    answer = found["answer"]
+    entries = {entry["type"]: entry for entry in objects(done.stdout)}
+    assert entries["session"]["target"] == "mock/demo"
+    assert entries["session"]["needs"] == ["tool-calling"]
+    answer = entries["answer"]
     assert (answer["text"], answer["stopReason"]) == ("You said: Hi", "end")
     assert answer["usage"]["output"] > 0
-    diagnostic = found["refused"]["diagnostic"]
+    diagnostic = entries["refused"]["diagnostic"]
     assert diagnostic["missing"][0]["requiredBy"] == ["you"]
     assert diagnostic["previous"] == {"provider": "mock", "model": "demo"}
-    assert found["needs"]["ok"] is True
-    assert found["params"]["layers"]["/params"] == {"seed": 7}
-    assert found["cost"]["rows"][0]["calls"] == 1
-    assert "session.rejected" in {one["type"] for one in found["audit"]["events"]}
-    assert [one["answered"] for one in found["history"]["messages"]] == [True, True]
-    assert "unknown command" in found["error"]["message"]
-    assert objects(done.stdout)[-1] == {"type": "left", "session": found["session"]["session"]}
+    assert entries["needs"]["ok"] is True
+    assert entries["params"]["layers"]["/params"] == {"seed": 7}
+    assert entries["cost"]["rows"][0]["calls"] == 1
+    assert "session.rejected" in {event["type"] for event in entries["audit"]["events"]}
+    assert [message["answered"] for message in entries["history"]["messages"]] == [True, True]
+    assert "unknown command" in entries["error"]["message"]
+    assert objects(done.stdout)[-1] == {"type": "left", "session": entries["session"]["session"]}
 
 
-def test_parameters_of_which_nothing_is_known_are_no_tick(run: Run) -> None:
-    asked = ("chat", "--model", "openai/gpt-5")
+def test_unknown_parameters_are_marked_as_unknown(run: Run) -> None:
+    arguments = ("chat", "--model", "openai/gpt-5")
     lines = "/params n=2 own=1 seed=7 temperature=0.2\n"
     key = "-".join("abc")
-    shown = run(*asked, stdin=lines, OPENAI_API_KEY=key).stdout
-    marks = {line.split()[1]: line.split(maxsplit=4) for line in shown.splitlines()[:4]}
+    output = run(*arguments, stdin=lines, OPENAI_API_KEY=key).stdout
+    marks = {line.split()[1]: line.split(maxsplit=4) for line in output.splitlines()[:4]}
     assert [marks[name][0] for name in ("n", "own", "seed", "temperature")] == ["?", "?", "✓", "✗"]
     assert marks["n"][4] == "unknown: whether openai/gpt-5 has n is not known"
     assert marks["own"][4] == "unknown: modelpact does not know this parameter"
     assert marks["temperature"][4] == "does not apply"
-    told = objects(run(*asked, "--json", stdin=lines, OPENAI_API_KEY=key).stdout)[-1]
-    assert [one["paramPath"] for one in told["paramsUnknown"]] == [["n"], ["own"]]
+    message = objects(run(*arguments, "--json", stdin=lines, OPENAI_API_KEY=key).stdout)[-1]
+    assert [entry["paramPath"] for entry in message["paramsUnknown"]] == [["n"], ["own"]]
 
 
 def test_parameters_are_all_changed_or_none(run: Run) -> None:
@@ -136,7 +138,7 @@ def test_parameters_are_all_changed_or_none(run: Run) -> None:
     assert audit["events"][-1]["payload"] == {"set": {"seed": 5}, "unset": ["temperature"]}
 
 
-def test_refused_parameters_say_what_where_and_what_to_do(run: Run) -> None:
+def test_a_refused_parameter_is_explained(run: Run) -> None:
     done = run("chat", "--model", "mock/small", stdin="/params top_k=5\nHi\n")
     assert done.returncode == 2
     assert done.stderr == (
@@ -151,9 +153,9 @@ def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
     assert "there is no ledger in" in run("chat", "--list").stderr
     first = objects(run("chat", "--json", stdin="One\n").stdout)[0]["session"]
     second = objects(run("chat", "--json", stdin="Two\n/new\nThree\n").stdout)
-    names = [one["session"] for one in second if one["type"] == "session"]
-    listed = objects(run("chat", "--list", "--json").stdout)[0]["sessions"]
-    assert [one["id"] for one in listed] == [*reversed(names), first]
+    names = [entry["session"] for entry in second if entry["type"] == "session"]
+    sessions = objects(run("chat", "--list", "--json").stdout)[0]["sessions"]
+    assert [entry["id"] for entry in sessions] == [*reversed(names), first]
     done = run("chat", "--resume", first, "--model", "mock/other", stdin="/history\n")
     assert done.returncode == 0, done.stderr
     assert "Now on mock/other" in done.stdout
@@ -162,7 +164,7 @@ def test_sessions_are_listed_and_resumed_by_name(run: Run) -> None:
 
 
 def test_a_server_is_found_by_the_configuration_alone(run: Run, tmp_path: Path) -> None:
-    """MP-I3: `modelpact.toml` gives the key and address of a server."""
+    """MP-I3: "any OpenAI-compatible … server whose key and address … `modelpact.toml` gives"."""
     key = "-".join(["key", "of", "the", "test"])
     with FakeOpenAI([Fail(500), "Here."], key=key).in_thread() as fake:
         (tmp_path / "modelpact.toml").write_text(
@@ -181,17 +183,13 @@ def test_a_server_is_found_by_the_configuration_alone(run: Run, tmp_path: Path) 
     assert "● local" in done.stdout
 
 
-def test_without_its_key_the_configured_model_is_not_the_one_to_begin_with(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_configured_model_without_a_key_is_not_the_default(run: Run, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text('[workloads.talk]\nmodel = "openai/gpt-5"\n')
     done = run("chat", stdin="Hi\n", OPENAI_API_KEY="")
     assert done.stdout == "You said: Hi\n"
 
 
-def test_a_model_that_does_not_stream_is_asked_for_its_answer_whole(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_model_that_cannot_stream_is_called_without_streaming(run: Run, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text('[models."mock/slow"]\nstreaming = false\n')
     done = run("chat", "--model", "mock/slow", stdin="Hi\n")
     assert done.returncode == 0
@@ -199,7 +197,7 @@ def test_a_model_that_does_not_stream_is_asked_for_its_answer_whole(
     assert done.stdout.endswith("You said: Hi\n")
 
 
-def test_what_is_no_text_is_read_as_well_as_it_can_be(tmp_path: Path) -> None:
+def test_invalid_utf8_input_is_replaced(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "modelpact", "chat"],
         input=b"caf\xe9 \x00\n",
@@ -214,6 +212,6 @@ def test_what_is_no_text_is_read_as_well_as_it_can_be(tmp_path: Path) -> None:
 
 def test_a_long_answer_does_not_hide_the_events_before_it(run: Run) -> None:
     done = run("chat", "--json", stdin=f"/params seed=1\n{'long ' * 2_000}\n/audit\n")
-    types = [one["type"] for one in objects(done.stdout)[-1]["events"]]
+    types = [event["type"] for event in objects(done.stdout)[-1]["events"]]
     assert "session.params" in types
     assert "capability.partial" not in types

@@ -31,10 +31,10 @@ def test_show_trace_names_each_layer_in_order(run: Run) -> None:
     assert done.returncode == 0
 
 
-def test_show_json_has_the_nine_fields(run: Run) -> None:
-    """S004-4-1..9: the nine fields."""
-    shown = data(run("show", "openai/gpt-4o", "--json"))["modelCapabilities"]
-    assert set(shown) == {
+def test_show_json_has_the_model_capabilities(run: Run) -> None:
+    """S004-4-1 to S004-4-9: the nine fields."""
+    capabilities = data(run("show", "openai/gpt-4o", "--json"))["modelCapabilities"]
+    assert set(capabilities) == {
         "token_limit_param",
         "input_modalities",
         "output_modalities",
@@ -89,43 +89,45 @@ def test_wrong_usage_exits_with_2_and_no_traceback(run: Run, args: tuple[str, ..
 
 
 def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
-    found = data(
+    matches = data(
         run(
             "models", "--need", "tools,structured-output,context>=200k", "--sort", "price", "--json"
         )
     )
-    prices = [one["price"]["input"] + one["price"]["output"] for one in found["models"]]
-    assert found["total"] > 100
+    prices = [model["price"]["input"] + model["price"]["output"] for model in matches["models"]]
+    assert matches["total"] > 100
     assert prices == sorted(prices)
     assert all(price > 0 for price in prices)
-    assert all(one["claims"]["tool-calling"] == "native" for one in found["models"])
+    assert all(model["claims"]["tool-calling"] == "native" for model in matches["models"])
 
 
 def test_models_by_capability(run: Run) -> None:
-    """S004-8-2: the query by capability."""
-    found = data(run("models", "--provider", "anthropic", "--capability", "computer-use", "--json"))
-    names = [one["model"] for one in found["models"]]
+    """S004-8-2: "A query by capability"."""
+    matches = data(
+        run("models", "--provider", "anthropic", "--capability", "computer-use", "--json")
+    )
+    names = [model["model"] for model in matches["models"]]
     assert "anthropic/claude-opus-4-5" in names
     assert all(name.startswith("anthropic/") for name in names)
 
 
-def test_models_exits_with_1_and_says_which_need_is_the_hard_one(run: Run) -> None:
+def test_models_exits_with_1_and_counts_the_models_of_each_need(run: Run) -> None:
     done = run("models", "--need", "tools,context>=900M")
     assert done.returncode == 1
     assert "tool-calling" in done.stdout
 
 
-def test_diff_tells_what_is_lost_and_gained(run: Run) -> None:
+def test_diff_shows_losses_and_gains(run: Run) -> None:
     changes = {
-        one["capability"]: one["change"]
-        for one in data(run("diff", "openai/gpt-4o", "openai/gpt-5", "--json"))["changes"]
+        change["capability"]: change["change"]
+        for change in data(run("diff", "openai/gpt-4o", "openai/gpt-5", "--json"))["changes"]
     }
     assert changes["temperature"] == "lost"
     assert changes["reasoning"] == "gained"
     assert changes["context-window"] == "more"
 
 
-def test_negotiate_for_people_exits_by_its_answer(run: Run) -> None:
+def test_the_exit_code_of_negotiate_is_its_answer(run: Run) -> None:
     yes = run("negotiate", "--target", "anthropic/claude-opus-4-5", "--need", "tools")
     no = run("negotiate", "--target", "openai/gpt-4o-mini", "--need", "tools,context>=200k")
     assert (yes.returncode, no.returncode) == (0, 1)
@@ -134,8 +136,8 @@ def test_negotiate_for_people_exits_by_its_answer(run: Run) -> None:
     assert "Suggestion: openai/" in no.stdout
 
 
-def test_negotiate_stud_over_the_wire(run: Run) -> None:
-    """MP-J1: `negotiate --dialect stud`."""
+def test_negotiate_in_the_stud_dialect(run: Run) -> None:
+    """MP-J1: the JSON of `negotiate --dialect stud`."""
     request = {
         "requirements": [
             {"name": "toolCalling", "level": "hard", "requiredBy": "sm"},
@@ -155,8 +157,8 @@ def test_negotiate_stud_over_the_wire(run: Run) -> None:
     assert answer["error"]["code"] == "MissingCapability"
 
 
-def test_negotiate_abp_over_the_wire(run: Run) -> None:
-    """S002-6-7, MP-J2: an incompatible result is rejected with CAPABILITY_UNSUPPORTED."""
+def test_negotiate_in_the_abp_dialect(run: Run) -> None:
+    """MP-J2: an incompatible result exits with 1 and `CAPABILITY_UNSUPPORTED`."""
     request = {
         "manifest": {"streaming": "native"},
         "requirements": {"required": [{"capability": "tool_edit", "min_support": "emulated"}]},
@@ -193,7 +195,7 @@ def test_negotiate_abp_over_the_wire(run: Run) -> None:
         "[" * 100_000,
     ],
 )
-def test_negotiate_stud_bad_input(run: Run, text: str) -> None:
+def test_negotiate_in_the_stud_dialect_rejects_bad_input(run: Run, text: str) -> None:
     done = run("negotiate", "--dialect", "stud", stdin=text)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
@@ -215,9 +217,9 @@ def test_completion_of_a_target(run: Run) -> None:
 
 
 def test_every_command_has_help_that_says_what_it_does(run: Run) -> None:
-    listed = run("--help")
+    listing = run("--help")
     for name in ("show", "models", "diff", "check", "negotiate", "emulate", "catalog"):
-        assert name in listed.stdout
+        assert name in listing.stdout
         assert "Usage:" in run(name, "--help").stdout
 
 
@@ -275,7 +277,7 @@ def test_check_diagnoses_every_workload(run: Run, workloads: Path) -> None:
 def test_check_finds_the_file_upward(run: Run, workloads: Path, tmp_path: Path) -> None:
     (tmp_path / "deep" / "down").mkdir(parents=True)
     done = run("check", str(workloads), "--json")
-    names = {one["name"]: one["problem"] for one in data(done)["workloads"]}
+    names = {workload["name"]: workload["problem"] for workload in data(done)["workloads"]}
     assert names["good"] is None
     assert names["bad"]
 
@@ -299,7 +301,7 @@ def test_check_junit_is_xml_with_a_case_for_each(run: Run, workloads: Path) -> N
     assert suite.get("failures") == "2"
 
 
-def test_check_names_line_and_key_of_every_mistake(run: Run, tmp_path: Path) -> None:
+def test_check_reports_line_and_key_of_every_problem(run: Run, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text(
         '[policy]\nunknown = "maybe"\n[workloads.x]\nmodel = "openai/gpt-5"\nneds = []\n'
     )

@@ -18,9 +18,9 @@ from tests.cli.conftest import Run
 DAY = 86_400 * 10**9
 
 
-def spend(ledger: Ledger, nano: int | None, who: Attribution, estimate: bool = False) -> None:
+def spend(ledger: Ledger, nano: int | None, provider: Attribution, estimate: bool = False) -> None:
     money = () if nano is None else (CostLine("currency", nano, "USD"),)
-    record = CostRecord((*money, CostLine("tokens.input", 1_500)), who, estimate)
+    record = CostRecord((*money, CostLine("tokens.input", 1_500)), provider, estimate)
 
     def work(tx: Transaction) -> None:
         event = tx.append(Draft("run-1", "capability.completed", {"cost": record.to_json()}))
@@ -41,7 +41,7 @@ def filled(tmp_path: Path) -> str:
     return url
 
 
-def test_people_see_a_table_with_bars(run: Run, filled: str) -> None:
+def test_the_table_has_bars(run: Run, filled: str) -> None:
     done = run("costs", "--since", "24h")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -55,7 +55,7 @@ def test_people_see_a_table_with_bars(run: Run, filled: str) -> None:
     assert "old" in run("costs").stdout
 
 
-def test_estimates_without_money_say_what_is_estimated(run: Run, tmp_path: Path) -> None:
+def test_estimates_without_money_name_the_amounts(run: Run, tmp_path: Path) -> None:
     """A question that was cancelled took time, of which nobody said that it cost money."""
     lines = (CostLine("time", 14_200_000_000), CostLine("discrete", 1))
     record = CostRecord(lines, Attribution("desk"), estimate=True)
@@ -63,12 +63,12 @@ def test_estimates_without_money_say_what_is_estimated(run: Run, tmp_path: Path)
     with Ledger.open(url) as ledger:
         embedded = Draft("run-1", "capability.cancelled", {"cost": record.to_json()})
         ledger.write(lambda tx: tx.record_cost(tx.append(embedded), record))
-    _, row, told = run("costs").stdout.splitlines()
+    _, row, note = run("costs").stdout.splitlines()
     assert row.split() == ["desk", "1", "–", "–", "–", "≈", "14.2", "s", "1"]
-    assert told == "≈ 14.2 s, 1 piece of this is estimated and not yet corrected."
+    assert note == "≈ 14.2 s, 1 piece of this is estimated and not yet corrected."
 
 
-def test_tokens_without_a_price_say_so(run: Run, filled: str) -> None:
+def test_tokens_without_a_price_have_a_note(run: Run, filled: str) -> None:
     """Not so those rows where nothing was taken that has a price, which is told as well."""
     with Ledger.open(filled) as ledger:
         spend(ledger, None, Attribution("local", "m"))
@@ -76,34 +76,34 @@ def test_tokens_without_a_price_say_so(run: Run, filled: str) -> None:
         nothing = CostRecord((CostLine("time", 100_000_000),), Attribution("failed", "m"))
         embedded = Draft("run-1", "capability.failed", {"cost": nothing.to_json()})
         ledger.write(lambda tx: tx.record_cost(tx.append(embedded), nothing))
-    _, *rows, told, again, unpriced, unpaid = run("costs").stdout.splitlines()
-    found = {row.split()[0]: row.split()[2:5] for row in rows}
-    assert found["local"] == ["?", "1,500", "–"]
-    assert found["guessed"] == ["?", "≈", "1,500"]
-    assert found["failed"] == ["–", "–", "–"]
-    assert all("estimated" in one for one in (told, again))
+    _, *rows, note, second, unpriced, unpaid = run("costs").stdout.splitlines()
+    data = {row.split()[0]: row.split()[2:5] for row in rows}
+    assert data["local"] == ["?", "1,500", "–"]
+    assert data["guessed"] == ["?", "≈", "1,500"]
+    assert data["failed"] == ["–", "–", "–"]
+    assert all("estimated" in entry for entry in (note, second))
     assert unpriced == "? The price of these tokens is unknown."
     assert (
         unpaid == "– No money is recorded: the work failed, or is counted in time or pieces only."
     )
     data = json.loads(run("costs", "--json").stdout)
-    assert [one["provider"] for one in data["rows"] if one["unpriced"]] == ["guessed", "local"]
-    assert {one["currency"]: one["unpriced"] for one in data["totals"]} == {
+    assert [row["provider"] for row in data["rows"] if row["unpriced"]] == ["guessed", "local"]
+    assert {entry["currency"]: entry["unpriced"] for entry in data["totals"]} == {
         None: True,
         "USD": False,
     }
 
 
 def test_a_table_that_has_all_its_prices_needs_no_note(run: Run, filled: str) -> None:
-    told = run("costs", "--store", filled).stdout
-    assert "price" not in told
-    assert "No money" not in told
+    note = run("costs", "--store", filled).stdout
+    assert "price" not in note
+    assert "No money" not in note
 
 
-def test_programs_get_whole_numbers(run: Run, filled: str) -> None:
+def test_json_has_integers(run: Run, filled: str) -> None:
     done = run("costs", "--by", "model", "--format", "json", "--store", filled)
     data = json.loads(done.stdout)
-    assert {one["model"]: one["amount_nano"] for one in data["rows"]} == {
+    assert {row["model"]: row["amount_nano"] for row in data["rows"]} == {
         "m": 6_484_567_891,
         "n": 1,
     }
@@ -119,7 +119,7 @@ def test_csv_is_exact_and_safe_to_open(run: Run, filled: str) -> None:
     assert rows[1]["tokens_input"] == "3000"
 
 
-def test_what_is_not_there_is_said(run: Run, filled: str, tmp_path: Path) -> None:
+def test_an_empty_ledger_is_reported(run: Run, filled: str, tmp_path: Path) -> None:
     nothing = run("costs", "--since", "2999-01-01")
     assert nothing.returncode == 0
     assert nothing.stdout.startswith("No costs are recorded since 2999-01-01")
@@ -131,7 +131,7 @@ def test_what_is_not_there_is_said(run: Run, filled: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("24h", 10 * DAY - DAY),
         ("7d", 3 * DAY),
@@ -142,12 +142,12 @@ def test_what_is_not_there_is_said(run: Run, filled: str, tmp_path: Path) -> Non
         ("1970-01-03T00:00:00.000001", 2 * DAY + 1_000),
     ],
 )
-def test_periods(text: str, wanted: int) -> None:
-    assert parse_time(text, now=10 * DAY) == wanted
+def test_times_are_parsed(text: str, expected: int) -> None:
+    assert parse_time(text, now=10 * DAY) == expected
 
 
 @pytest.mark.parametrize("text", ["", "h", "-1h", "1y", "1.5h", "2026-13-01", "tomorrow"])
-def test_what_is_no_period_is_refused(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="write 24h"):
         parse_time(text)
 
@@ -160,7 +160,7 @@ def test_money_is_shown_exactly() -> None:
     assert format_money(2**62 + 1, "USD") == "$4,611,686,018.427387905"
 
 
-def test_bars_show_what_is_not_nothing() -> None:
+def test_any_amount_above_zero_has_a_bar() -> None:
     assert bar(0, 10) == ""
     assert bar(1, 10**9) == "▏"
     assert bar(10, 10) == "█" * 20

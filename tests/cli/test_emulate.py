@@ -19,8 +19,8 @@ def request(*capabilities: str, messages: Any = (USER,), **more: Any) -> str:
     return json.dumps({"capabilities": list(capabilities), "conversation": conversation, **more})
 
 
-def test_the_wire_shape(run: Run) -> None:
-    """MP-J4: `{"conversation", "report"}` come out."""
+def test_the_json_shape(run: Run) -> None:
+    """MP-J4: `emulate` "gives `{"conversation", "report"}`"."""
     done = run("emulate", stdin=request("extended_thinking", "code_execution"))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {
@@ -43,7 +43,7 @@ def test_the_wire_shape(run: Run) -> None:
 
 
 def test_an_existing_system_message(run: Run) -> None:
-    """S002-7-4: a text block of a newline and the prompt is added."""
+    """An injection into a system message adds a text block of a newline and the prompt."""
     done = run("emulate", "--json", stdin=request("extended_thinking", messages=[SYSTEM, USER]))
     first = json.loads(done.stdout)["conversation"]["messages"][0]
     assert first == {
@@ -52,19 +52,19 @@ def test_an_existing_system_message(run: Run) -> None:
     }
 
 
-def test_its_output_is_its_input(run: Run) -> None:
+def test_the_output_is_valid_input(run: Run) -> None:
     """Applying twice changes nothing more and reports the same."""
     first = json.loads(run("emulate", stdin=request("extended_thinking")).stdout)
-    again = request("extended_thinking", messages=first["conversation"]["messages"])
-    assert json.loads(run("emulate", stdin=again).stdout) == first
+    second = request("extended_thinking", messages=first["conversation"]["messages"])
+    assert json.loads(run("emulate", stdin=second).stdout) == first
 
 
 def test_config_and_plan(run: Run) -> None:
     config = {"strategies": {"tool_bash": {"type": "system_prompt_injection", "prompt": "No."}}}
-    given = request("tool_bash", config=config)
-    done = json.loads(run("emulate", stdin=given).stdout)
+    payload = request("tool_bash", config=config)
+    done = json.loads(run("emulate", stdin=payload).stdout)
     assert done["conversation"]["messages"][0]["content"][0]["text"] == "No."
-    plan = json.loads(run("emulate", "--plan", stdin=given).stdout)
+    plan = json.loads(run("emulate", "--plan", stdin=payload).stdout)
     assert plan["report"] == done["report"]
     assert plan["conversation"] == {"messages": [USER]}
 
@@ -134,8 +134,8 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("stdin", "message"), BAD.values(), ids=BAD)
-def test_bad_input_is_told_in_a_line(run: Run, stdin: str, message: str) -> None:
-    """MP-E8, MP-I1: wrong input is an error with exit code 2."""
+def test_bad_input_is_an_error_in_one_line(run: Run, stdin: str, message: str) -> None:
+    """MP-E8: "Input that is wrong is an error"; MP-I1: exit code 2."""
     done = run("emulate", stdin=stdin)
     assert done.returncode == 2
     assert message in done.stderr
@@ -155,7 +155,7 @@ def test_input_that_is_not_utf_8() -> None:
     assert b"not UTF-8" in done.stderr
 
 
-def test_a_file_that_is_not_there(run: Run) -> None:
+def test_a_missing_file_is_an_error(run: Run) -> None:
     done = run("emulate", "nothing.json")
     assert done.returncode == 2
     assert "cannot be read" in done.stderr

@@ -79,14 +79,14 @@ def test_without_claims_the_catalog_answers(run: Run) -> None:
     assert answer["outcome"]["originalModel"] == "gpt-3.5-turbo-0613"
 
 
-def test_an_id_that_nobody_registered_is_never_met(run: Run) -> None:
+def test_an_unregistered_capability_is_never_met(run: Run) -> None:
     module = {"requiredModelCapabilities": ["telepathy"]}
     code, answer = ask(run, module=module, claims={"acme/small": ["telepathy"]})
     assert (code, answer["outcome"]["missingCapabilities"]) == (1, ["telepathy"])
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"activeProvider": 5}, "activeProvider: expected a text"),
         ({"activeModel": ...}, "activeModel: is missing"),
@@ -99,7 +99,7 @@ def test_an_id_that_nobody_registered_is_never_met(run: Run) -> None:
         ({"colour": "red"}, "no field 'colour'"),
     ],
 )
-def test_wrong_input_exits_2_and_says_where(run: Run, changes: Any, told: str) -> None:
+def test_wrong_input_exits_2_and_says_where(run: Run, changes: Any, message: str) -> None:
     code, error = ask(run, **changes)
     assert code == 2
-    assert told in error
+    assert message in error

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, run: Run) -> Path:
     return tmp_path / "data" / "identity"
 
 
-def test_a_life_of_keys_and_certificates(run: Run, folder: Path) -> None:
+def test_the_life_cycle_of_keys_and_certificates(run: Run, folder: Path) -> None:
     issued = data(run("identity", "issue", "acme", "--host", "localhost", "--json"))
     assert issued["identity"] == "modelpact:provider:acme"
     assert Path(issued["file"]).is_relative_to(folder)
@@ -39,15 +39,15 @@ def test_a_life_of_keys_and_certificates(run: Run, folder: Path) -> None:
         "handed_over_by": before.current.key_id,
     }
     assert before.extended_by(after) == after
-    (gone,) = data(run("identity", "revoke", issued["serial"], "--json"))
-    assert gone["state"] == "revoked"
-    listed = data(run("identity", "list", "--json"))
-    assert [one["state"] for one in listed["certificates"]] == ["revoked", "valid"]
-    assert [one["current"] for one in listed["signing_keys"]] == [False, True]
+    (revoked,) = data(run("identity", "revoke", issued["serial"], "--json"))
+    assert revoked["state"] == "revoked"
+    listing = data(run("identity", "list", "--json"))
+    assert [certificate["state"] for certificate in listing["certificates"]] == ["revoked", "valid"]
+    assert [entry["current"] for entry in listing["signing_keys"]] == [False, True]
 
 
-def test_people_see_tables_and_no_keys(run: Run, folder: Path) -> None:
-    shown = [
+def test_tables_show_no_private_keys(run: Run, folder: Path) -> None:
+    output = [
         run("identity", "issue", "acme"),
         run("identity", "issue", "run", "--kind", "runtime", "--days", "30"),
         run("identity", "rotate", "acme"),
@@ -56,26 +56,26 @@ def test_people_see_tables_and_no_keys(run: Run, folder: Path) -> None:
         run("identity", "list"),
         run("identity", "export"),
     ]
-    assert [done.returncode for done in shown] == [0] * len(shown)
-    everything = "".join(done.stdout + done.stderr for done in shown)
+    assert [done.returncode for done in output] == [0] * len(output)
+    everything = "".join(done.stdout + done.stderr for done in output)
     assert "PRIVATE" not in everything
-    listing = shown[-2].stdout
+    listing = output[-2].stdout
     assert "revoked: superseded" in listing
     assert listing.count("acme") == 2
 
 
-def test_answers_of_no_exit_1(run: Run, folder: Path) -> None:
+def test_exit_1_if_nothing_was_revoked_or_something_expired(run: Run, folder: Path) -> None:
     past = datetime.now(UTC) - timedelta(days=31)
     Authority.open(folder / "authority", clock=lambda: past).issue("old", days=30)
     assert run("identity", "list").returncode == 1
     assert run("identity", "revoke", "old").returncode == 0
-    again = run("identity", "revoke", "old")
-    assert (again.returncode, again.stdout) == (1, "old was already revoked.\n")
+    second = run("identity", "revoke", "old")
+    assert (second.returncode, second.stdout) == (1, "old was already revoked.\n")
     assert run("identity", "list").returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("init",), "already has keys"),
         (("issue", "../x"), "cannot be a name"),
@@ -89,14 +89,16 @@ def test_answers_of_no_exit_1(run: Run, folder: Path) -> None:
         (("list", "--dir", "elsewhere"), "modelpact identity init"),
     ],
 )
-def test_wrong_use_exits_2(run: Run, folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_exits_with_2(
+    run: Run, folder: Path, args: tuple[str, ...], message: str
+) -> None:
     done = run("identity", *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_init_makes_what_is_missing(run: Run, tmp_path: Path) -> None:
+def test_init_creates_only_what_is_missing(run: Run, tmp_path: Path) -> None:
     Authority.init(tmp_path / "here" / "authority")
     made = data(run("identity", "init", "--dir", "here", "--json"))
     assert Path(made["authority"]) == Path("here/authority/root.pem")
@@ -104,7 +106,7 @@ def test_init_makes_what_is_missing(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are of POSIX")
-def test_a_loose_key_is_refused_with_the_remedy(run: Run, folder: Path) -> None:
+def test_a_key_that_others_can_read_is_rejected_with_the_remedy(run: Run, folder: Path) -> None:
     for pem in (folder / "keyring").glob("*.pem"):
         pem.chmod(0o644)
     done = run("identity", "list")

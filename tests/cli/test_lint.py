@@ -46,8 +46,8 @@ def put(folder: Path, name: str, schema: Any, indent: int | None = 2) -> str:
     return name
 
 
-def test_clean_and_not(run: Run, tmp_path: Path) -> None:
-    """MP-I1: exit code 0 for a clean schema, 1 for findings."""
+def test_the_exit_code_is_1_if_there_are_errors(run: Run, tmp_path: Path) -> None:
+    """MP-I1: exit code 0 is clean, 1 is findings."""
     done = run("lint", put(tmp_path, "a.json", spec_example()), "--for", "variants")
     assert (done.returncode, done.stdout) == (0, "1 schema: nothing found\n")
     done = run("lint", "a.json", "--for", "variants,tier1")
@@ -60,16 +60,21 @@ def test_clean_and_not(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_json_shape(run: Run, tmp_path: Path) -> None:
-    """MP-J5: `ok` and `findings` with rule, path, message and profiles."""
+    """MP-J5: `lint` gives `{"ok", "findings": [{"rule", "path", "message", "profiles"}]}`."""
     name = put(tmp_path, "a.json", spec_example())
     data = json.loads(run("lint", name, "--json").stdout)
     assert data["ok"] is False
-    (one,) = data["findings"]
-    assert one["rule"] == "required-property"
-    assert one["path"] == "/properties/reasoning"
-    assert one["profiles"] == ["tier1"]
-    assert "not required" in one["message"]
-    assert (one["level"], one["file"], one["line"], one["column"]) == ("error", "a.json", 8, 5)
+    (finding,) = data["findings"]
+    assert finding["rule"] == "required-property"
+    assert finding["path"] == "/properties/reasoning"
+    assert finding["profiles"] == ["tier1"]
+    assert "not required" in finding["message"]
+    assert (finding["level"], finding["file"], finding["line"], finding["column"]) == (
+        "error",
+        "a.json",
+        8,
+        5,
+    )
     assert json.loads(run("lint", name, "--for", "variants", "--format", "json").stdout) == {
         "ok": True,
         "findings": [],
@@ -81,7 +86,7 @@ def test_notes_do_not_fail(run: Run, tmp_path: Path) -> None:
     done = run("lint", put(tmp_path, "a.json", schema), "--json")
     data = json.loads(done.stdout)
     assert (done.returncode, data["ok"]) == (0, True)
-    assert [(one["rule"], one["level"]) for one in data["findings"]] == [
+    assert [(finding["rule"], finding["level"]) for finding in data["findings"]] == [
         ("variant-discriminator-name", "note")
     ]
 
@@ -104,10 +109,10 @@ def test_sarif(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 1
     log = json.loads(done.stdout)
     assert log["version"] == "2.1.0"
-    (one,) = log["runs"][0]["results"]
-    assert one.keys() >= SARIF_REQUIRED
-    assert one["ruleId"] == "one-of"
-    place = one["locations"][0]["physicalLocation"]
+    (result,) = log["runs"][0]["results"]
+    assert result.keys() >= SARIF_REQUIRED
+    assert result["ruleId"] == "one-of"
+    place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "my%20schemas/a.json"
     assert place["region"] == {"startLine": 9, "startColumn": 7}
     assert [rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]] == ["one-of"]
@@ -135,12 +140,12 @@ def test_fix_rewrites_in_place(run: Run, tmp_path: Path) -> None:
     assert text.startswith('{\n    "type"')
     assert text.endswith("}\n")
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
-    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == [name]
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == [name]
     assert run("lint", name, "--fix").stdout == "1 schema: nothing found; 0 rewrites\n"
     assert (tmp_path / name).read_text(encoding="utf-8") == text
 
 
-def test_fix_says_what_it_could_not(run: Run, tmp_path: Path) -> None:
+def test_fix_reports_what_it_cannot_rewrite(run: Run, tmp_path: Path) -> None:
     name = put(tmp_path, "a.json", holding({"oneOf": [TEXT, {**TEXT, "minLength": 2}]}))
     done = run("lint", name, "--fix", "--for", "variants")
     assert done.returncode == 1
@@ -155,7 +160,7 @@ def test_fix_of_standard_input_prints_the_schema(run: Run) -> None:
     assert "fixed 'reasoning'" in done.stderr
     data = json.loads(run("lint", "-", "--fix", "--json", stdin=json.dumps(spec_example())).stdout)
     assert data["schemas"]["<stdin>"]["required"] == ["reasoning", "steps"]
-    assert [one["rule"] for one in data["changes"]] == ["required-property"]
+    assert [change["rule"] for change in data["changes"]] == ["required-property"]
     assert data["kept"] == []
 
 
@@ -167,21 +172,23 @@ def test_nothing_is_written_when_one_input_is_bad(run: Run, tmp_path: Path) -> N
 
 
 def test_pydantic_models(run: Run, tmp_path: Path) -> None:
-    """MP-L3: Pydantic models are accepted as `package.module:Model`."""
+    """Issue: "Pydantic models are accepted (`modelpact lint package.module:Model`)"."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "models.py").write_text(MODELS, encoding="utf-8")
     done = run("lint", "shop.models:Drawing", "--json")
     data = json.loads(done.stdout)
     assert done.returncode == 1
-    assert {one["rule"] for one in data["findings"]} >= {"one-of", "required-property"}
-    assert {(one["file"], one["line"]) for one in data["findings"]} == {("shop/models.py", 17)}
+    assert {finding["rule"] for finding in data["findings"]} >= {"one-of", "required-property"}
+    assert {(finding["file"], finding["line"]) for finding in data["findings"]} == {
+        ("shop/models.py", 17)
+    }
     done = run("lint", "shop.models:Drawing", "--fix")
     assert done.returncode == 0
     assert "anyOf" in json.loads(done.stdout)["properties"]["shape"]
     assert run("lint", "shop.models:SCHEMA").returncode == 0
 
 
-def test_models_that_are_not_there(run: Run, tmp_path: Path) -> None:
+def test_unknown_models_are_reported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     (tmp_path / "broken.py").write_text("raise RuntimeError('no')", encoding="utf-8")
     (tmp_path / "needy.py").write_text("import pydantic", encoding="utf-8")
@@ -204,16 +211,16 @@ def test_models_that_are_not_there(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
-    """MP-L2: vendor profiles are versioned data with limits, dates and sources."""
+    """Issue: "Vendor profiles are versioned data with their own limits, dates and sources"."""
     data = json.loads(run("lint", "--profiles", "--json").stdout)
-    assert [one["id"] for one in data["profiles"]] == [
+    assert [entry["id"] for entry in data["profiles"]] == [
         "variants",
         "tier1",
         "openai",
         "anthropic",
         "gemini",
     ]
-    assert all(one["version"] and one["sources"] for one in data["profiles"])
+    assert all(entry["version"] and entry["sources"] for entry in data["profiles"])
     assert "2026-" in run("lint", "--profiles").stdout
 
 
@@ -233,10 +240,10 @@ BAD: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("stdin", "message"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("more", [(), ("--fix",)], ids=["lint", "fix"])
-def test_bad_input_is_told_in_a_line(
+def test_bad_input_is_an_error_in_one_line(
     run: Run, stdin: str, message: str, more: tuple[str, ...]
 ) -> None:
-    """MP-L3: input that is not JSON, not a schema, cyclic or very large gets a clear error."""
+    """Issue: "Input that is not JSON, not a schema, cyclic, or 5 MB big gets a clear error"."""
     done = run("lint", "-", *more, stdin=stdin)
     assert done.returncode == 2
     assert message in done.stderr
@@ -251,10 +258,10 @@ def test_wrong_usage(run: Run) -> None:
     assert (done.returncode, "did you mean openai" in done.stderr) == (2, True)
 
 
-def test_places_of_pointers() -> None:
+def test_positions_of_pointers() -> None:
     text = '{\n  "a": {"b/c": [1, {"\\u0064~": null}]},\n  "x": "}{,:["\n}'
-    wanted = ["", "/a", "/a/b~1c", "/a/b~1c/1", "/a/b~1c/1/d~0", "/x", "/y"]
-    assert json_positions(text, wanted) == {
+    expected = ["", "/a", "/a/b~1c", "/a/b~1c/1", "/a/b~1c/1/d~0", "/x", "/y"]
+    assert json_positions(text, expected) == {
         "": (1, 1),
         "/a": (2, 3),
         "/a/b~1c": (2, 9),
@@ -264,7 +271,7 @@ def test_places_of_pointers() -> None:
     }
 
 
-def test_places_make_no_pointer_for_every_value() -> None:
+def test_positions_are_found_without_a_pointer_per_value() -> None:
     """A long name is not repeated for each of the values in it."""
     inner = ", ".join(f'"k{n}": 0' for n in range(20_000))
     text = f'{{"{"A" * 200_000}": {{{inner}}}, "b": [0, {{"c~/d": 1}}]}}'

@@ -40,8 +40,8 @@ def configure(folder: Path, fake: FakeServer, more: str = "") -> None:
     )
 
 
-def test_a_probe_finds_out_and_show_displays_it(run: Run, liar: FakeServer) -> None:
-    """MP-I5: evidence has its date and transcript hash, and `show` displays it."""
+def test_show_displays_the_evidence_of_a_probe(run: Run, liar: FakeServer) -> None:
+    """MP-I5: `probe` "keeps its evidence with date and transcript hash, and `show` displays it"."""
     done = run("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
     assert done.returncode == 1, done.stderr
     rows = {
@@ -50,16 +50,16 @@ def test_a_probe_finds_out_and_show_displays_it(run: Run, liar: FakeServer) -> N
     assert "contradicts" in rows["tool-calling"]
     assert "supported" in rows["seed"]
     assert "1 of 2 contradicts the catalog." in done.stdout
-    shown = run("show", "local/gpt-4o")
-    (line,) = [one for one in shown.stdout.splitlines() if " tool-calling " in one]
+    output = run("show", "local/gpt-4o")
+    (line,) = [entry for entry in output.stdout.splitlines() if " tool-calling " in entry]
     assert line.startswith("✗")
     assert "probe on 20" in line
     assert "silently ignored" in line
     assert "contradicts litellm models-dev: native" in line
-    assert shown.stderr == ""
+    assert output.stderr == ""
 
 
-def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None:
+def test_evidence_overrules_the_catalog_until_it_is_deleted(run: Run, liar: FakeServer) -> None:
     run("probe", "local/gpt-4o", "--yes", "--capability", "tools")
     trace = json.loads(run("show", "local/gpt-4o", "--trace", "--json").stdout)
     last = trace["trace"][-1]
@@ -70,26 +70,28 @@ def test_the_evidence_is_a_layer_and_decides(run: Run, liar: FakeServer) -> None
     negotiated = run("negotiate", "--target", "local/gpt-4o", "--need", "tools")
     assert negotiated.returncode == 1
     assert "probe on 20" in negotiated.stdout
-    listed = run("models", "--need", "tools", "--provider", "local")
-    assert "local/gpt-4o" not in listed.stdout
+    listing = run("models", "--need", "tools", "--provider", "local")
+    assert "local/gpt-4o" not in listing.stdout
     forgotten = run("probe", "local/gpt-4o", "--forget")
     assert forgotten.stdout == "1 piece of evidence on local/gpt-4o deleted.\n"
     assert run("negotiate", "--target", "local/gpt-4o", "--need", "tools").returncode == 0
 
 
-def test_what_use_taught_is_shown_with_its_date(run: Run, tmp_path: Path) -> None:
-    """MP-A12: a rejection becomes evidence against the claim, visible in `show`."""
+def test_evidence_from_use_is_shown_with_its_date(run: Run, tmp_path: Path) -> None:
+    """MP-A12: what an upstream rejects becomes evidence, which `show` displays."""
     with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
-        told = "rejected: gpt-4o does not support tools"
+        message = "rejected: gpt-4o does not support tools"
         record(
             ledger,
-            Observation("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", told),
+            Observation("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", message),
         )
     (line,) = [
-        one for one in run("show", "openai/gpt-4o").stdout.splitlines() if " tool-calling " in one
+        entry
+        for entry in run("show", "openai/gpt-4o").stdout.splitlines()
+        if " tool-calling " in entry
     ]
     assert "use on 20" in line
-    assert told in line
+    assert message in line
     assert "contradicts litellm models-dev: native" in line
 
 
@@ -101,7 +103,7 @@ def test_check_uses_the_evidence(run: Run, liar: FakeServer, tmp_path: Path) -> 
     assert run("check").returncode == 1
 
 
-def test_nothing_is_spent_unasked(run: Run, liar: FakeServer) -> None:
+def test_nothing_is_spent_without_consent(run: Run, liar: FakeServer) -> None:
     done = run("probe", "local/gpt-4o")
     assert done.returncode == 2
     assert "--yes" in done.stderr
@@ -109,15 +111,15 @@ def test_nothing_is_spent_unasked(run: Run, liar: FakeServer) -> None:
     assert liar.requests == []
 
 
-def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: Path) -> None:
-    """MP-I5: the cost estimate is confirmed first."""
-    asked = ("probe", "local/gpt-4o", "--capability", "tools", "--capability", "seed")
-    with Terminal(*asked, cwd=tmp_path) as terminal:
+def test_a_terminal_is_asked_to_confirm_the_cost(liar: FakeServer, tmp_path: Path) -> None:
+    """MP-I5: `probe` "shows its cost estimate first"."""
+    arguments = ("probe", "local/gpt-4o", "--capability", "tools", "--capability", "seed")
+    with Terminal(*arguments, cwd=tmp_path) as terminal:
         terminal.expect_match(r"at most \$\S+, budget \$0\.10\s+Continue\? \[y/N\]:")
         terminal.type("n\r")
         assert terminal.ended() == 0
     assert liar.requests == []
-    with Terminal(*asked, cwd=tmp_path) as terminal:
+    with Terminal(*arguments, cwd=tmp_path) as terminal:
         terminal.expect("Continue? [y/N]:")
         terminal.type("y\r")
         terminal.expect("1 of 2 contradicts the catalog.")
@@ -125,13 +127,21 @@ def test_at_a_terminal_the_cost_is_asked_for_first(liar: FakeServer, tmp_path: P
     assert liar.requests
 
 
-def test_a_probe_that_takes_its_time_shows_how_far_it_has_come(tmp_path: Path) -> None:
-    """MP-I5: a progress bar."""
+def test_a_slow_probe_shows_a_progress_bar(tmp_path: Path) -> None:
+    """MP-I5: … "and a progress bar while it runs"."""
     slow = [Reply(text="x", fault=drip(0.02, size=40))] * 8
     with FakeOpenAI(slow).in_thread() as fake:
         configure(tmp_path, fake)
-        asked = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
-        with Terminal(*asked, cwd=tmp_path) as terminal:
+        arguments = (
+            "probe",
+            "local/gpt-4o",
+            "--yes",
+            "--capability",
+            "tools",
+            "--capability",
+            "seed",
+        )
+        with Terminal(*arguments, cwd=tmp_path) as terminal:
             terminal.expect("transcript sha256:")
             terminal.ended()
     assert re.search(r"\rProbing local/gpt-4o █+░+ +\d+%", terminal.raw.decode())
@@ -139,11 +149,11 @@ def test_a_probe_that_takes_its_time_shows_how_far_it_has_come(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("answers", "told"),
+    ("answers", "message"),
     [(2, "✓  tool-calling"), (0, "local/gpt-4o could not be probed: interrupted")],
 )
-def test_what_was_found_before_an_interrupt_is_told_and_kept(
-    run: Run, tmp_path: Path, answers: int, told: str
+def test_results_before_an_interrupt_are_shown_and_stored(
+    run: Run, tmp_path: Path, answers: int, message: str
 ) -> None:
     left = iter([True] * answers)
 
@@ -152,12 +162,20 @@ def test_what_was_found_before_an_interrupt_is_told_and_kept(
 
     with FakeOpenAI(models=[Model("gpt-4o")], behaviour=behaviour).in_thread() as fake:
         configure(tmp_path, fake)
-        asked = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
-        with Terminal(*asked, cwd=tmp_path) as terminal:
+        arguments = (
+            "probe",
+            "local/gpt-4o",
+            "--yes",
+            "--capability",
+            "tools",
+            "--capability",
+            "seed",
+        )
+        with Terminal(*arguments, cwd=tmp_path) as terminal:
             until(lambda: len(fake.requests) == answers + 1, "the call that is not answered")
             terminal.type("\x03")
             assert terminal.ended() == 130
-            terminal.expect(told)
+            terminal.expect(message)
             if answers:
                 assert "The probe ended early: interrupted" in terminal.text
                 assert f"{answers + 1} calls" in terminal.text
@@ -165,15 +183,15 @@ def test_what_was_found_before_an_interrupt_is_told_and_kept(
     assert run("invocations", "list").stdout == "None are open.\n"
 
 
-def test_a_program_gets_what_was_found_before_an_interrupt(tmp_path: Path) -> None:
+def test_json_has_the_results_before_an_interrupt(tmp_path: Path) -> None:
     def behaviour(body: dict[str, Any]) -> Step:
         return Reply(fault=hang(-1)) if "seed" in body else obedient(body)
 
     with FakeOpenAI(models=[Model("gpt-4o")], behaviour=behaviour).in_thread() as fake:
         configure(tmp_path, fake)
-        asked = ("probe", "local/gpt-4o", "--yes", "--json", "--capability", "tools")
+        arguments = ("probe", "local/gpt-4o", "--yes", "--json", "--capability", "tools")
         process = subprocess.Popen(
-            [sys.executable, "-m", "modelpact", *asked, "--capability", "seed"],
+            [sys.executable, "-m", "modelpact", *arguments, "--capability", "seed"],
             stdout=subprocess.PIPE,
             cwd=tmp_path,
             env={**os.environ, "MODELPACT_DATA": str(tmp_path / "data")},
@@ -183,7 +201,7 @@ def test_a_program_gets_what_was_found_before_an_interrupt(tmp_path: Path) -> No
         report = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 130
     assert report["stopped"] == "interrupted"
-    verdicts = {one["capability"]: one["verdict"] for one in report["results"]}
+    verdicts = {result["capability"]: result["verdict"] for result in report["results"]}
     assert verdicts == {"tool-calling": "supported", "seed": "inconclusive"}
 
 
@@ -196,27 +214,25 @@ def test_a_dry_run_prints_the_plan(run: Run, liar: FakeServer) -> None:
 
 
 def test_json_and_the_transcript(run: Run, liar: FakeServer, tmp_path: Path) -> None:
-    kept = tmp_path / "transcript.json"
-    asked = ("--capability", "stop", "--transcript", str(kept))
-    done = run("probe", "local/gpt-4o", "--yes", "--json", *asked)
+    stored = tmp_path / "transcript.json"
+    arguments = ("--capability", "stop", "--transcript", str(stored))
+    done = run("probe", "local/gpt-4o", "--yes", "--json", *arguments)
     report = json.loads(done.stdout)
     assert report["contradictions"] == ["stop-sequences"]
     assert report["spentNanoUsd"] > 0
-    assert report["transcript"] == f"sha256:{hashlib.sha256(kept.read_bytes()).hexdigest()}"
-    shown = run("audit", "show", report["envelope"])
-    assert "capability.completed" in shown.stdout
+    assert report["transcript"] == f"sha256:{hashlib.sha256(stored.read_bytes()).hexdigest()}"
+    output = run("audit", "show", report["envelope"])
+    assert "capability.completed" in output.stdout
 
 
-def test_nothing_is_kept_where_that_is_asked_for(
-    run: Run, liar: FakeServer, tmp_path: Path
-) -> None:
+def test_no_store_keeps_nothing(run: Run, liar: FakeServer, tmp_path: Path) -> None:
     done = run("probe", "local/gpt-4o", "--yes", "--no-store", "--capability", "stop")
     assert done.returncode == 1
     assert "nothing stored" in done.stdout
     assert not (tmp_path / "data" / "modelpact.db").exists()
 
 
-def test_a_model_that_keeps_its_word_exits_with_0(run: Run, tmp_path: Path) -> None:
+def test_a_model_that_agrees_with_the_catalog_exits_with_0(run: Run, tmp_path: Path) -> None:
     with FakeOpenAI(behaviour=obedient).in_thread() as fake:
         configure(tmp_path, fake)
         done = run("probe", "local/gpt-4o", "--yes", "--budget", "1")
@@ -224,13 +240,13 @@ def test_a_model_that_keeps_its_word_exits_with_0(run: Run, tmp_path: Path) -> N
     assert "contradict" not in done.stdout
 
 
-def test_a_budget_is_told_when_it_ends_the_probe(run: Run, liar: FakeServer) -> None:
+def test_an_exhausted_budget_is_reported(run: Run, liar: FakeServer) -> None:
     done = run("probe", "local/gpt-4o", "--yes", "--budget", "$0.003")
     assert "The probe ended early: the next call might exceed the budget" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("local/no-such-model", "--yes"), "could not be probed"),
         (("local/gpt-4o", "--yes", "--budget", "much"), "not an amount"),
@@ -238,21 +254,21 @@ def test_a_budget_is_told_when_it_ends_the_probe(run: Run, liar: FakeServer) -> 
         (("nobody/model", "--yes"), "unknown provider"),
     ],
 )
-def test_what_goes_wrong_exits_with_2(
-    run: Run, liar: FakeServer, args: tuple[str, ...], told: str
+def test_errors_exit_with_2(
+    run: Run, liar: FakeServer, args: tuple[str, ...], message: str
 ) -> None:
     done = run("probe", *args)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_no_store_is_opened_where_there_is_none(run: Run, tmp_path: Path) -> None:
+def test_show_does_not_create_a_store(run: Run, tmp_path: Path) -> None:
     done = run("show", "openai/gpt-4o")
     assert done.returncode == 0
     assert not (tmp_path / "data").exists()
 
 
-def test_a_broken_store_is_told_of_and_does_not_stop_a_look(run: Run, tmp_path: Path) -> None:
+def test_a_broken_store_is_only_a_warning_for_show(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "modelpact.db").write_bytes(b"this is no database" * 100)
     done = run("show", "openai/gpt-4o")
@@ -261,7 +277,7 @@ def test_a_broken_store_is_told_of_and_does_not_stop_a_look(run: Run, tmp_path: 
     assert "tool-calling" in done.stdout
 
 
-def test_an_unreachable_postgresql_is_told_of(run: Run, tmp_path: Path) -> None:
+def test_an_unreachable_postgresql_is_only_a_warning_for_show(run: Run, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text(
         '[store]\nurl = "postgresql://127.0.0.1:9/none?connect_timeout=2"\n'
     )
@@ -270,13 +286,13 @@ def test_an_unreachable_postgresql_is_told_of(run: Run, tmp_path: Path) -> None:
     assert "evidence is ignored" in done.stderr
 
 
-def test_the_mock_is_a_liar(run: Run) -> None:
+def test_a_probe_of_the_mock_finds_contradictions(run: Run) -> None:
     done = run("probe", "mock/demo", "--yes")
     assert done.returncode == 1
     assert "the price is unknown" in done.stdout
 
 
-def test_a_transcript_that_cannot_be_written_is_told_before_anything_is_spent(run: Run) -> None:
+def test_an_unwritable_transcript_is_reported_before_anything_is_spent(run: Run) -> None:
     done = run("probe", "mock/demo", "--yes", "--transcript", "no/such/folder/file")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr

@@ -33,9 +33,9 @@ async def opened(user: World, fake: Fake) -> str:
     with Ledger.open(user.store) as ledger:
         runtime = Runtime(ledger, default_transport=carrier)
         runtime.registry.register(fake.registration)
-        found = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=None)
+        invocation = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=None)
     await carrier.aclose()
-    return found.id
+    return invocation.id
 
 
 async def say(run: Run, *args: str) -> "subprocess.CompletedProcess[str]":
@@ -44,36 +44,36 @@ async def say(run: Run, *args: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize("way", ["cancel", "deregister"])
 @on_loop
-async def test_a_remote_provider_is_told(user: World, run: Run, way: str) -> None:
-    """8.1: open invocations "MAY be cancelled"; the provider hears of it."""
+async def test_a_remote_provider_is_notified(user: World, run: Run, way: str) -> None:
+    """S003-8.1-9: open invocations "MAY be cancelled"; the provider is notified."""
     async with faking(user) as fake:
         waiting = await opened(user, fake)
         user.identity("desk", "runtime")
-        told: Any = {
+        arguments: Any = {
             "cancel": ("invocations", "cancel", waiting),
             "deregister": ("providers", "deregister", "fake", "--policy", "cancel"),
         }[way]
-        done = await say(run, *told)
+        done = await say(run, *arguments)
         assert (done.returncode, done.stderr) == (0, "")
         assert fake.cancelled == [waiting]
-        assert [one["state"] for one in fake.gone] == ["deregistered"] * (way == "deregister")
+        assert [entry["state"] for entry in fake.gone] == ["deregistered"] * (way == "deregister")
 
 
 @on_loop
-async def test_a_provider_that_is_left_to_answer_is_told_that_it_is_deregistered(
-    user: World, run: Run
-) -> None:
+async def test_a_draining_provider_is_notified_of_its_deregistration(user: World, run: Run) -> None:
     async with faking(user) as fake:
         await opened(user, fake)
         user.identity("desk", "runtime")
         done = await say(run, "providers", "deregister", "fake", "--reason", "moved")
         assert (done.returncode, done.stderr) == (0, "")
         assert fake.cancelled == []
-        assert [(one["state"], one["reason"]) for one in fake.gone] == [("deregistered", "moved")]
+        assert [(entry["state"], entry["reason"]) for entry in fake.gone] == [
+            ("deregistered", "moved")
+        ]
 
 
 @on_loop
-async def test_a_live_provider_ends_when_an_operator_deregisters_it(
+async def test_a_running_provider_stops_when_it_is_deregistered(
     user: World, run: Run, tmp_path: Path
 ) -> None:
     """Three processes: the provider, its runtime, and the command, which only shares the store."""
@@ -92,7 +92,7 @@ async def test_a_live_provider_ends_when_an_operator_deregisters_it(
 
 
 @on_loop
-async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
+async def test_a_provider_that_cannot_be_notified_is_named_and_the_cancellation_recorded(
     user: World, run: Run
 ) -> None:
     async with faking(user) as fake:
@@ -115,7 +115,7 @@ async def test_one_that_cannot_be_told_is_named_and_the_cancellation_recorded(
         assert Runtime(ledger).find(second).state == "cancelled"
 
 
-def test_plain_hosts_of_the_configuration_are_in_force_everywhere(user: World, run: Run) -> None:
+def test_commands_use_the_plain_http_hosts_of_the_configuration(user: World, run: Run) -> None:
     """Configuration: `plain_http` of `[contract]` names hosts that may be reached without TLS."""
     from modelpact.cli.runtime import make_runtime
 
@@ -125,5 +125,5 @@ def test_plain_hosts_of_the_configuration_are_in_force_everywhere(user: World, r
         runtime = make_runtime(ledger, load_configuration(settings))
         far = user.registration("far", "http://gpu.lan:1", identity="")
         assert runtime.registry.register(far).type == "provider.registered"
-        kinds = [one.type for one in ledger.events("registry")]
+        kinds = [event.type for event in ledger.events("registry")]
         assert kinds == ["provider.registered", "upstream.allowed"]

@@ -44,44 +44,50 @@ def ask(folder: Path, question: str = "Ship it?", **more: Any) -> str:
     return opened.id
 
 
-def test_the_life_of_a_provider(desk: Path, run: Run) -> None:
-    listed = data(run("providers", "list", "--json"))
-    assert [(one["id"], one["state"]) for one in listed] == [("human", "active")]
-    shown = run("providers", "show", "human").stdout
-    assert ASK in shown
+def test_the_life_cycle_of_a_provider(desk: Path, run: Run) -> None:
+    listing = data(run("providers", "list", "--json"))
+    assert [(entry["id"], entry["state"]) for entry in listing] == [("human", "active")]
+    output = run("providers", "show", "human").stdout
+    assert ASK in output
     waiting = ask(desk)
     assert data(run("providers", "show", "human", "--json"))["open"] == 1
-    gone = data(run("providers", "deregister", "human", "--policy", "cancel", "--json"))
-    assert gone["event"].startswith("registry:")
+    deregistered = data(run("providers", "deregister", "human", "--policy", "cancel", "--json"))
+    assert deregistered["event"].startswith("registry:")
     assert data(run("invocations", "show", waiting, "--json"))["state"] == "cancelled"
-    again = run("providers", "deregister", "human")
-    assert again.returncode == 1
-    assert "no active provider" in again.stderr
+    second = run("providers", "deregister", "human")
+    assert second.returncode == 1
+    assert "no active provider" in second.stderr
     assert "deregistered" in run("providers", "list").stdout
 
 
 def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
-    """MP-P8: `modelpact invocations list`, `show`, `answer` and `cancel`."""
+    """MP-P8: "A person answers the invocations of human providers"."""
     assert run("invocations", "list").stdout == "None are open.\n"
     first, second = ask(desk), ask(desk, "And this?", deadline_s=3_600)
-    people = run("invocations", "list").stdout
-    assert first in people
-    assert "Ship it?" in people
-    assert [one["id"] for one in data(run("invocations", "list", "--json"))] == [second, first]
+    text = run("invocations", "list").stdout
+    assert first in text
+    assert "Ship it?" in text
+    assert [invocation["id"] for invocation in data(run("invocations", "list", "--json"))] == [
+        second,
+        first,
+    ]
     wrong = run("invocations", "answer", first, '{"reply": 1}')
     assert wrong.returncode == 2
     assert "does not fit" in wrong.stderr
     done = data(run("invocations", "answer", first, '{"answer": "yes"}', "--json"))
     assert (done["state"], done["output"]) == ("completed", {"answer": "yes"})
-    again = run("invocations", "answer", first, '{"answer": "no"}')
-    assert again.returncode == 1
-    assert "already completed" in again.stderr
-    shown = run("invocations", "show", first).stdout
-    assert '"answer": "yes"' in shown
-    assert done["settled_by"] in shown
+    repeated = run("invocations", "answer", first, '{"answer": "no"}')
+    assert repeated.returncode == 1
+    assert "completed already" in repeated.stderr
+    output = run("invocations", "show", first).stdout
+    assert '"answer": "yes"' in output
+    assert done["settled_by"] in output
     assert run("invocations", "cancel", second, "--reason", "late").returncode == 0
     assert run("invocations", "cancel", second).returncode == 1
-    states = [one["state"] for one in data(run("invocations", "list", "--state", "all", "--json"))]
+    states = [
+        invocation["state"]
+        for invocation in data(run("invocations", "list", "--state", "all", "--json"))
+    ]
     assert states == ["cancelled", "completed"]
 
 
@@ -103,7 +109,7 @@ def test_an_answer_after_the_deadline_comes_too_late(desk: Path, run: Run) -> No
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (("providers", "show", "humam"), 2, "did you mean human"),
         (("providers", "register", "missing.json"), 2, "cannot be read"),
@@ -124,7 +130,7 @@ def test_an_answer_after_the_deadline_comes_too_late(desk: Path, run: Run) -> No
         (("providers", "register", "broken.json"), 2, "registration.baseUrl"),
     ],
 )
-def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said: str) -> None:
+def test_wrong_usage(desk: Path, run: Run, args: tuple[str, ...], code: int, message: str) -> None:
     (desk / "bad.json").write_text('{"id": "X Y"}')
     (desk / "bad.toml").write_text("= 1")
     plain = {
@@ -137,12 +143,12 @@ def test_wrong_use(desk: Path, run: Run, args: tuple[str, ...], code: int, said:
     (desk / "broken.json").write_text(json.dumps({**plain, "baseUrl": "http://[::1"}))
     done = run(*args)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_profile_of_the_configuration_is_in_force(desk: Path, run: Run) -> None:
-    """MP-P7: profiles are named bundles of policy in the configuration."""
+    """MP-P7: "Compliance profiles are named bundles of policy in the configuration"."""
     text = (
         '[store]\nurl = "sqlite:work.db"\n[profiles.strict]\nrequire_identity = true\n'
         'on_deregistration = "cancel"\n[contract]\nprofile = "strict"\n'
@@ -156,31 +162,31 @@ def test_the_profile_of_the_configuration_is_in_force(desk: Path, run: Run) -> N
     assert data(run("invocations", "show", waiting, "--json"))["state"] == "cancelled"
 
 
-def test_of_two_who_answer_one_is_told_done(desk: Path) -> None:
-    """Two people answer one question: one answer counts, the other hears so, nobody is flagged."""
+def test_of_two_answers_only_one_counts(desk: Path) -> None:
+    """Two people answer one question: one answer counts, the other is an error, none is flagged."""
 
-    async def both(one: Runtime, two: Runtime, waiting: str) -> list[Any]:
+    async def both(entry: Runtime, two: Runtime, waiting: str) -> list[Any]:
         answers = [
             runtime.inbox.answer(waiting, {"answer": str(number)})
-            for number, runtime in enumerate((one, two, one, two))
+            for number, runtime in enumerate((entry, two, entry, two))
         ]
         return await asyncio.gather(*answers, return_exceptions=True)
 
     url, strict = f"sqlite:{desk / 'work.db'}", ComplianceProfile(on_violation="deregister")
     waiting = ask(desk)
-    with Ledger.open(url) as one, Ledger.open(url) as two:
-        came = asyncio.run(
-            both(Runtime(one, profile=strict), Runtime(two, profile=strict), waiting)
+    with Ledger.open(url) as entry, Ledger.open(url) as two:
+        results = asyncio.run(
+            both(Runtime(entry, profile=strict), Runtime(two, profile=strict), waiting)
         )
-        done = [came_one for came_one in came if not isinstance(came_one, Exception)]
-        late = [came_one for came_one in came if isinstance(came_one, ContractError)]
-        assert [one.state for one in done] == ["completed"]
-        assert [one.code for one in late] == ["settled"] * 3
-        assert Runtime(one).find(waiting).output == done[0].output
-        assert [event.type for event in one.events("registry")] == ["provider.registered"]
+        done = [came_one for came_one in results if not isinstance(came_one, Exception)]
+        late = [came_one for came_one in results if isinstance(came_one, ContractError)]
+        assert [entry.state for entry in done] == ["completed"]
+        assert [entry.code for entry in late] == ["settled"] * 3
+        assert Runtime(entry).find(waiting).output == done[0].output
+        assert [event.type for event in entry.events("registry")] == ["provider.registered"]
 
 
-def test_who_answers_is_shown_and_how_an_inbox_is_made(desk: Path, run: Run) -> None:
+def test_the_list_shows_where_an_invocation_is_answered(desk: Path, run: Run) -> None:
     remote = {
         **HUMAN,
         "id": "remote",
@@ -189,14 +195,14 @@ def test_who_answers_is_shown_and_how_an_inbox_is_made(desk: Path, run: Run) -> 
     }
     (desk / "remote.json").write_text(json.dumps(remote))
     assert run("providers", "register", "remote.json").returncode == 0
-    here = ask(desk)
+    local = ask(desk)
     with Ledger.open(f"sqlite:{desk / 'work.db'}") as ledger:
         question = {"question": "?"}
         there = asyncio.run(Runtime(ledger).invoke("remote", ASK, question, semantics="async"))
     assert there.state == "failed"
-    listed = run("invocations", "list", "--state", "all").stdout
-    assert [line.split()[0] for line in listed.splitlines() if " here " in line] == [here]
-    assert [line.split()[0] for line in listed.splitlines() if " by provider " in line] == [
+    listing = run("invocations", "list", "--state", "all").stdout
+    assert [line.split()[0] for line in listing.splitlines() if " here " in line] == [local]
+    assert [line.split()[0] for line in listing.splitlines() if " by provider " in line] == [
         there.id
     ]
     refused = run("invocations", "answer", there.id, '{"answer": "x"}')
@@ -207,19 +213,19 @@ def test_who_answers_is_shown_and_how_an_inbox_is_made(desk: Path, run: Run) -> 
 def test_an_invocation_is_shown_with_its_cost_and_events(desk: Path, run: Run) -> None:
     waiting = ask(desk)
     assert run("invocations", "answer", waiting, '{"answer": "yes"}').returncode == 0
-    shown = run("invocations", "show", waiting).stdout
-    assert "1 pieces" in shown
-    assert "by human, " in shown
-    assert [line.split()[-1] for line in shown.splitlines()[-2:]] == [
+    output = run("invocations", "show", waiting).stdout
+    assert "1 pieces" in output
+    assert "by human, " in output
+    assert [line.split()[-1] for line in output.splitlines()[-2:]] == [
         "capability.invoked",
         "capability.completed",
     ]
-    told = data(run("invocations", "show", waiting, "--json"))
-    assert {one["unit"] for one in told["cost"]["lines"]} == {"time", "discrete"}
-    assert len(told["events"]) == 2
+    expected = data(run("invocations", "show", waiting, "--json"))
+    assert {line["unit"] for line in expected["cost"]["lines"]} == {"time", "discrete"}
+    assert len(expected["events"]) == 2
 
 
-def test_deregistering_says_what_becomes_of_open_invocations(desk: Path, run: Run) -> None:
+def test_deregistering_reports_the_open_invocations(desk: Path, run: Run) -> None:
     ask(desk)
     ask(desk)
     assert (
@@ -231,7 +237,7 @@ def test_deregistering_says_what_becomes_of_open_invocations(desk: Path, run: Ru
     assert data(run("providers", "list", "--json"))[0]["state"] == "released"
 
 
-def test_all_that_is_wrong_with_a_registration_is_told_at_once(desk: Path, run: Run) -> None:
+def test_all_problems_of_a_registration_are_reported_at_once(desk: Path, run: Run) -> None:
     bad = {
         "id": "x",
         "category": "robot",
@@ -239,11 +245,11 @@ def test_all_that_is_wrong_with_a_registration_is_told_at_once(desk: Path, run: 
         "offers": [{"kind": "urn:a:b", "inptu": {}, "semantics": ["sync", "later"]}],
     }
     (desk / "bad.json").write_text(json.dumps(bad))
-    said = run("providers", "register", "bad.json").stderr
-    lines = said.splitlines()
+    message = run("providers", "register", "bad.json").stderr
+    lines = message.splitlines()
     assert lines[0] == "modelpact: 7 problems:"
     assert all(line.startswith("  bad.json: registration") for line in lines[1:])
-    for told in (
+    for expected in (
         "registration: unknown field 'unit'; did you mean units?",
         "registration.category: Invalid enum value 'robot'; expected of model, tool, knowledge",
         "registration.units: is missing: one of currency, tokens.input",
@@ -251,14 +257,14 @@ def test_all_that_is_wrong_with_a_registration_is_told_at_once(desk: Path, run: 
         "registration.offers[0].input: is missing",
         "registration.offers[0].semantics: Invalid enum value 'later'",
     ):
-        assert told in said
+        assert expected in message
     (desk / "bad.json").write_text(json.dumps({**HUMAN, "units": ["hours"]}))
-    said = run("providers", "register", "bad.json").stderr
-    assert "expected of currency, tokens.input" in said
+    message = run("providers", "register", "bad.json").stderr
+    assert "expected of currency, tokens.input" in message
     sync = {**HUMAN, "offers": [{**HUMAN["offers"][0], "semantics": ["sync"]}]}
     (desk / "bad.json").write_text(json.dumps(sync))
-    said = run("providers", "register", "bad.json").stderr
-    assert "a human without a baseUrl answers from the inbox, later" in said
+    message = run("providers", "register", "bad.json").stderr
+    assert "a human without a baseUrl answers from the inbox, later" in message
 
 
 def test_a_revoked_identity_is_shown(desk: Path, run: Run) -> None:
@@ -277,11 +283,11 @@ def test_a_revoked_identity_is_shown(desk: Path, run: Run) -> None:
     authority.revoke("far")
     assert "revoked" in run("providers", "list").stdout
     assert "(revoked)" in run("providers", "show", "far").stdout
-    listed = data(run("providers", "list", "--json"))
-    assert {one["id"]: one["revoked"] for one in listed} == {"far": True, "human": False}
+    listing = data(run("providers", "list", "--json"))
+    assert {entry["id"]: entry["revoked"] for entry in listing} == {"far": True, "human": False}
 
 
-def test_nothing_of_a_provider_is_obeyed_by_the_terminal(desk: Path, run: Run) -> None:
+def test_control_characters_from_a_provider_are_rejected_or_escaped(desk: Path, run: Run) -> None:
     offer = HUMAN["offers"][0]
     for change in (
         {"name": "n\x1b]0;title\x07"},
