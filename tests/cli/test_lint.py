@@ -54,7 +54,7 @@ def test_the_exit_code_is_1_if_there_are_errors(run: Run, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "a.json:8:5: error required-property /properties/reasoning: 'reasoning' is not required; "
-        'list it, and admit "null" where it is optional [tier1]',
+        'list it, and allow "null" if it is optional [tier1]',
         "1 schema: 1 error; --fix may rewrite 1",
     ]
 
@@ -123,13 +123,13 @@ def test_github(run: Run, tmp_path: Path) -> None:
     done = run("lint", name, "--format", "github")
     assert done.stdout == (
         "::error file=a%2Cb.json,line=10,col=7,title=string-constraint::"
-        "/properties/100%25/format: format is not supported: say it in the description and "
+        "/properties/100%25/format: format is not supported: state it in the description and "
         "check it in your code [tier1]\n"
     )
 
 
 def test_fix_rewrites_in_place(run: Run, tmp_path: Path) -> None:
-    """As ruff does: files are rewritten, what is left is told, and decides the exit code."""
+    """As ruff does: files are rewritten; what remains is reported and decides the exit code."""
     name = put(tmp_path, "a.json", spec_example(), indent=4)
     (tmp_path / name).chmod(0o640)
     done = run("lint", name, "--fix")
@@ -172,7 +172,7 @@ def test_nothing_is_written_when_one_input_is_bad(run: Run, tmp_path: Path) -> N
 
 
 def test_pydantic_models(run: Run, tmp_path: Path) -> None:
-    """Issue: "Pydantic models are accepted (`modelpact lint package.module:Model`)"."""
+    """MP-L3: "Pydantic models are accepted as `package.module:Model`"."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "models.py").write_text(MODELS, encoding="utf-8")
     done = run("lint", "shop.models:Drawing", "--json")
@@ -211,7 +211,7 @@ def test_unknown_models_are_reported(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
-    """Issue: "Vendor profiles are versioned data with their own limits, dates and sources"."""
+    """MP-L2: "Vendor profiles are versioned data with their limits, dates and sources"."""
     data = json.loads(run("lint", "--profiles", "--json").stdout)
     assert [entry["id"] for entry in data["profiles"]] == [
         "variants",
@@ -231,7 +231,7 @@ BAD: dict[str, tuple[str, str]] = {
     "NaN": ('{"minimum": NaN}', "NaN is not JSON"),
     "not a schema": ("[]", "a JSON Schema is an object, not list"),
     "a wrong keyword": ('{"type": 3}', "/type: expected one or more of"),
-    "cyclic": ('{"$ref": "#"}', "leads only back to itself"),
+    "cyclic": ('{"$ref": "#"}', "refers only to itself"),
     "endless nesting": ('{"items":' * 100_000, "nested too deeply"),
     "deep nesting": ('{"items":' * 300 + "{}" + "}" * 300, "nested more than 200 deep"),
     "5 MB": ('{"title": "' + "x" * 5_000_000 + '"}', "is larger than 5 MB"),
@@ -243,7 +243,7 @@ BAD: dict[str, tuple[str, str]] = {
 def test_bad_input_is_an_error_in_one_line(
     run: Run, stdin: str, message: str, more: tuple[str, ...]
 ) -> None:
-    """Issue: "Input that is not JSON, not a schema, cyclic, or 5 MB big gets a clear error"."""
+    """MP-L3: "Input that is not JSON, not a schema, cyclic or very large gets a clear error"."""
     done = run("lint", "-", *more, stdin=stdin)
     assert done.returncode == 2
     assert message in done.stderr

@@ -78,7 +78,7 @@ def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
     assert (done["state"], done["output"]) == ("completed", {"answer": "yes"})
     repeated = run("invocations", "answer", first, '{"answer": "no"}')
     assert repeated.returncode == 1
-    assert "completed already" in repeated.stderr
+    assert "already completed" in repeated.stderr
     output = run("invocations", "show", first).stdout
     assert '"answer": "yes"' in output
     assert done["settled_by"] in output
