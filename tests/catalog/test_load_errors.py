@@ -24,7 +24,7 @@ def rule(body: str, name: str = "the rule") -> str:
 def problems(text: str) -> list[str]:
     with pytest.raises(CatalogError) as caught:
         load(text)
-    return [str(one) for one in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 BAD_RULES = {
@@ -137,7 +137,7 @@ def test_bad_tables_name_the_file(text: str, word: str) -> None:
 
 def test_good_rules_are_read_in_order() -> None:
     text = rule(f"{ANY}\ncaps.seed = true", "a") + rule(f"{ANY}\ncaps.n = true", "b")
-    assert [one.name for one in load(text).rules] == ["a", "b"]
+    assert [rule.name for rule in load(text).rules] == ["a", "b"]
     assert load("").rules == []
 
 
@@ -163,7 +163,7 @@ def test_a_good_folder_is_read(tmp_path: Path) -> None:
     rules = rule(f'{ANY}\nscope.providers = ["acme"]\ncaps.seed = true')
     names = '[vendors]\n"acme-labs" = "acme"'
     found = read_sources(folder(tmp_path, PROVIDER + 'tags = ["a", "b"]', names, rules))
-    assert [one.id for one in found.providers] == ["acme"]
+    assert [provider.id for provider in found.providers] == ["acme"]
     assert found.names.vendors == {"acme-labs": "acme"}
     assert len(found.rules) == 1
 
@@ -208,7 +208,7 @@ def test_problems_of_several_files_are_told_together(tmp_path: Path) -> None:
     bad = rule(f"{ANY}\ncaps.bogus = true")
     with pytest.raises(CatalogError) as caught:
         read_sources(folder(tmp_path, PROVIDER + 'tags = ["b", "a"]', '[vendors]\nx = "no"', bad))
-    files = [one.file for one in caught.value.problems]
+    files = [problem.file for problem in caught.value.problems]
     assert sorted(files) == ["10-acme.toml", "names.toml", "providers.toml"]
 
 

@@ -183,7 +183,9 @@ def test_constraints_come_with_the_models_they_are_for() -> None:
     excludes = ["structured-output", "tool-calling"]
     """
     source = catalog(rules)
-    assert [one.name for one in source.resolve("vertex", "gemini-2.5").constraints] == ["not both"]
+    assert [
+        constraint.name for constraint in source.resolve("vertex", "gemini-2.5").constraints
+    ] == ["not both"]
     assert source.resolve("vertex", "gemini-3").constraints == ()
 
 

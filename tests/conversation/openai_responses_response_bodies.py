@@ -108,7 +108,7 @@ def _item_events(index: int, item: dict[str, Any], draw: Any) -> list[dict[str, 
         opened["arguments"] = ""
         kind = "response.function_call_arguments"
         pieces = cut(item["arguments"], draw)
-        found += [{"type": f"{kind}.delta", **at, "delta": one} for one in pieces]
+        found += [{"type": f"{kind}.delta", **at, "delta": piece} for piece in pieces]
         found.append({"type": f"{kind}.done", **at, "arguments": item["arguments"]})
     elif item["type"] == "reasoning":
         opened["summary"] = []
@@ -131,6 +131,6 @@ def _part_events(part: dict[str, Any], at: dict[str, Any], draw: Any) -> list[di
     field = "refusal" if kind == "refusal" else "text"
     begun = {"type": "response.content_part.added", **at, "part": {**part, field: ""}}
     pieces = cut(part[field], draw)
-    deltas = [{"type": f"response.{kind}.delta", **at, "delta": one} for one in pieces]
+    deltas = [{"type": f"response.{kind}.delta", **at, "delta": piece} for piece in pieces]
     said = {"type": f"response.{kind}.done", **at, field: part[field]}
     return [begun, *deltas, said, {"type": "response.content_part.done", **at, "part": part}]

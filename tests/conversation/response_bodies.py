@@ -155,7 +155,9 @@ def anthropic_events(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
     for index, block in enumerate(body["content"]):
         opened, deltas = _block_events(block, draw)
         found.append({"type": "content_block_start", "index": index, "content_block": opened})
-        found += [{"type": "content_block_delta", "index": index, "delta": one} for one in deltas]
+        found += [
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        ]
         found.append({"type": "content_block_stop", "index": index})
     delta = {"stop_reason": body["stop_reason"], "stop_sequence": body["stop_sequence"]}
     usage = {"output_tokens": body["usage"]["output_tokens"], "input_tokens": None}
@@ -177,6 +179,6 @@ def _block_events(block: dict[str, Any], draw: Any) -> tuple[dict[str, Any], lis
     if "input" in block:
         pieces = cut(json.dumps(block["input"]) if block["input"] else "", draw)
         return {**block, "input": {}}, [
-            {"type": "input_json_delta", "partial_json": one} for one in pieces
+            {"type": "input_json_delta", "partial_json": piece} for piece in pieces
         ]
     return block, []

@@ -84,13 +84,13 @@ settings = st.fixed_dictionaries(
         "stream": st.one_of(st.none(), st.booleans()),
         "tools": st.one_of(st.none(), st.lists(st.sampled_from([WEATHER]), max_size=2)),
         "tool_choice": st.sampled_from(
-            [None, *(one["tool_choice"] for one in BODIES.values() if "tool_choice" in one)]
+            [None, *(body["tool_choice"] for body in BODIES.values() if "tool_choice" in body)]
         ),
         "thinking": st.sampled_from(
-            [None, *(one["thinking"] for one in BODIES.values() if "thinking" in one)]
+            [None, *(body["thinking"] for body in BODIES.values() if "thinking" in body)]
         ),
         "output_config": st.sampled_from(
-            [None, *(one["output_config"] for one in BODIES.values() if "output_config" in one)]
+            [None, *(body["output_config"] for body in BODIES.values() if "output_config" in body)]
         ),
         "x_new": values,
     },
@@ -116,7 +116,13 @@ def test_what_a_request_says() -> None:
             thinking={"type": "enabled", "budget_tokens": 1024},
         )
     )
-    assert [one.role for one in request.messages] == ["system", "user", "assistant", "tool", "user"]
+    assert [message.role for message in request.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
     assert request.tool_choice == ToolChoice("required")
     assert request.parallel_tool_calls is False
     assert request.output == JsonSchema(SCHEMA)

@@ -84,7 +84,7 @@ def test_anthropic_bodies(body: Any, told: str) -> None:
 def test_openai_streams(chunks: list[str], told: str) -> None:
     stop = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
     with pytest.raises(InputError, match=told):
-        _feed(OpenAIChatStreamReader(), [stop if one == "STOP" else one for one in chunks])
+        _feed(OpenAIChatStreamReader(), [stop if chunk == "STOP" else chunk for chunk in chunks])
 
 
 START = {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {}}}
@@ -131,12 +131,12 @@ def _end(reason: str) -> dict[str, Any]:
 )
 def test_anthropic_streams(events: list[dict[str, Any]], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        _feed(AnthropicStreamReader(), [json.dumps(one) for one in events])
+        _feed(AnthropicStreamReader(), [json.dumps(event) for event in events])
 
 
 def _feed(stream: OpenAIChatStreamReader | AnthropicStreamReader, events: list[str]) -> None:
-    for one in events:
-        stream.feed(one)
+    for event in events:
+        stream.feed(event)
 
 
 def test_a_call_that_the_limit_cut_keeps_its_text() -> None:
@@ -159,7 +159,7 @@ def test_damaged_openai_answers_never_raise_anything_else(data: st.DataObject) -
     body = _damaged(data.draw(openai_bodies()), data)
     with contextlib.suppress(ModelpactError):
         openai_chat.read_response(body)
-    chunk = {**body, "choices": [{"delta": one} for one in _messages(body)]}
+    chunk = {**body, "choices": [{"delta": message} for message in _messages(body)]}
     with contextlib.suppress(ModelpactError):
         OpenAIChatStreamReader().feed(json.dumps(chunk))
 
@@ -173,14 +173,14 @@ def test_damaged_anthropic_answers_never_raise_anything_else(data: st.DataObject
 @given(st.lists(st.dictionaries(st.sampled_from(["type", "delta", "message", "choices"]), JSON)))
 def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
     for stream in (OpenAIChatStreamReader(), AnthropicStreamReader()):
-        for one in events:
+        for event in events:
             with contextlib.suppress(ModelpactError):
-                stream.feed(json.dumps(one))
+                stream.feed(json.dumps(event))
 
 
 def _messages(body: Any) -> list[Any]:
     choices = body.get("choices")
-    return [one.get("message") for one in choices] if isinstance(choices, list) else []
+    return [choice.get("message") for choice in choices] if isinstance(choices, list) else []
 
 
 def _damaged(body: Any, data: st.DataObject) -> Any:
@@ -197,7 +197,7 @@ def _damaged(body: Any, data: st.DataObject) -> Any:
     where, key = data.draw(st.sampled_from(places))
     where[key] = data.draw(JSON)
     if "choices" in body and isinstance(body["choices"], list):
-        body["choices"] = [one for one in body["choices"] if isinstance(one, dict)]
+        body["choices"] = [choice for choice in body["choices"] if isinstance(choice, dict)]
     return body
 
 

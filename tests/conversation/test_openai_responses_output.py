@@ -94,7 +94,7 @@ def test_an_answer_of_chat_completions_becomes_a_response(body: dict[str, Any]) 
 @given(anthropic_bodies())
 def test_an_answer_of_anthropic_becomes_a_response(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
-    own = [one for one in answer.content if not isinstance(one, OtherBlock)]
+    own = [block for block in answer.content if not isinstance(block, OtherBlock)]
     reason = answer.stop_reason
     if reason == "unknown":
         assert "stop_reason" in [
@@ -117,8 +117,8 @@ def test_a_response_survives_a_journey_through_the_others(body: dict[str, Any]) 
     theirs = anthropic.read_response(anthropic.write_response(answer).body)
     chat = openai_chat.read_response(openai_chat.write_response(answer).body)
     for other in (theirs, chat):
-        assert [(one.name, one.input) for one in other.tool_calls] == [
-            (one.name, one.input) for one in answer.tool_calls
+        assert [(tool_call.name, tool_call.input) for tool_call in other.tool_calls] == [
+            (tool_call.name, tool_call.input) for tool_call in answer.tool_calls
         ]
         assert other.thinking == answer.thinking
         assert (other.usage, other.model, other.id) == (answer.usage, answer.model, answer.id)
@@ -224,7 +224,7 @@ def test_a_stream_collects_to_the_body(body: dict[str, Any], data: st.DataObject
 @given(responses_bodies(), st.data())
 def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) -> None:
     events = responses_events(body, data.draw)
-    raw = b"".join(write_event(json.dumps(one), one["type"]) for one in events)
+    raw = b"".join(write_event(json.dumps(event), event["type"]) for event in events)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     parser, stream = EventParser(), OpenAIResponsesStreamReader()
     found: list[StreamEvent] = []
@@ -239,7 +239,7 @@ def test_a_server_may_leave_out_pieces(body: dict[str, Any], data: st.DataObject
     events = responses_events(body, data.draw)
     whole = ("response.output_item.done", f"response.{body['status']}")
     answer = openai_responses.read_response(body)
-    assert collect(read([one for one in events if one["type"] in whole])) == answer
+    assert collect(read([event for event in events if event["type"] in whole])) == answer
     assert collect(read(events[-1:])) == answer
     bare = {**events[-1], "response": {**body, "output": []}}
     assert collect(read([*events[:-1], bare])) == answer
@@ -254,7 +254,7 @@ def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
         answer = msgspec.structs.replace(answer, stop_reason=_usual(answer))
     assert plain(found) == plain(answer)
     assert writer.losses == ()
-    assert [one["sequence_number"] for one in events] == list(range(len(events)))
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
 def _usual(answer: Response) -> Any:
@@ -286,9 +286,11 @@ def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, A
     writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
     chunks = [one for event in response_events(answer) for one in writer.feed(event)]
     said = "".join(
-        one["choices"][0]["delta"].get("content") or "" for one in chunks if one["choices"]
+        chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"]
     )
-    refused = [one for one in answer.content if isinstance(one, TextBlock) and one.extra == REFUSED]
+    refused = [
+        block for block in answer.content if isinstance(block, TextBlock) and block.extra == REFUSED
+    ]
     assert len(said) == len(answer.text) - sum(len(one.text) for one in refused)
 
 
@@ -296,7 +298,7 @@ def test_the_events_of_a_text_come_in_order() -> None:
     events, _ = written(
         Response((ThinkingBlock("Hm"), TextBlock("Hi"), ToolUseBlock("c", "f", {})))
     )
-    assert [one["type"].removeprefix("response.") for one in events] == [
+    assert [event["type"].removeprefix("response.") for event in events] == [
         *("created", "in_progress"),
         *("output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta"),
         *("reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"),
@@ -305,10 +307,10 @@ def test_the_events_of_a_text_come_in_order() -> None:
         *("output_item.added", "function_call_arguments.delta", "function_call_arguments.done"),
         *("output_item.done", "completed"),
     ]
-    places = [one["output_index"] for one in events if "output_index" in one]
+    places = [event["output_index"] for event in events if "output_index" in event]
     assert places == [0] * 6 + [1] * 6 + [2] * 4
     assert events[-1]["response"]["output"] == [
-        one["item"] for one in events if one["type"] == "response.output_item.done"
+        event["item"] for event in events if event["type"] == "response.output_item.done"
     ]
 
 
@@ -489,6 +491,6 @@ TYPES = st.sampled_from(
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), JSON | TYPES | st.just(0))))
 def test_garbage_never_raises_anything_else(events: list[Any]) -> None:
     stream = OpenAIResponsesStreamReader()
-    for one in events:
+    for event in events:
         with contextlib.suppress(ModelpactError):
-            stream.feed(json.dumps(one))
+            stream.feed(json.dumps(event))

@@ -140,7 +140,7 @@ def test_what_a_request_says() -> None:
             max_output_tokens=9,
         )
     )
-    assert [one.role for one in request.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in request.messages] == ["system", "user", "assistant", "tool"]
     thought, text, call = request.messages[2].content
     assert isinstance(thought, ThinkingBlock)
     assert thought.thinking == "Hm.\n\nSo."

@@ -42,7 +42,7 @@ from tests.conversation.response_bodies import (
 
 def read_openai(chunks: Iterable[Any], done: bool = True) -> list[StreamEvent]:
     stream = OpenAIChatStreamReader()
-    events = [event for one in chunks for event in stream.feed(json.dumps(one))]
+    events = [event for chunk in chunks for event in stream.feed(json.dumps(chunk))]
     return events + (stream.feed(openai_chat.DONE) if done else stream.end())
 
 
@@ -89,8 +89,8 @@ def test_an_openai_answer_survives_a_journey_through_anthropic(body: dict[str, A
     assert [block.text for block in back.content if isinstance(block, TextBlock)] == [
         block.text for block in answer.content if isinstance(block, TextBlock)
     ]
-    assert [(one.name, one.input) for one in back.tool_calls] == [
-        (one.name, one.input) for one in answer.tool_calls
+    assert [(tool_call.name, tool_call.input) for tool_call in back.tool_calls] == [
+        (tool_call.name, tool_call.input) for tool_call in answer.tool_calls
     ]
     assert back.thinking == answer.thinking
     assert (back.stop_reason, back.usage) == (answer.stop_reason, answer.usage)
@@ -218,7 +218,7 @@ def test_two_calls_at_one_index_are_two_calls() -> None:
         _call(index=0, id="b", type="function", function={"name": "g", "arguments": "{}"}),
     ]
     events = read_openai([*chunks, END])
-    assert [one.call.name for one in events if isinstance(one, ToolCall)] == ["f", "g"]
+    assert [event.call.name for event in events if isinstance(event, ToolCall)] == ["f", "g"]
 
 
 def test_calls_without_an_index_go_by_their_id() -> None:
@@ -228,8 +228,8 @@ def test_calls_without_an_index_go_by_their_id() -> None:
         _call(id="b", type="function", function={"name": "g"}),
     ]
     events = read_openai([*chunks, END])
-    calls = [one.call for one in events if isinstance(one, ToolCall)]
-    assert [(one.name, one.input) for one in calls] == [("f", {"x": 1}), ("g", {})]
+    calls = [event.call for event in events if isinstance(event, ToolCall)]
+    assert [(call.name, call.input) for call in calls] == [("f", {"x": 1}), ("g", {})]
 
 
 def test_a_stream_without_done_ends_when_the_model_has_stopped() -> None:
@@ -258,7 +258,7 @@ def test_log_probabilities_are_put_together() -> None:
     finish = read_openai([chunk("a"), chunk("b"), stop])[-1]
     assert isinstance(finish, Finish)
     tokens = finish.extra["openai-chat"]["choice"]["logprobs"]["content"]
-    assert [one["token"] for one in tokens] == ["a", "b"]
+    assert [token["token"] for token in tokens] == ["a", "b"]
 
 
 def test_mistral_thinks_in_parts() -> None:

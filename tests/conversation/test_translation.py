@@ -227,7 +227,7 @@ SPELLINGS = {
 
 def check(body: dict[str, Any], carried: TranslatedBody) -> None:
     """Every leaf shows up in the target, or else something was reported as lost."""
-    there = Counter(str(one) for one in leaves(carried.body))
+    there = Counter(str(leaf) for leaf in leaves(carried.body))
     joined = "\n".join(there)
     lost = [
         leaf
@@ -307,7 +307,7 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
 def test_a_mark_arrives_or_is_reported_by_its_place(case: tuple[dict[str, Any], str, str]) -> None:
     body, mark, path = case
     carried = anthropic.write_request(openai_chat.read_request(body))
-    arrived = any(mark in str(one) for one in leaves(carried.body))
+    arrived = any(mark in str(leaf) for leaf in leaves(carried.body))
     assert arrived or path in [loss.path for loss in carried.losses]
 
 

@@ -40,7 +40,7 @@ def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None
     assert there.losses == ()
     second = openai_responses.read_request(there.body)
     lenient = msgspec.structs.replace(
-        first, tools=tuple(msgspec.structs.replace(one, strict=False) for one in first.tools)
+        first, tools=tuple(msgspec.structs.replace(tool, strict=False) for tool in first.tools)
     )
     assert shared(second) == shared(lenient)
     back = openai_chat.write_request(second)
@@ -74,8 +74,8 @@ def test_a_turn_is_one_message_elsewhere(write: Write) -> None:
     messages = write(openai_responses.read_request(r.body(*items, max_output_tokens=9))).body[
         "messages"
     ]
-    assert [one["role"] for one in messages][:2] == ["user", "assistant"]
-    assert [one["role"] for one in messages][2:] in (["tool", "tool"], ["user"])
+    assert [message["role"] for message in messages][:2] == ["user", "assistant"]
+    assert [message["role"] for message in messages][2:] in (["tool", "tool"], ["user"])
 
 
 EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -185,7 +185,7 @@ WORDS = SPELLINGS | {
 
 
 def missing(body: dict[str, Any], carried: TranslatedBody) -> list[Any]:
-    joined = "\n".join(str(one) for one in leaves(carried.body))
+    joined = "\n".join(str(leaf) for leaf in leaves(carried.body))
     return [
         leaf
         for leaf in leaves(body)
@@ -273,7 +273,7 @@ def test_a_mark_arrives_or_is_reported_by_its_place(
 ) -> None:
     body, mark, path = case
     carried = write(openai_responses.read_request(body))
-    arrived = any(mark in str(one) for one in leaves(carried.body))
+    arrived = any(mark in str(leaf) for leaf in leaves(carried.body))
     assert arrived or path in [loss.path for loss in carried.losses]
 
 

@@ -167,7 +167,7 @@ def test_tool_calling() -> None:
     work = prepare("tool-calling", request)
     sent = work.request
     assert (sent.tools, sent.tool_choice, sent.parallel_tool_calls) == ((), None, None)
-    assert [one.role for one in sent.messages] == ["system", "user", "assistant", "user"]
+    assert [message.role for message in sent.messages] == ["system", "user", "assistant", "user"]
     found = received(work, 'Again:\n<tool_call>{"name": "now", "arguments": {}}</tool_call>')
     assert found.content == (TextBlock("Again:"), ToolUseBlock("call_2", "now", {}))
     assert found.stop_reason == "tool_use"
@@ -181,7 +181,7 @@ def test_earlier_calls_without_tools_are_reported_too() -> None:
     call = Message("assistant", (ToolUseBlock("call_1", "now", {}),))
     for fields in ({}, {"tools": (NOW,), "tool_choice": ToolChoice("none")}):
         work = prepare("tool-calling", ask(HI, call, **fields))
-        assert [type(one.strategy) for one in work.report.applied] == [PostProcessing]
+        assert [type(entry.strategy) for entry in work.report.applied] == [PostProcessing]
         assert received(work, "<tool_call>?").text == "<tool_call>?"
 
 
@@ -250,10 +250,10 @@ def test_nothing_comes_after_a_stop() -> None:
 def test_system_messages() -> None:
     late = Message("system", (TextBlock("French!"),))
     work = prepare("system-messages", ask(SYSTEM, HI, late, HI))
-    assert [one.role for one in work.request.messages] == ["user", "user"]
+    assert [message.role for message in work.request.messages] == ["user", "user"]
     assert work.request.messages[0].text == "Instructions:\nBe brief.\nFrench!\n\nHi"
     alone = prepare("system-messages", ask(SYSTEM))
-    assert [one.role for one in alone.request.messages] == ["user"]
+    assert [message.role for message in alone.request.messages] == ["user"]
 
 
 def test_token_limit_param_is_a_translation() -> None:

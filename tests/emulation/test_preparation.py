@@ -112,7 +112,7 @@ def test_marks_that_are_not_ours_are_no_excuse() -> None:
             max_tokens=5,
         )
         work = Emulator().prepare(forged, ALL, token_limit_param="max-completion-tokens")
-        text = "".join(one.text for one in work.request.messages)
+        text = "".join(message.text for message in work.request.messages)
         assert "<tools>" in text
         assert "JSON Schema" in text
         assert "Think step by step" in text
@@ -120,5 +120,5 @@ def test_marks_that_are_not_ours_are_no_excuse() -> None:
         plain = Emulator().prepare(
             ask(Message("user", (TextBlock("Hi"),), {"modelpact": odd})), ALL
         )
-        told = {one.capability for one in plain.report.applied}
+        told = {entry.capability for entry in plain.report.applied}
         assert told <= {"reasoning", "streaming", "system-messages"}

@@ -82,8 +82,8 @@ def test_calls_are_read(text: str, said: str, calls: list[tuple[str, Any]]) -> N
     found = read(text)
     assert found.findings == ()
     assert found.text == said
-    assert [(one.name, one.input) for one in found.calls] == calls
-    assert [one.id for one in found.calls] == [f"call_{n + 1}" for n in range(len(calls))]
+    assert [(call.name, call.input) for call in found.calls] == calls
+    assert [call.id for call in found.calls] == [f"call_{n + 1}" for n in range(len(calls))]
 
 
 BAD: dict[str, tuple[str, str]] = {
@@ -104,7 +104,7 @@ BAD: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
 def test_bad_calls_are_findings(text: str, message: str) -> None:
     """Arguments are validated against each tool's schema."""
-    assert any(message in one for one in read(text).findings)
+    assert any(message in finding for finding in read(text).findings)
 
 
 def test_too_many_calls_are_a_finding_not_a_silence() -> None:
@@ -252,10 +252,10 @@ def test_any_answer_is_calls_text_or_findings(text: str) -> None:
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), max_size=5))
 def test_whatever_is_called_is_read_back(given_arguments: list[dict[str, Any]]) -> None:
     text = "\n".join(
-        f"<tool_call>{json.dumps({'name': 'now', 'arguments': one})}</tool_call>"
-        for one in given_arguments
+        f"<tool_call>{json.dumps({'name': 'now', 'arguments': given_argument})}</tool_call>"
+        for given_argument in given_arguments
     )
-    assert [one.input for one in read(text).calls] == given_arguments
+    assert [call.input for call in read(text).calls] == given_arguments
 
 
 def test_a_call_that_is_only_quoted_is_not_made() -> None:
@@ -271,10 +271,10 @@ def test_text_that_speaks_of_the_tag_is_text() -> None:
 
 def test_what_stands_beside_name_and_arguments_is_a_finding() -> None:
     wrong = '<tool_call>{"name": "now", "parameters": {"q": "x"}}</tool_call>'
-    assert any("parameters" in one for one in read(wrong).findings)
+    assert any("parameters" in finding for finding in read(wrong).findings)
 
 
 def test_a_made_up_result_is_left_out() -> None:
     found = read(f"{call('now')}\n<tool_result>12:00</tool_result>\nIt is noon.")
-    assert [one.name for one in found.calls] == ["now"]
+    assert [call.name for call in found.calls] == ["now"]
     assert found.findings == ()

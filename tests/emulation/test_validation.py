@@ -89,7 +89,9 @@ def test_findings_are_bounded() -> None:
     found = Schema({"items": {"type": "string"}}, "here").findings(list(range(1_000)))
     assert len(found) == 11
     assert found[-1] == "and more"
-    assert all(len(one) < 400 for one in Schema({"type": "null"}, "x").findings("y" * 100_000))
+    assert all(
+        len(finding) < 400 for finding in Schema({"type": "null"}, "x").findings("y" * 100_000)
+    )
 
 
 @pytest.mark.parametrize(

@@ -203,4 +203,4 @@ def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(
         assert (status, int(headers["retry-after"]) >= 1) == (429, True), answer
         assert answer["error"]["code"] == "overloaded"
         upstream.release.set()
-        assert [one.getresponse().status for one in waiting] == [200] * 8
+        assert [pending.getresponse().status for pending in waiting] == [200] * 8

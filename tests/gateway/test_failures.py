@@ -46,12 +46,12 @@ def test_the_upstream_key_is_removed_from_errors(gateway: RunningGateway) -> Non
         gateway.message("gpt-4o"),
         gateway.chat("claude-opus-4-5", max_tokens=10),
     ]
-    assert [one.status for one in answers] == [401] * 4
+    assert [answer.status for answer in answers] == [401] * 4
     assert answers[2].json["error"]["message"].endswith("; check the key of openai")
     assert ".;" not in answers[2].json["error"]["message"]
-    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    kept = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     for secret in UPSTREAM_KEYS.values():
-        assert all(secret.encode() not in one.content for one in answers)
+        assert all(secret.encode() not in answer.content for answer in answers)
         assert secret.encode() not in kept
 
 
@@ -68,7 +68,7 @@ def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: RunningGa
     refused = gateway.message("claude-opus-4-5")
     assert refused.headers["www-authenticate"] == "no [REDACTED]"
     assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
-    kept = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    kept = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     assert secret.encode() not in streamed.content
     assert secret[:12].encode() not in kept
 
@@ -102,8 +102,8 @@ def test_a_stream_that_breaks_ends_with_an_error_event(
     states = gateway.settled()
     assert [state for state, _ in states] == ["failed", "failed"]
     assert all(error and error.startswith(("cut_off", "malformed")) for _, error in states)
-    costs = [one.payload["cost"] for one in gateway.events("capability.failed")]
-    spent = [{line["unit"] for line in one["lines"]} for one in costs]
+    costs = [event.payload["cost"] for event in gateway.events("capability.failed")]
+    spent = [{line["unit"] for line in cost["lines"]} for cost in costs]
     assert all("tokens.output" in units for units in spent), "what was made is paid for"
 
 
@@ -155,7 +155,7 @@ def test_a_client_that_leaves_a_stream_cancels_the_call(
     gateway.wait_until(lambda: fake.gone == 1)
     ((state, error),) = gateway.settled()
     assert (state, error) == ("cancelled", "the client left")
-    ((payload,)) = [one.payload for one in gateway.events("capability.cancelled")]
+    ((payload,)) = [event.payload for event in gateway.events("capability.cancelled")]
     assert payload["cost"]["estimate"] is True
     assert {"tokens.input", "tokens.output"} <= {line["unit"] for line in payload["cost"]["lines"]}
 
@@ -172,7 +172,7 @@ def test_a_client_that_leaves_before_the_answer_cancels_the_call(
     ((state, error),) = gateway.settled()
     release.set()
     assert (state, error) == ("cancelled", "the client left")
-    (cost,) = [one.payload["cost"] for one in gateway.events("capability.cancelled")]
+    (cost,) = [event.payload["cost"] for event in gateway.events("capability.cancelled")]
     assert cost["estimate"] is True
     assert "currency" in {line["unit"] for line in cost["lines"]}, "it was sent, so it may cost"
 

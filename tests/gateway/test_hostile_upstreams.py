@@ -210,7 +210,7 @@ def test_an_upstream_that_comes_back_is_used_again(serve: Serve) -> None:
                 connection.recv(65_536)
                 connection.sendall(GOOD)
             asking.join(30)
-        assert [one.status for one in answers] == [200]
+        assert [answer.status for answer in answers] == [200]
 
 
 def test_a_connection_closed_while_idle_is_replaced(

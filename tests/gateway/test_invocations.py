@@ -71,9 +71,9 @@ def test_a_request_is_two_events_and_no_row(gateway: RunningGateway, run: Run) -
     gateway.settled()
     assert gateway.ledger.read("SELECT COUNT(*) FROM invocations") == [(0,)]
     opened = gateway.events("capability.invoked")
-    assert [one.id for one in opened] == names
-    ends = [one for one in gateway.events() if one.cause in names]
-    assert [(one.type, one.cause) for one in ends] == [
+    assert [invocation.id for invocation in opened] == names
+    ends = [event for event in gateway.events() if event.cause in names]
+    assert [(end.type, end.cause) for end in ends] == [
         ("capability.completed", names[0]),
         ("capability.failed", names[1]),
     ]
@@ -88,7 +88,7 @@ def test_a_request_is_two_events_and_no_row(gateway: RunningGateway, run: Run) -
             "capability.invoked",
             f"capability.{state}",
         ]
-    assert [one["id"] for one in listed(run, store, "--state", "all")] == names[::-1]
+    assert [entry["id"] for entry in listed(run, store, "--state", "all")] == names[::-1]
     assert listed(run, store, "--state", "all", "--provider", "anthropic") == []
     header, *rows = run(
         "invocations", "list", "--state", "all", "--store", store
@@ -121,7 +121,7 @@ def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
     store = f"sqlite:{tmp_path / 'ledger.db'}"
     folder = folder_for(tmp_path / "one", upstream, store)
     with started(folder) as gateway, one_under_way(gateway, upstream) as name:
-        assert [one["id"] for one in listed(run, store)] == [name]
+        assert [entry["id"] for entry in listed(run, store)] == [name]
         assert listed(run, store, "--state", "failed") == []
         told = shown(run, store, name)
         assert (told["state"], told["cost"]) == ("open", None)
@@ -163,7 +163,7 @@ def test_calls_of_a_killed_gateway_are_settled_by_the_next(
     with started(other):
         assert shown(run, url, name)["state"] == "open"
     with Ledger.open(url) as ledger:
-        (opened,) = [one for one in ledger.events(name.rpartition(":")[0]) if one.id == name]
+        (opened,) = [event for event in ledger.events(name.rpartition(":")[0]) if event.id == name]
     with started(folder):
         until(lambda: shown(run, url, name)["state"] != "open", "it is settled")
     told = shown(run, url, name)
@@ -171,7 +171,7 @@ def test_calls_of_a_killed_gateway_are_settled_by_the_next(
     assert told["error"].startswith("interrupted: ")
     assert told["cost"]["estimate"] is True
     assert told["cost"]["lines"] == opened.payload["estimate"]
-    assert [one["id"] for one in listed(run, url, "--state", "failed")] == [name]
+    assert [entry["id"] for entry in listed(run, url, "--state", "failed")] == [name]
     with Ledger.open(url) as ledger:
         assert ledger.events(name.rpartition(":")[0])[-1].type == "gateway.stopped"
         assert unfinished_envelopes(ledger, "gateway") == []

@@ -33,7 +33,7 @@ def test_learned_facts_are_listed(gateway: RunningGateway, run: Run) -> None:
     for target in ("openai/gpt-4o", "local/gpt-4o-mini"):
         result = run("show", target, "--config", str(config))
         assert result.returncode == 0, result.stderr
-        (line,) = [one for one in result.stdout.splitlines() if " tool-calling " in one]
+        (line,) = [line for line in result.stdout.splitlines() if " tool-calling " in line]
         assert "unsupported" in line
         assert "use" in line
 

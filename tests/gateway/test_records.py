@@ -28,13 +28,13 @@ def one_of_each(gateway: RunningGateway) -> list[Answer]:
 
 def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> None:
     answers = one_of_each(gateway)
-    assert [one.status for one in answers] == [200, 200, 400, 200, 200, 422]
+    assert [answer.status for answer in answers] == [200, 200, 400, 200, 200, 422]
     states = gateway.settled()
     assert [state for state, _ in states] == [
         *("completed", "completed", "failed", "completed", "completed")
     ]
-    ids = [one.headers["modelpact-invocation"] for one in answers[:-1]]
-    assert ids == [one[0] for one in gateway.invocations()]
+    ids = [answer.headers["modelpact-invocation"] for answer in answers[:-1]]
+    assert ids == [invocation[0] for invocation in gateway.invocations()]
     assert "modelpact-invocation" not in answers[-1].headers, "nothing was sent"
     refused = [e for e in gateway.events("negotiation.decided") if e.payload["plan"] == "refuse"]
     assert answers[-1].headers["modelpact-event"] == refused[0].id
@@ -43,7 +43,7 @@ def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> Non
 def test_each_invocation_follows_from_a_decision(gateway: RunningGateway) -> None:
     one_of_each(gateway)
     gateway.settled()
-    decisions = {one.id for one in gateway.events("negotiation.decided")}
+    decisions = {event.id for event in gateway.events("negotiation.decided")}
     invoked = gateway.events("capability.invoked")
     assert len(invoked) == 5
     assert all(one.cause in decisions for one in invoked)
@@ -62,9 +62,9 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: RunningGateway, run: R
     assert "claude-opus-4-5" in told
     assert answers[0].headers["modelpact-cost-usd"]
     paid = [
-        one.payload["cost"]
-        for one in gateway.events("capability.completed")
-        if one.cause == answers[0].headers["modelpact-invocation"]
+        event.payload["cost"]
+        for event in gateway.events("capability.completed")
+        if event.cause == answers[0].headers["modelpact-invocation"]
     ]
     (money,) = [line for line in paid[0]["lines"] if line["unit"] == "currency"]
     assert money["amount"] == round(float(answers[0].headers["modelpact-cost-usd"]) * 1e9)
@@ -78,7 +78,7 @@ def test_prompts_and_answers_are_kept_only_on_request(serve: Serve, kept: bool) 
     gateway.chat("gpt-4o", messages=SAID)
     gateway.message("gpt-4o", messages=SAID, stream=True)
     gateway.settled()
-    files = b"".join(one.read_bytes() for one in gateway.path.parent.glob("ledger.db*"))
+    files = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     assert (PROMPT.encode() in files) is kept
     assert (b"the answer is trout" in files) is kept
 

@@ -62,7 +62,7 @@ def died(ledger: Ledger, workload: str, calls: int) -> str:
 
 
 def types(ledger: Ledger, envelope: str) -> list[str]:
-    return [one.type for one in ledger.events(envelope)]
+    return [event.type for event in ledger.events(envelope)]
 
 
 def test_recovery_goes_on_while_requests_arrive(ledger: Ledger) -> None:
@@ -128,7 +128,7 @@ def test_an_opening_whose_commit_was_uncertain_is_cancelled(
         assert gateway.chat("gpt-4o").status == 200
         path = gateway.path
     with Ledger.open(f"sqlite:{path}") as ledger:
-        states = [one.state for one in list_in_events(ledger, "", "", 100)[0]]
+        states = [list_in_event.state for list_in_event in list_in_events(ledger, "", "", 100)[0]]
         assert sorted(states) == ["cancelled", "completed", "completed"]
 
 
@@ -149,8 +149,8 @@ def test_every_call_is_settled_once_while_the_database_restarts(
 
     with gateway_running(tmp_path) as gateway:
         threads = [threading.Thread(target=ask, args=(gateway,)) for _ in range(4)]
-        for one in threads:
-            one.start()
+        for thread in threads:
+            thread.start()
         try:
             for _ in range(2):
                 before = len(told)
@@ -168,12 +168,12 @@ def test_every_call_is_settled_once_while_the_database_restarts(
         gateway.wait_until(lambda: gateway.chat("mock/demo").status == 200)
     with opening(postgres_url) as ledger:
         calls, _ = list_in_events(ledger, "", "", 100_000)
-        assert {one.state for one in calls} <= {"completed", "failed", "cancelled"}
+        assert {call.state for call in calls} <= {"completed", "failed", "cancelled"}
         rows = ledger.read(
             "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
         )
-        assert sorted(one for (one,) in rows) == sorted(one.id for one in calls)
-        assert told.count(200) + 1 <= sum(one.state == "completed" for one in calls)
+        assert sorted(one for (one,) in rows) == sorted(call.id for call in calls)
+        assert told.count(200) + 1 <= sum(call.state == "completed" for call in calls)
 
 
 def test_a_call_that_another_process_settled_is_not_settled_again(ledger: Ledger) -> None:

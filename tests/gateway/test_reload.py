@@ -106,7 +106,7 @@ def test_the_settings_of_the_host_are_reloaded(tmp_path: Path) -> None:
         def offered() -> tuple[bool, bool]:
             _, _, nodes = gateway.ask("GET", "/v1/host/sample/node-catalog")
             _, _, discovery = gateway.ask("GET", "/.well-known/openwop")
-            names = [one["typeId"] for one in nodes["nodes"]]
+            names = [node["typeId"] for node in nodes["nodes"]]
             return "vendor.acme.plain" in names, discovery["modelCapabilities"]["supported"]
 
         assert offered() == (False, True)

@@ -98,7 +98,9 @@ def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, told: bytes) -
         assert gateway.chat("scripted/any", stream=True).status == 200
         assert gateway.settled() == [("completed", None)]
         text = gateway.ask("/metrics", None, method="GET").content.decode()
-        (line,) = [one for one in text.splitlines() if one.startswith("modelpact_requests_total")]
+        (line,) = [
+            line for line in text.splitlines() if line.startswith("modelpact_requests_total")
+        ]
         assert 'verdict="yes"' in line
 
 

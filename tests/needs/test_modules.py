@@ -105,7 +105,7 @@ def test_two_modules_of_one_type_are_refused() -> None:
 def test_core_ai_modules_that_declare_nothing_are_warned_of() -> None:
     """Conformance: "every NodeModule … in the `core.ai.*` namespace declares" (SHOULD)."""
     read = read_pack(pack({"typeId": "core.ai.callPrompt"}, {"typeId": "core.files.read"}))
-    assert [str(one) for one in read.warnings] == [
+    assert [str(warning) for warning in read.warnings] == [
         "manifest: nodes[0]: core.ai.callPrompt calls a model and should declare "
         "requiredModelCapabilities"
     ]

@@ -212,10 +212,10 @@ def test_merging_with_itself_changes_nothing(one: Need) -> None:
 def test_needs_hold_each_capability_once_in_the_order_of_first_mention(given: list[Need]) -> None:
     merged = Needs(given)
     order = list(dict.fromkeys(one.capability for one in given))
-    assert [one.capability for one in merged] == order
+    assert [need.capability for need in merged] == order
     assert Needs(merged) == merged
     by = {name for one in given for name in one.required_by}
-    assert {name for one in merged for name in one.required_by} == by
+    assert {name for need in merged for name in need.required_by} == by
 
 
 @given(st.lists(MERGEABLE, max_size=8), st.lists(MERGEABLE, max_size=8))

@@ -28,7 +28,7 @@ def test_both_hard_are_a_miss_that_names_both() -> None:
     """MP-N13: needs that are each met but conflict are a miss that names both."""
     verdict = negotiate("tools,structured-output", gemini())
     assert not verdict.ok
-    assert [one.reason for one in verdict.findings] == ["conflict", "conflict"]
+    assert [finding.reason for finding in verdict.findings] == ["conflict", "conflict"]
     assert outcomes("tools,structured-output", gemini()) == {
         "tool-calling": ("missing", ("structured-output",)),
         "structured-output": ("missing", ("tool-calling",)),
@@ -62,7 +62,7 @@ def test_what_is_not_met_excludes_nothing() -> None:
 def test_constraints_see_through_derived_capabilities(derived: str) -> None:
     verdict = negotiate(f"tools,{derived}", gemini())
     assert not verdict.ok
-    assert {one.reason for one in verdict.findings} == {"conflict"}
+    assert {finding.reason for finding in verdict.findings} == {"conflict"}
 
 
 def test_json_objects_do_not_stand_on_the_schema() -> None:
@@ -87,7 +87,7 @@ def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) ->
     assert not negotiate("tools,structured-output", gemini()).ok
     verdict = negotiate(f"tools,structured-output,{extra}", gemini())
     assert not verdict.ok
-    assert [one.capability for one in verdict.missing] == ["tool-calling", "structured-output"]
+    assert [miss.capability for miss in verdict.missing] == ["tool-calling", "structured-output"]
 
 
 def test_what_follows_from_one_side_is_not_named_as_the_other() -> None:

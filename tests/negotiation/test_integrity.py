@@ -40,7 +40,7 @@ def test_a_constraint_is_not_dodged_through_a_choice(spelled: str) -> None:
     target = "anthropic/claude-haiku-4-5"
     assert negotiate(spelled, target).ok
     verdict = negotiate(f"citations,{spelled}", target)
-    assert {one.reason for one in verdict.missing} == {"conflict"}
+    assert {miss.reason for miss in verdict.missing} == {"conflict"}
     assert target not in find_models(f"citations,{spelled}", provider="anthropic")
 
 

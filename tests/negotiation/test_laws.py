@@ -138,19 +138,19 @@ def test_findings_cover_every_merged_need_exactly_once(
 ) -> None:
     """MP-N16: findings cover every merged need exactly once."""
     verdict = negotiate(needs, claims(said, excludes=excludes), policy)
-    assert [one.need for one in verdict.findings] == list(Needs(needs))
-    assert verdict.ok is not any(one.outcome == "missing" for one in verdict.findings)
+    assert [finding.need for finding in verdict.findings] == list(Needs(needs))
+    assert verdict.ok is not any(finding.outcome == "missing" for finding in verdict.findings)
     parts = (verdict.missing, verdict.warnings, verdict.emulated)
-    assert sum(map(len, parts)) == sum(one.outcome != "met" for one in verdict.findings)
+    assert sum(map(len, parts)) == sum(finding.outcome != "met" for finding in verdict.findings)
 
 
 def without_order(verdict: Verdict) -> tuple[bool, dict[str, object]]:
     return verdict.ok, {
-        one.capability: (
-            *(one.outcome, one.reason, one.label, one.conflicts, one.claim),
-            *(one.need.level, one.need.minimum, frozenset(one.need.required_by)),
+        finding.capability: (
+            *(finding.outcome, finding.reason, finding.label, finding.conflicts, finding.claim),
+            *(finding.need.level, finding.need.minimum, frozenset(finding.need.required_by)),
         )
-        for one in verdict.findings
+        for finding in verdict.findings
     }
 
 
@@ -262,4 +262,4 @@ def test_unicode_names_are_typed_errors(name: str) -> None:
 def test_unicode_targets_are_answered(target: str) -> None:
     verdict = negotiate("tools,context>=5", target)
     assert verdict.target == target
-    assert [one.reason for one in verdict.findings] == ["unknown", "unknown"]
+    assert [finding.reason for finding in verdict.findings] == ["unknown", "unknown"]

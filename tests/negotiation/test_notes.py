@@ -23,9 +23,9 @@ def test_a_retired_model_is_noted() -> None:
     """MP-N19: a retired model is never a plain yes."""
     catalog = mp.default_catalog()
     retired = next(
-        one
-        for one in mp.find_models("tools", provider="openai", retired=True)
-        if catalog.resolve(one).retired_by(catalog.day)
+        find_model
+        for find_model in mp.find_models("tools", provider="openai", retired=True)
+        if catalog.resolve(find_model).retired_by(catalog.day)
     )
     assert mp.negotiate("tools", retired).notes
 
@@ -57,7 +57,10 @@ def test_resolve_takes_a_target_in_one_piece() -> None:
 
 
 def actions(params: dict[str, object], target: str) -> dict[str, str]:
-    return {".".join(one.path): one.action for one in mp.negotiate_parameters(params, target)}
+    return {
+        ".".join(parameter.path): parameter.action
+        for parameter in mp.negotiate_parameters(params, target)
+    }
 
 
 def test_parameters_that_exclude_each_other_are_conflicts() -> None:

@@ -101,7 +101,7 @@ def test_data_is_plain_json_and_says_everything() -> None:
     verdict = ask("tools,seed:preferred,top-k")
     data = json.loads(msgspec.json.encode(verdict_data(verdict, diagnose(verdict))))
     assert (data["target"], data["answer"], data["ok"]) == ("acme/model", "labelled", True)
-    assert [one["outcome"] for one in data["findings"]] == ["met", "preferred-unmet", "met"]
+    assert [finding["outcome"] for finding in data["findings"]] == ["met", "preferred-unmet", "met"]
     assert data["findings"][2]["claim"] == {
         "capability": "top-k",
         "support": "restricted",
@@ -137,12 +137,12 @@ def test_a_diagnosis_adds_what_the_session_knows() -> None:
     )
     assert found is not None
     assert found.target == "openai/gpt-small"
-    assert [(one.capability, one.required_by) for one in found.missing] == [
+    assert [(miss.capability, miss.required_by) for miss in found.missing] == [
         ("tool-calling", ("sm",))
     ]
     assert found.previous == "openai/gpt-big"
     assert found.suggestion == "openai/gpt-big"
-    assert [one.param_path for one in found.params_affected] == [("temperature",)]
+    assert [param.param_path for param in found.params_affected] == [("temperature",)]
     text = markdown(verdict, found)
     assert "Suggestion: `openai/gpt-big`" in text
     assert "- `temperature`: " in text

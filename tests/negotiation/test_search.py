@@ -78,7 +78,9 @@ NEED_TEXTS = [
 
 
 def by_asking(source: Catalog, needs: Needs, targets: list[str]) -> set[str]:
-    return {one for one in targets if surely_meets(needs, source.resolve(*source.split(one)))}
+    return {
+        target for target in targets if surely_meets(needs, source.resolve(*source.split(target)))
+    }
 
 
 @pytest.mark.parametrize("text", NEED_TEXTS)

@@ -47,8 +47,8 @@ def ask(
 def outcome(answer: dict[str, Any]) -> tuple[bool, list[str], list[str]]:
     return (
         answer["ok"],
-        [one["reason"] for one in answer["missing"]],
-        [one["reason"] for one in answer["warnings"]],
+        [miss["reason"] for miss in answer["missing"]],
+        [warning["reason"] for warning in answer["warnings"]],
     )
 
 
@@ -152,7 +152,7 @@ def test_it_never_stops_at_the_first_miss() -> None:
     """S000-4-3: a rejection lists everything that is missing."""
     requirements = [{"name": name, "level": "hard", "requiredBy": "sm"} for name in FLAGS]
     answer = negotiate_json({"requirements": requirements, "claims": dict.fromkeys(FLAGS, False)})
-    assert [one["capability"] for one in answer["missing"]] == FLAGS
+    assert [miss["capability"] for miss in answer["missing"]] == FLAGS
 
 
 def test_wire_shape_of_a_rejection() -> None:
@@ -230,7 +230,9 @@ def test_params_affected_are_reported_with_warnings_too() -> None:
         )
         assert answer["ok"]
         assert "error" not in answer
-        assert [one["sourceLayer"] for one in answer["diagnostic"]["paramsAffected"]] == ["launch"]
+        assert [param["sourceLayer"] for param in answer["diagnostic"]["paramsAffected"]] == [
+            "launch"
+        ]
         assert "suggestion" not in answer["diagnostic"]
 
 

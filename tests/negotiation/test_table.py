@@ -226,4 +226,6 @@ def test_every_rejected_or_warned_verdict_has_a_diagnostic() -> None:
     assert (warned.target, warned.missing) == ("acme/model", ())
     rejected = diagnose(negotiate("tools,seed", said))
     assert rejected is not None
-    assert [(one.capability, one.reason) for one in rejected.missing] == [("seed", "unsupported")]
+    assert [(miss.capability, miss.reason) for miss in rejected.missing] == [
+        ("seed", "unsupported")
+    ]

@@ -30,7 +30,7 @@ def test_the_example_of_the_specification() -> None:
     result = mp.fix_schema(spec_example())
     assert result.report.ok
     assert result.schema["required"] == ["reasoning", "steps"]
-    assert [one.rule for one in result.changes] == ["required-property"]
+    assert [change.rule for change in result.changes] == ["required-property"]
     assert "'reasoning' is now required; it could be null before" in result.changes[0].message
 
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_said_otherwise_is_still_found() -> None:
     schema = holding({"type": "string", "minLength": 1})
     result = fix_schema(schema)
     assert result.schema == schema
-    assert [one.rule for one in result.report.findings] == ["string-constraint"]
+    assert [finding.rule for finding in result.report.findings] == ["string-constraint"]
 
 
 def test_the_input_is_left_alone_and_shared_objects_are_taken_apart() -> None:
@@ -289,7 +289,9 @@ def instances(schema: Any, root: Any, depth: int = 0) -> st.SearchStrategy[Any]:
         if word in schema:
             return st.one_of([instances(one, root, depth + 1) for one in schema[word]])
     if "properties" in schema:
-        made = {name: instances(one, root, depth + 1) for name, one in schema["properties"].items()}
+        made = {
+            name: instances(prop, root, depth + 1) for name, prop in schema["properties"].items()
+        }
         required = schema.get("required", [])
         return st.fixed_dictionaries(
             {name: made[name] for name in required if name in made},

@@ -58,7 +58,7 @@ def test_references_follow_definitions_however_they_are_written() -> None:
     )
     result = fix_schema(schema)
     assert result.report.ok
-    assert [one["$ref"] for one in result.schema["properties"].values()] == [
+    assert [prop["$ref"] for prop in result.schema["properties"].values()] == [
         "#/$defs/A",
         "#/$defs/B%20b",
         "#/$defs/C",

@@ -71,7 +71,7 @@ def test_many_references_to_one_branch() -> None:
         few, many = union(1_000, *more), union(8_000, *more)
         base = seconds(lambda few=few: lint_schema(few))  # type: ignore[misc]
         assert seconds(lambda many=many: lint_schema(many)) < 24 * base  # type: ignore[misc]
-    assert "variant-literal-twice" in [one.rule for one in lint_schema(union(8_000)).errors]
+    assert "variant-literal-twice" in [error.rule for error in lint_schema(union(8_000)).errors]
 
 
 def test_literals_count_as_work() -> None:

@@ -16,7 +16,7 @@ TEXT = {"type": "string"}
 
 
 def found(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
-    return [(one.rule, one.path) for one in lint_schema(schema, profiles).errors]
+    return [(error.rule, error.path) for error in lint_schema(schema, profiles).errors]
 
 
 def test_a_clean_schema() -> None:
@@ -138,7 +138,7 @@ def test_a_reference_with_siblings() -> None:
     schema = holding({"$ref": "#/$defs/A", "description": "d"}, **{"$defs": {"A": TEXT}})
     assert found(schema, "openai,gemini") == [("ref-siblings", "/properties/x")]
     assert found(schema, "tier1,anthropic") == []
-    assert [one.rule for one in lint_schema(schema, "tier1").notes] == ["ref-siblings"]
+    assert [note.rule for note in lint_schema(schema, "tier1").notes] == ["ref-siblings"]
 
 
 def test_a_target_in_a_place_of_its_own_is_linted() -> None:
@@ -223,11 +223,11 @@ def test_limits_of_anthropic() -> None:
 def test_values_that_vendors_take_in_part() -> None:
     assert found(holding({**TEXT, "format": "email"}), "openai,anthropic") == []
     uri = lint_schema(holding({**TEXT, "format": "uri"}), "openai,anthropic")
-    assert [one.profiles for one in uri.errors] == [("openai",)]
+    assert [error.profiles for error in uri.errors] == [("openai",)]
     array = {"type": "array", "items": TEXT}
     assert found(holding({**array, "minItems": 1}), "openai,anthropic,gemini") == []
     two = lint_schema(holding({**array, "minItems": 2}), "openai,anthropic,gemini")
-    assert [one.profiles for one in two.errors] == [("anthropic",)]
+    assert [error.profiles for error in two.errors] == [("anthropic",)]
     assert found(holding({**TEXT, "pattern": "^a+$"}), "anthropic") == []
     for pattern in (r"(?=a)", r"\bword", r"(a)\1", "(?<!a)b"):
         assert found(holding({**TEXT, "pattern": pattern}), "anthropic") != []

@@ -11,7 +11,7 @@ NULL = {"type": "null"}
 
 
 def found(schema: Any, profiles: str = "variants") -> list[tuple[str, str]]:
-    return [(one.rule, one.path) for one in lint_schema(schema, profiles).findings]
+    return [(finding.rule, finding.path) for finding in lint_schema(schema, profiles).findings]
 
 
 def rules(schema: Any) -> list[str]:
@@ -115,7 +115,9 @@ def test_plain_values_are_noted() -> None:
     """§A speaks of "variant shapes": a union of plain values is not one, and is only noted."""
     report = lint_schema(union({"type": "string"}, {"type": "integer"}, NULL), "variants")
     assert report.ok
-    assert [(one.rule, one.level) for one in report.findings] == [("variant-plain-values", "note")]
+    assert [(finding.rule, finding.level) for finding in report.findings] == [
+        ("variant-plain-values", "note")
+    ]
 
 
 def test_objects_and_other_values_are_told_apart_by_shape() -> None:
@@ -194,7 +196,7 @@ def test_another_name_must_be_documented() -> None:
     """§A: "MAY use other names but MUST document the chosen name": a note."""
     report = lint_schema(union(variant("a", "shape"), variant("b", "shape")), "variants")
     assert report.ok
-    assert [one.rule for one in report.notes] == ["variant-discriminator-name"]
+    assert [note.rule for note in report.notes] == ["variant-discriminator-name"]
     assert "'shape'" in report.notes[0].message
 
 

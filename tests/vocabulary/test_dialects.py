@@ -97,7 +97,7 @@ def test_nika_fields_that_are_one_capability() -> None:
     }
 
 
-CELLS = [(one, wire) for one in DIALECTS.values() for wire in one.ids]
+CELLS = [(dialect, wire) for dialect in DIALECTS.values() for wire in dialect.ids]
 
 
 @pytest.mark.parametrize(("one", "wire"), CELLS, ids=lambda cell: getattr(cell, "name", cell))

@@ -48,19 +48,19 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
 
     chat = ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=key, max_retries=0)
     found: dict[str, Any] = {"plain": chat.invoke("Hi").content}
-    found["streamed"] = "".join(str(one.content) for one in chat.stream("Hi"))
+    found["streamed"] = "".join(str(chunk.content) for chunk in chat.stream("Hi"))
     asked = chat.bind_tools([weather]).invoke("Call Rome and Oslo")
-    found["calls"] = [one["args"] for one in asked.tool_calls]
+    found["calls"] = [tool_call["args"] for tool_call in asked.tool_calls]
     found["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
     found["image"] = chat.invoke([HumanMessage(content=[image])]).content
     turns = [HumanMessage("Call Rome and Oslo"), asked]
-    turns += [ToolMessage("sunny", tool_call_id=one["id"]) for one in asked.tool_calls]
+    turns += [ToolMessage("sunny", tool_call_id=tool_call["id"]) for tool_call in asked.tool_calls]
     found["after tools"] = chat.bind_tools([weather]).invoke(turns).content
     pieces = None
     for piece in chat.bind_tools([weather]).stream("Call Rome and Oslo"):
         pieces = piece if pieces is None else pieces + piece
-    found["streamed calls"] = [one["args"] for one in pieces.tool_calls]
+    found["streamed calls"] = [tool_call["args"] for tool_call in pieces.tool_calls]
 
     def other(name: str, **more: Any) -> ChatOpenAI:
         return ChatOpenAI(model=name, base_url=f"{url}/v1", api_key=key, max_retries=0, **more)

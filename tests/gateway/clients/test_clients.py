@@ -58,7 +58,7 @@ def calling(body: dict[str, Any]) -> Step:
         return Reply("Done.")
     choice = body.get("tool_choice", "auto")
     forced = choice not in ("auto", "none") and choice != {"type": "auto"}
-    names = [one.get("name") or one["function"]["name"] for one in body.get("tools", [])]
+    names = [tool.get("name") or tool["function"]["name"] for tool in body.get("tools", [])]
     many = [name for name in names if name.startswith("Iterable")]
     if many:
         return Reply(calls=(Call(many[0], MANY),))
@@ -76,7 +76,7 @@ MANY = {"tasks": [{"name": "Rome", "people": 3}, {"name": "Oslo", "people": 1}]}
 def text_of(content: Any) -> str:
     """The text of a message, in parts or not."""
     parts = [{"text": content}] if isinstance(content, str) else content
-    return "".join(one.get("text", "") for one in parts)
+    return "".join(part.get("text", "") for part in parts)
 
 
 def emulated(asked: str) -> str:
@@ -120,9 +120,9 @@ def python_client(gateway: RunningGateway, name: str, model: str) -> dict[str, A
     failed = [str(error) for state, error in gateway.settled() if state != "completed"]
     assert all("Too many." in error or "cut_off" in error for error in failed), failed
     assert effort_of(gateway, model)
-    decided = [one.payload for one in gateway.events("negotiation.decided")]
-    assert any(one["emulated"] for one in decided)
-    assert any(one["substituted"] for one in decided)
+    decided = [event.payload for event in gateway.events("negotiation.decided")]
+    assert any(event["emulated"] for event in decided)
+    assert any(event["substituted"] for event in decided)
     return found
 
 
