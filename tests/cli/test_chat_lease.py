@@ -1,10 +1,12 @@
 """One process at a time may use a session; a killed process holds nothing."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from modelpact.cli.chat.sessions import OpenElsewhere, lease_session
+from modelpact.cli.chat.sessions import OpenElsewhere, OpenSession, lease_session
 from modelpact.ledger import Ledger, LedgerUnavailable
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.postgres import PostgresConnection
@@ -56,6 +58,15 @@ def test_a_lease_on_postgres_is_a_lock_of_a_transaction(counted: Counted) -> Non
         )
         lease.release()
     assert ("idle in transaction",) in states
+
+
+def test_a_session_that_another_process_has_taken_sends_nothing() -> None:
+    """The lease can be lost with the connection to the database."""
+    session: Any = SimpleNamespace(id="a")
+    lost: Any = SimpleNamespace(is_held=lambda: False)
+    models: Any = None
+    with pytest.raises(OpenElsewhere, match="session a is open in another process"):
+        OpenSession(session, models, lost).check_lease()
 
 
 def test_a_lease_leaves_no_file_behind(tmp_path: Path) -> None:
