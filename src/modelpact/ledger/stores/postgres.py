@@ -142,6 +142,10 @@ class PostgresLease:
         """Release the name for good. This waits for `is_held` in another thread."""
         with self._lock:
             self._released = True
+            if self._connection is not None:
+                # The server frees the lock of a closed connection only a moment later.
+                with suppress(LedgerError):
+                    self._connection.execute("ROLLBACK")
             self._disconnect()
 
     def _disconnect(self) -> None:
