@@ -158,7 +158,7 @@ def test_negotiate_in_the_stud_dialect(run: Run) -> None:
 
 
 def test_negotiate_in_the_abp_dialect(run: Run) -> None:
-    """MP-J2: an incompatible result exits with 1 and `CAPABILITY_UNSUPPORTED`."""
+    """MP-J2, S002-6-7: an incompatible result exits with 1 and `CAPABILITY_UNSUPPORTED`."""
     request = {
         "manifest": {"streaming": "native"},
         "requirements": {"required": [{"capability": "tool_edit", "min_support": "emulated"}]},
