@@ -8,14 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from modelpact.identity import (
-    Authority,
-    Identity,
-    Trust,
-    UntrustedPeer,
-    client_context,
-    server_context,
-)
+from modelpact.identity import Authority, Identity, Trust, UntrustedPeer
+from modelpact.identity.tls import client_context, server_context
 
 
 class Outcome:

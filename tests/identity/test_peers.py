@@ -11,13 +11,11 @@ from modelpact.identity import (
     Authority,
     IdentityError,
     IssuedCertificate,
-    Revocations,
     UntrustedPeer,
-    check_peer,
     fingerprint,
     read_certificate,
-    read_revocations,
 )
+from modelpact.identity.peers import Revocations, check_peer, read_revocations
 from modelpact.vocabulary.errors import InputError
 from tests.identity.conftest import days_ago, der
 

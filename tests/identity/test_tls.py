@@ -12,12 +12,12 @@ from modelpact.identity import (
     Identity,
     IdentityError,
     InsecurePermissions,
-    PeerVerifier,
     Trust,
     UntrustedPeer,
     read_certificate,
-    server_context,
 )
+from modelpact.identity.peers import PeerVerifier
+from modelpact.identity.tls import server_context
 from modelpact.vocabulary.errors import InputError, UnknownName
 from tests.identity.conftest import days_ago, der
 from tests.identity.handshakes import Pair, meet, openssl_said, refused

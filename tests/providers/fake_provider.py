@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from modelpact.identity import SIGNATURE_HEADER, Keyring, server_context, sign_body
+from modelpact.identity import SIGNATURE_HEADER, Keyring, sign_body
+from modelpact.identity.tls import server_context
 from modelpact.providers.contract import Registration
 from modelpact.wire import HttpRequest, HttpResponse, serve, write_event
 from tests.providers.support import World

@@ -13,7 +13,8 @@ from typing import Any, ParamSpec
 
 import msgspec
 
-from modelpact.identity import Authority, Identity, Keyring, Trust, client_context, fingerprint
+from modelpact.identity import Authority, Identity, Keyring, Trust, fingerprint
+from modelpact.identity.tls import client_context
 from modelpact.ledger import Event, Ledger
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.event import event_hash

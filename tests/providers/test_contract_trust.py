@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelpact.identity import client_context, server_context
+from modelpact.identity.tls import client_context, server_context
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError
 from modelpact.wire import Client, HttpRequest, HttpResponse, WireError, serve

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.identity import server_context
+from modelpact.identity.tls import server_context
 from modelpact.ledger import Ledger
 from tests.providers import faulty_behaviours as bad
 from tests.providers.fake_provider import Behaviour, answer_body, faking, right

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelpact.identity import SIGNATURE_HEADER, Identity, client_context, fingerprint, sign_body
+from modelpact.identity import SIGNATURE_HEADER, Identity, fingerprint, sign_body
 from modelpact.identity import certificates as make
+from modelpact.identity.tls import client_context
 from modelpact.ledger import CostLine, Draft, Ledger
 from modelpact.providers.contract import Invocation, Registration
 from modelpact.providers.http import RuntimeHost

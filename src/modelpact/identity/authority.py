@@ -27,7 +27,6 @@ from modelpact.identity.files import (
     locked,
     new_folder,
     read_file,
-    read_private,
     utc_now,
     write_file,
 )
@@ -124,8 +123,8 @@ class Authority:
             for name in ("certificates", "identities"):
                 (scratch / name).mkdir(mode=0o700)
             write(scratch / "root.key.pem", certificates.key_to_pem(key), PRIVATE)
-            write(scratch / "root.pem", _pem(root), PUBLIC)
-            write(scratch / "revoked.pem", _pem(crl), PUBLIC)
+            write(scratch / "root.pem", certificates.to_pem(root), PUBLIC)
+            write(scratch / "revoked.pem", certificates.to_pem(crl), PUBLIC)
 
         new_folder(folder, fill)
         return cls(folder, clock=clock, write=write)
@@ -236,11 +235,11 @@ class Authority:
         """Return every certificate ever issued, oldest first."""
         from modelpact.identity import certificates
 
-        revoked = certificates.crl_entries(certificates.crl_from_pem(read_file(self.crl), self.crl))
+        revoked = certificates.crl_entries(certificates.parse_crl(read_file(self.crl), self.crl))
         records: dict[str, IdentityRecord] = {}
         newest: dict[str, str] = {}
         for path in sorted((self.folder / "certificates").glob("*.pem")):
-            certificate = certificates.certificate_from_pem(read_file(path), path)
+            certificate = certificates.load_certificate(path)
             record = _read_record(certificate, revoked, path)
             records[record.serial] = record
             newest[record.name] = record.serial
@@ -261,10 +260,10 @@ class Authority:
             for leftover in self.folder.rglob(".*.tmp"):
                 leftover.unlink(missing_ok=True)
             for pending in (self.folder / "certificates").glob("*.pending"):
-                certificate = certificates.certificate_from_pem(read_file(pending), pending)
+                certificate = certificates.load_certificate(pending)
                 record = _read_record(certificate, {}, pending)
                 path = self.identity_file(record.name)
-                current = exists(path) and certificates.certificate_from_pem(read_file(path), path)
+                current = exists(path) and certificates.load_certificate(path)
                 if current and serial_text(current.serial_number) == record.serial:
                     pending.rename(pending.with_suffix(".pem"))
                 else:
@@ -297,10 +296,9 @@ class Authority:
         folder, path = self.folder / "certificates", self.identity_file(name)
         number = 1 + sum(1 for _ in folder.glob("*.pem"))
         pending = folder / f"{number:06d}-{serial_text(leaf.serial_number)}.pending"
-        self._write(pending, _pem(leaf), PUBLIC)
-        self._write(
-            path, certificates.key_to_pem(key) + _pem(leaf), PRIVATE
-        )  # from here on it is issued
+        self._write(pending, certificates.to_pem(leaf), PUBLIC)
+        # Once the identity file is written, the certificate counts as issued.
+        self._write(path, certificates.key_to_pem(key) + certificates.to_pem(leaf), PRIVATE)
         pending.rename(pending.with_suffix(".pem"))
         return IssuedCertificate(_read_record(leaf, {}, path), path)
 
@@ -317,12 +315,12 @@ class Authority:
             raise IdentityError(
                 f"{path} with the key is missing: restore it, or rotate without keeping the key"
             )
-        return certificates.key_from_pem(read_private(path), path)
+        return certificates.load_key(path)
 
     def _extend_crl(self, records: Iterable[IdentityRecord], reason: RevocationReason) -> None:
         from modelpact.identity import certificates
 
-        old = certificates.crl_from_pem(read_file(self.crl), self.crl)
+        old = certificates.parse_crl(read_file(self.crl), self.crl)
         now, (root, root_key) = self._clock(), self._root()
         entries = certificates.crl_entries(old)
         for record in records:
@@ -332,23 +330,17 @@ class Authority:
         crl = certificates.make_crl(
             root, root_key, listed, number=certificates.crl_number(old) + 1, now=now
         )
-        self._write(self.crl, _pem(crl), PUBLIC)
+        self._write(self.crl, certificates.to_pem(crl), PUBLIC)
 
     def _root(self) -> "tuple[x509.Certificate, ec.EllipticCurvePrivateKey]":
         from modelpact.identity import certificates
 
         key_file = self.folder / "root.key.pem"
-        key = certificates.key_from_pem(read_private(key_file), key_file)
-        root = certificates.certificate_from_pem(read_file(self.certificate), self.certificate)
+        key = certificates.load_key(key_file)
+        root = certificates.load_certificate(self.certificate)
         if root.public_key() != key.public_key():
             raise IdentityError(f"{key_file} is not the key of root.pem: restore it from a backup")
         return root, key
-
-
-def _pem(item: "x509.Certificate | x509.CertificateRevocationList") -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return item.public_bytes(Encoding.PEM)
 
 
 def _read_record(

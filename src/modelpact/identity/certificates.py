@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from cryptography import x509
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modelpact.identity.errors import IdentityError
+from modelpact.identity.files import read_file, read_private
 from modelpact.vocabulary.errors import InputError, brief
 
 REASONS: Final = {
@@ -44,32 +46,37 @@ def new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
+def to_pem(item: x509.Certificate | x509.CertificateRevocationList) -> bytes:
+    """Return a certificate or a revocation list as PEM."""
+    return item.public_bytes(Encoding.PEM)
+
+
 def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """Return a private key as PKCS8 PEM, for a private file only."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def key_from_pem(pem: bytes, where: object) -> ec.EllipticCurvePrivateKey:
-    """Read a private key; errors name `where`."""
+def load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Read the private key in a file."""
     try:
-        key = load_pem_private_key(pem, password=None)
+        key = load_pem_private_key(read_private(path), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise IdentityError(f"{where} contains no unencrypted private key in PEM") from None
+        raise IdentityError(f"{path} contains no unencrypted private key in PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise IdentityError(f"{where} is not an ECDSA key")
+        raise IdentityError(f"{path} is not an ECDSA key")
     return key
 
 
-def certificate_from_pem(pem: bytes, where: object) -> x509.Certificate:
-    """Read a certificate; errors name `where`."""
+def load_certificate(path: Path) -> x509.Certificate:
+    """Read the certificate in a file."""
     try:
-        return x509.load_pem_x509_certificate(pem)
+        return x509.load_pem_x509_certificate(read_file(path))
     except ValueError:
-        raise IdentityError(f"{where} contains no certificate in PEM") from None
+        raise IdentityError(f"{path} contains no certificate in PEM") from None
 
 
-def crl_from_pem(pem: bytes, where: object) -> x509.CertificateRevocationList:
-    """Read a revocation list; errors name `where`."""
+def parse_crl(pem: bytes, where: object) -> x509.CertificateRevocationList:
+    """Parse a revocation list in PEM; errors name `where`."""
     try:
         return x509.load_pem_x509_crl(pem)
     except ValueError:

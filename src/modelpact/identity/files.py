@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from modelpact.identity.errors import IdentityError, InsecurePermissions
 
@@ -26,28 +26,35 @@ def utc_now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def write_file(path: Path, data: bytes, mode: int) -> None:
-    """Replace a file atomically and flush it to disk: readers see the old or the new content."""
-    name = ""
+@contextmanager
+def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
+    """Yield a stream for the new content of a file, which replaces the old one atomically.
+
+    Readers see the old or the new content. The new content is on disk when this returns.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         if mode != PRIVATE:
             Path(name).chmod(mode)
         Path(name).replace(path)
         _sync_folder(path.parent)
-    except BaseException as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or error
-            raise IdentityError(
-                f"{path} cannot be written: {reason}; nothing was changed"
-            ) from None
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_file(path: Path, data: bytes, mode: int) -> None:
+    """Replace the content of a file atomically."""
+    try:
+        with replacing(path, mode) as stream:
+            stream.write(data)
+    except OSError as error:
+        reason = error.strerror or error
+        raise IdentityError(f"{path} cannot be written: {reason}; nothing was changed") from None
 
 
 def exists(path: Path) -> bool:
@@ -103,6 +110,36 @@ def read_private(path: Path) -> bytes:
     return _read(path, private=True)
 
 
+def check_private_folder(folder: Path) -> None:
+    """Raise `InsecurePermissions` if other users can access a folder of keys."""
+    try:
+        status = folder.stat()
+    except OSError as error:
+        raise IdentityError(f"{folder} cannot be read: {error.strerror or error}") from None
+    _check_permissions(folder, status, "700")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against changes by other processes."""
+    try:
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, PRIVATE)
+    except OSError as error:
+        raise IdentityError(f"{folder} cannot be locked: {error.strerror or error}") from None
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # this also releases the lock
+
+
 def _read(path: Path, *, private: bool) -> bytes:
     try:
         with path.open("rb") as stream:
@@ -127,15 +164,6 @@ def _read(path: Path, *, private: bool) -> bytes:
     return data
 
 
-def check_private_folder(folder: Path) -> None:
-    """Raise `InsecurePermissions` if other users can access a folder of keys."""
-    try:
-        status = folder.stat()
-    except OSError as error:
-        raise IdentityError(f"{folder} cannot be read: {error.strerror or error}") from None
-    _check_permissions(folder, status, "700")
-
-
 def _check_permissions(path: Path, status: os.stat_result, expected: str) -> None:
     if sys.platform == "win32":
         return  # Windows controls access by lists that the profile folder inherits, not by mode
@@ -154,27 +182,6 @@ def _check_permissions(path: Path, status: os.stat_result, expected: str) -> Non
             f"{path} has mode {mode:03o}, so that other users can access a private key: "
             f"run `chmod {expected} {path}`, and rotate the key if others could have read it"
         )
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against changes by other processes."""
-    try:
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, PRIVATE)
-    except OSError as error:
-        raise IdentityError(f"{folder} cannot be locked: {error.strerror or error}") from None
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)  # this also releases the lock
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,19 +1,37 @@
-"""Ed25519 keys, signatures, and lists of public keys to verify them with."""
+"""Ed25519 keys, signatures, and lists of public keys to verify them with.
+
+The signature of a body is a header that ties the body to one invocation and one place in its
+sequence:
+
+    Modelpact-Signature: v1;key=KEY_ID;seq=N;time=SECONDS;sig=HEX
+
+`sig` is Ed25519 over the lines `modelpact/response/v1`, invocation id, `N`, `SECONDS` and the
+SHA-256 of the body in hex. The invocation id and the hash are not sent: the verifier uses its own
+invocation and the body that it received, so that a signature is valid for no other.
+"""
 
 import hashlib
 import re
+import time as clock
 from itertools import pairwise
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from modelpact.identity.errors import IdentityError, UntrustedKeys
+from modelpact.identity.errors import BadSignature, IdentityError, UntrustedKeys
 from modelpact.vocabulary.errors import InputError, brief
 
 Purpose = Literal["data", "handover", "response"]
 
 FORMAT: Final = "modelpact-public-keys/1"
+SIGNATURE_HEADER: Final = "Modelpact-Signature"
+MAX_AGE: Final = 300.0
 _SIGNATURE: Final = re.compile(r"([0-9a-f]{16}):([0-9a-f]{128})")
+_NUMBER: Final = r"(0|[1-9][0-9]{0,14})"
+_VALUE: Final = re.compile(
+    rf"v1;key=([0-9a-f]{{16}});seq={_NUMBER};time={_NUMBER};sig=([0-9a-f]{{128}})"
+)
+_INVOCATION: Final = re.compile(r"[!-~]{1,256}")
 _RAW: Final = re.compile(r"[0-9a-f]{64}")
 _HANDOVER: Final = re.compile(r"[0-9a-f]{128}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -27,21 +45,6 @@ _SMALL_ORDER: Final = frozenset(
     )
 )
 """The points of order 1, 2, 4 and 8, in every encoding, without the sign bit."""
-
-
-def key_id_of(raw: bytes) -> str:
-    """Return the id of a public key."""
-    return hashlib.sha256(raw).hexdigest()[:16]
-
-
-def is_weak_key(raw: bytes) -> bool:
-    """Tell whether a public key has small order, so that one signature is valid for all data."""
-    return len(raw) == 32 and bytes([*raw[:31], raw[31] & 0x7F]) in _SMALL_ORDER
-
-
-def signed_message(purpose: Purpose, data: bytes) -> bytes:
-    """Return the bytes to sign: they include the purpose, so that it cannot be exchanged."""
-    return b"modelpact/%s/v1\n%s" % (purpose.encode(), data)
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -60,6 +63,14 @@ class Signature(msgspec.Struct, frozen=True):
         if not match:
             raise InputError(f"{brief(text)} is not a signature: expected KEY_ID:HEX")
         return cls(match[1], bytes.fromhex(match[2]))
+
+
+class BodySignature(msgspec.Struct, frozen=True):
+    """The contents of a valid signature."""
+
+    key_id: str
+    sequence: int
+    time: int
 
 
 class Signer(Protocol):
@@ -81,7 +92,7 @@ class SigningKey:
     def __init__(self, private: Any) -> None:
         self._private = private
         self.raw_public: bytes = private.public_key().public_bytes_raw()
-        self.key_id = key_id_of(self.raw_public)
+        self.key_id = _key_id(self.raw_public)
 
     def __repr__(self) -> str:
         return f"<SigningKey {self.key_id}>"
@@ -121,7 +132,7 @@ class SigningKey:
 
     def sign(self, data: bytes, *, purpose: Purpose = "data") -> Signature:
         """Sign bytes for a purpose."""
-        return Signature(self.key_id, self._private.sign(signed_message(purpose, data)))
+        return Signature(self.key_id, self._private.sign(_signed_message(purpose, data)))
 
 
 class PublicKey(msgspec.Struct, frozen=True):
@@ -134,7 +145,7 @@ class PublicKey(msgspec.Struct, frozen=True):
     @property
     def key_id(self) -> str:
         """The id of the key."""
-        return key_id_of(self.raw)
+        return _key_id(self.raw)
 
     def handover_statement(self, predecessor: str) -> bytes:
         """Return the statement that the predecessor signs to hand over to this key."""
@@ -170,7 +181,7 @@ class PublicKeys:
         if weak:
             raise InputError(f"key {weak} has small order: anybody can sign for it")
         for older, newer in pairwise(keys):
-            statement = signed_message("handover", newer.handover_statement(older.key_id))
+            statement = _signed_message("handover", newer.handover_statement(older.key_id))
             if not _is_valid(older.raw, statement, newer.handover):
                 raise InputError(
                     f"key {newer.key_id} is not signed by its predecessor {older.key_id}: "
@@ -245,6 +256,97 @@ class PublicKeys:
         return PublicKeys((*self.keys, *others[len(own) :]))
 
 
+def is_weak_key(raw: bytes) -> bool:
+    """Tell whether a public key has small order, so that one signature is valid for all data."""
+    return len(raw) == 32 and bytes([*raw[:31], raw[31] & 0x7F]) in _SMALL_ORDER
+
+
+def verify(
+    public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data"
+) -> bool:
+    """Tell whether one of the keys signed these bytes for a purpose; malformed values are not.
+
+    Nothing here is secret, so the comparison need not take constant time.
+    """
+    if not isinstance(signature, Signature) or not isinstance(data, bytes | bytearray | memoryview):
+        return False
+    key = public_keys.find(signature.key_id) if isinstance(signature.key_id, str) else None
+    return key is not None and _is_valid(
+        key.raw, _signed_message(purpose, bytes(data)), signature.value
+    )
+
+
+def sign_body(
+    key: Signer, invocation_id: str, body: bytes, *, sequence: int = 0, time: float | None = None
+) -> str:
+    """Return the value of the header for response number `sequence` of an invocation."""
+    if not _INVOCATION.fullmatch(invocation_id):
+        raise InputError(
+            f"invocation id {brief(invocation_id)} cannot be signed: "
+            f"expected 1 to 256 visible ASCII characters without spaces"
+        )
+    seconds = int(clock.time() if time is None else time)
+    if not 0 <= sequence < 10**15 or not 0 <= seconds < 10**15:
+        raise InputError(f"sequence {sequence} or time {seconds} is out of range")
+    signature = key.sign(_signed_data(invocation_id, sequence, seconds, body), purpose="response")
+    value = signature.value.hex()
+    return f"v1;key={signature.key_id};seq={sequence};time={seconds};sig={value}"
+
+
+def verify_body(
+    public_keys: PublicKeys,
+    invocation_id: str,
+    body: bytes,
+    header: str | None,
+    *,
+    sequence: int = 0,
+    now: float | None = None,
+    max_age: float | None = MAX_AGE,
+) -> BodySignature:
+    """Verify a signature and return its contents, or raise `BadSignature` with the reason.
+
+    `sequence` is the number that this response must have. `max_age` is the allowed difference
+    between the clocks in seconds; None ignores the time, for responses from the past.
+    """
+    match = _VALUE.fullmatch(header) if isinstance(header, str) else None
+    if not match or not _INVOCATION.fullmatch(invocation_id):
+        raise BadSignature("malformed", f"the response has no valid {SIGNATURE_HEADER} header")
+    contents = BodySignature(match[1], int(match[2]), int(match[3]))
+    if public_keys.find(contents.key_id) is None:
+        raise BadSignature(
+            "unknown-key", f"the response is signed by key {contents.key_id}, which is not trusted"
+        )
+    signature = Signature(contents.key_id, bytes.fromhex(match[4]))
+    signed = _signed_data(invocation_id, contents.sequence, contents.time, body)
+    if not verify(public_keys, signed, signature, purpose="response"):
+        raise BadSignature(
+            "mismatch",
+            f"the signature of key {contents.key_id} is not for this body "
+            f"and invocation {invocation_id}",
+        )
+    if contents.sequence != sequence:
+        raise BadSignature("out-of-order", f"got response {contents.sequence}, expected {sequence}")
+    age = (clock.time() if now is None else now) - contents.time
+    if max_age is not None and not -max_age <= age <= max_age:
+        raise BadSignature("stale", f"the response was signed {age:.0f} s ago: compare the clocks")
+    return contents
+
+
+def _key_id(raw: bytes) -> str:
+    """Return the id of a public key."""
+    return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def _signed_message(purpose: Purpose, data: bytes) -> bytes:
+    """Return the bytes to sign: they include the purpose, so that it cannot be exchanged."""
+    return b"modelpact/%s/v1\n%s" % (purpose.encode(), data)
+
+
+def _signed_data(invocation_id: str, sequence: int, seconds: int, body: bytes) -> bytes:
+    digest = hashlib.sha256(body).hexdigest()
+    return f"{invocation_id}\n{sequence}\n{seconds}\n{digest}\n".encode()
+
+
 def _read_key(entry: _KeyEntry) -> PublicKey:
     handover = entry.handover
     if (
@@ -261,21 +363,6 @@ def _read_key(entry: _KeyEntry) -> PublicKey:
     if key.key_id != entry.key_id:
         raise InputError(f"key {brief(entry.key_id)} has the public key of {key.key_id}")
     return key
-
-
-def verify(
-    public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data"
-) -> bool:
-    """Tell whether one of the keys signed these bytes for a purpose; malformed values are not.
-
-    Nothing here is secret, so the comparison need not take constant time.
-    """
-    if not isinstance(signature, Signature) or not isinstance(data, bytes | bytearray | memoryview):
-        return False
-    key = public_keys.find(signature.key_id) if isinstance(signature.key_id, str) else None
-    return key is not None and _is_valid(
-        key.raw, signed_message(purpose, bytes(data)), signature.value
-    )
 
 
 def _is_valid(raw: bytes, signed: bytes, value: object) -> bool:

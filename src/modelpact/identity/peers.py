@@ -1,15 +1,16 @@
-"""Certificates of peers: reading them, revocation lists, and the decision to accept a peer."""
+"""Peers: which ones are accepted, the contents of their certificates, and revocation lists."""
 
 import hashlib
 import re
 from collections.abc import Collection
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from modelpact.identity.errors import IdentityError, UntrustedPeer
-from modelpact.identity.files import utc_now
+from modelpact.identity.files import Clock, read_file, utc_now
 from modelpact.vocabulary.errors import InputError, brief
 
 if TYPE_CHECKING:
@@ -17,6 +18,30 @@ if TYPE_CHECKING:
 
 _PIN: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Our own certificate (with its chain) and its key, in one PEM file or in two."""
+
+    certificate: Path
+    key: Path | None = None
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Which peers are accepted.
+
+    `authorities` is a PEM file with the certificates that may sign the peer's, or with the peer's
+    own. `pins` are the accepted fingerprints; without any, the authorities decide. `peer` is the
+    name that the certificate must have: `modelpact:provider:NAME`, or `modelpact:runtime` for any
+    runtime. `crl` is a PEM file of revocation lists that is read again whenever it changes.
+    `revoked_keys` are fingerprints that are rejected.
+    """
+
+    authorities: Path
+    pins: frozenset[str] = frozenset()
+    peer: str | None = None
+    crl: Path | None = None
+    revoked_keys: frozenset[str] = frozenset()
 
 
 class PeerCertificate(msgspec.Struct, frozen=True):
@@ -40,6 +65,46 @@ class Revocations(msgspec.Struct, frozen=True):
     def covers(self, peer: PeerCertificate) -> bool:
         """Tell whether a certificate or its key is revoked."""
         return peer.fingerprint in self.keys or (peer.issuer, peer.serial) in self.certificates
+
+
+class PeerVerifier:
+    """Checks the certificate of a peer in every handshake, beyond the checks of OpenSSL."""
+
+    __slots__ = ("_authorities", "_clock", "_crl_version", "_revoked", "_trust")
+
+    def __init__(self, trust: Trust, clock: Clock = utc_now) -> None:
+        check_pins(trust.pins)
+        check_pins(trust.revoked_keys)
+        self._trust = trust
+        self._clock = clock
+        self._authorities = read_file(trust.authorities)
+        self._crl_version: tuple[int, int, int] | None = None
+        self._revoked = Revocations(keys=trust.revoked_keys)
+        self._refresh()
+
+    def __call__(self, der: bytes | None) -> None:
+        """Accept a certificate, or raise `UntrustedPeer`."""
+        try:
+            self._refresh()
+        except IdentityError as error:  # without the revocation list no peer can be trusted
+            raise UntrustedPeer("unknown", str(error)) from None
+        pins = self._trust.pins or None
+        check_peer(der, pins, self._revoked, identity=self._trust.peer, now=self._clock())
+
+    def _refresh(self) -> None:
+        crl = self._trust.crl
+        if crl is None:
+            return
+        try:
+            status = crl.stat()
+        except OSError as error:
+            raise IdentityError(f"{crl} cannot be read: {error.strerror or error}") from None
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if version == self._crl_version:
+            return
+        listed = read_revocations(read_file(crl), self._authorities, crl, now=self._clock())
+        self._revoked = Revocations(listed.certificates, self._trust.revoked_keys)
+        self._crl_version = version
 
 
 def serial_text(serial: int) -> str:
@@ -83,7 +148,7 @@ def read_revocations(
     """Read every revocation list in a PEM file; each must be signed by one of the authorities."""
     from cryptography import x509
 
-    from modelpact.identity.certificates import crl_entries, crl_from_pem
+    from modelpact.identity.certificates import crl_entries, parse_crl
 
     time = utc_now() if now is None else now
     try:
@@ -95,7 +160,7 @@ def read_revocations(
     if not blocks:
         raise IdentityError(f"{where} contains no revocation list in PEM")
     for block in blocks:
-        listed = crl_from_pem(block, where)
+        listed = parse_crl(block, where)
         if not any(root.subject == listed.issuer and _is_signed_by(listed, root) for root in roots):
             raise IdentityError(f"{where} is not signed by a trusted authority: get it again")
         expiry = listed.next_update_utc

@@ -1,95 +1,67 @@
 """Mutual TLS: contexts in which both sides present a certificate and verify the other's.
 
-Beyond the checks of OpenSSL, a `PeerVerifier` checks pins, the name in the certificate and
-revocation in every handshake, in plain sockets and in asyncio.
+Beyond the checks of OpenSSL, a `PeerVerifier` checks the peer at the end of every handshake, in
+plain sockets and in asyncio. This module needs `ssl`, so import it only where you open connections.
 """
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Final, Literal
 
 from modelpact.identity.errors import IdentityError, UntrustedPeer
-from modelpact.identity.files import Clock, read_file, read_private, utc_now
-from modelpact.identity.peers import Revocations, check_peer, check_pins, read_revocations
+from modelpact.identity.files import Clock, read_private, utc_now
+from modelpact.identity.peers import Identity, PeerVerifier, Trust
 from modelpact.vocabulary.errors import InputError, UnknownName
 
-if TYPE_CHECKING:
-    import ssl
-
 Check = Literal["hostname", "fingerprint"]
+_LOG: Final = logging.getLogger("modelpact.identity")
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """Our own certificate (with its chain) and its key, in one PEM file or in two."""
-
-    certificate: Path
-    key: Path | None = None
+class HandshakeRefused(UntrustedPeer, ssl.SSLCertVerificationError):  # type: ignore[misc]  # reason: str
+    """Our own checks ended a handshake."""
 
 
-class Trust(msgspec.Struct, frozen=True):
-    """Which peers are accepted.
+class VerifyingSocket(ssl.SSLSocket):
+    """A TLS socket that is closed if the peer is not accepted."""
 
-    `authorities` is a PEM file with the certificates that may sign the peer's, or with the peer's
-    own. `pins` are the accepted fingerprints; without any, the authorities decide. `peer` is the
-    name that the certificate must have: `modelpact:provider:NAME`, or `modelpact:runtime` for any
-    runtime. `crl` is a PEM file of revocation lists that is read again whenever it changes.
-    `revoked_keys` are fingerprints that are rejected.
-    """
-
-    authorities: Path
-    pins: frozenset[str] = frozenset()
-    peer: str | None = None
-    crl: Path | None = None
-    revoked_keys: frozenset[str] = frozenset()
-
-
-class PeerVerifier:
-    """Checks the certificate of a peer in every handshake, beyond the checks of OpenSSL."""
-
-    __slots__ = ("_authorities", "_clock", "_crl_version", "_revoked", "_trust")
-
-    def __init__(self, trust: Trust, clock: Clock = utc_now) -> None:
-        check_pins(trust.pins)
-        check_pins(trust.revoked_keys)
-        self._trust = trust
-        self._clock = clock
-        self._authorities = read_file(trust.authorities)
-        self._crl_version: tuple[int, int, int] | None = None
-        self._revoked = Revocations(keys=trust.revoked_keys)
-        self._refresh()
-
-    def __call__(self, der: bytes | None) -> None:
-        """Accept a certificate, or raise `UntrustedPeer`."""
+    def do_handshake(self, block: bool = False) -> None:
+        """Shake hands, then verify the peer."""
+        super().do_handshake(block)
         try:
-            self._refresh()
-        except (
-            IdentityError
-        ) as error:  # without the list of revoked certificates no peer can be trusted
-            raise UntrustedPeer("unknown", str(error)) from None
-        pins = self._trust.pins or None
-        check_peer(der, pins, self._revoked, identity=self._trust.peer, now=self._clock())
+            _verify(self.context, self.getpeercert(True))
+        except HandshakeRefused:
+            self.close()
+            raise
 
-    def _refresh(self) -> None:
-        crl = self._trust.crl
-        if crl is None:
-            return
+
+class VerifyingObject(ssl.SSLObject):
+    """TLS over buffers, as asyncio uses it."""
+
+    def do_handshake(self) -> None:
+        """Shake hands, then verify the peer; a server logs why it rejected a client."""
         try:
-            status = crl.stat()
-        except OSError as error:
-            raise IdentityError(f"{crl} cannot be read: {error.strerror or error}") from None
-        version = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if version == self._crl_version:
-            return
-        listed = read_revocations(read_file(crl), self._authorities, crl, now=self._clock())
-        self._revoked = Revocations(listed.certificates, self._trust.revoked_keys)
-        self._crl_version = version
+            super().do_handshake()
+            _verify(self.context, self.getpeercert(True))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLEOFError):
+            raise
+        except ssl.SSLError as error:
+            if self.server_side:
+                reason = getattr(error, "verify_message", "") or error.reason or error
+                _LOG.warning("rejected a client: %s", reason)
+            raise
 
 
-def server_context(identity: Identity, trust: Trust, *, clock: Clock = utc_now) -> "ssl.SSLContext":
+class VerifyingContext(ssl.SSLContext):
+    """A context whose sockets call its verifier."""
+
+    sslsocket_class: type[ssl.SSLSocket] = VerifyingSocket
+    sslobject_class: type[ssl.SSLObject] = VerifyingObject
+    verifier: Callable[[bytes | None], None]
+
+
+def server_context(identity: Identity, trust: Trust, *, clock: Clock = utc_now) -> ssl.SSLContext:
     """Return the context of a server that demands a certificate from every client."""
-    import ssl
-
     context = _context(ssl.PROTOCOL_TLS_SERVER, identity, trust, clock)
     # Each connection needs a full handshake, so that no ticket outlives a revocation.
     context.options |= ssl.OP_NO_TICKET
@@ -99,14 +71,12 @@ def server_context(identity: Identity, trust: Trust, *, clock: Clock = utc_now) 
 
 def client_context(
     identity: Identity, trust: Trust, *, check: Check = "hostname", clock: Clock = utc_now
-) -> "ssl.SSLContext":
+) -> ssl.SSLContext:
     """Return the context of a client that presents its certificate.
 
     By default the certificate of the server must be for its host name. `check="fingerprint"`
     demands one of `trust.pins` instead, for servers that move or have only an address.
     """
-    import ssl
-
     if check not in ("hostname", "fingerprint"):
         raise UnknownName("check", check, ("hostname", "fingerprint"))
     if check == "fingerprint" and not trust.pins:
@@ -117,12 +87,8 @@ def client_context(
 
 
 def _context(
-    protocol: "ssl._SSLMethod", identity: Identity, trust: Trust, clock: Clock
-) -> "ssl.SSLContext":
-    import ssl
-
-    from modelpact.identity.handshake import VerifyingContext
-
+    protocol: ssl._SSLMethod, identity: Identity, trust: Trust, clock: Clock
+) -> ssl.SSLContext:
     def no_passphrase() -> str:  # otherwise OpenSSL asks on the terminal and waits
         raise IdentityError(f"{key} is encrypted: use a key without a passphrase, with mode 600")
 
@@ -154,3 +120,11 @@ def _context(
 
 def _reason(error: OSError) -> str:
     return str(getattr(error, "reason", None) or error.strerror or error)
+
+
+def _verify(context: ssl.SSLContext, der: bytes | None) -> None:
+    assert isinstance(context, VerifyingContext)
+    try:
+        context.verifier(der)
+    except UntrustedPeer as error:
+        raise HandshakeRefused(error.reason, error.message) from None

@@ -6,8 +6,6 @@ event the checkpoints that sign it. The hash of a line covers the line without t
 
 import gzip
 import hashlib
-import os
-import tempfile
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
@@ -175,27 +173,20 @@ def write_export(path: Path, lines: Iterable[bytes], *, compress: bool | None = 
 
     A file that ends in `.gz` is compressed, unless `compress` says otherwise.
     """
+    from modelpact.identity.files import replacing
+
     packed = path.suffix == ".gz" if compress is None else compress
-    name = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "wb") as stream:
+        with replacing(path) as stream:
             if packed:
                 with gzip.GzipFile("", "wb", 6, stream, mtime=0) as zipped:
                     zipped.writelines(lines)
             else:
                 stream.writelines(lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).replace(path)
-    except BaseException as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or error
-            raise LedgerError(f"{path} cannot be written: {reason}; nothing was changed") from None
-        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise LedgerError(f"{path} cannot be written: {reason}; nothing was changed") from None
 
 
 def read_export(path: Path) -> Iterator[bytes]:

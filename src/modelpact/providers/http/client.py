@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from modelpact.identity import SIGNATURE_HEADER, Identity, Trust, UntrustedPeer, client_context
+from modelpact.identity import SIGNATURE_HEADER, Identity, Trust, UntrustedPeer
+from modelpact.identity.tls import client_context
 from modelpact.ledger.event import Event
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.http.messages import (

@@ -12,14 +12,8 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from modelpact.identity import (
-    SIGNATURE_HEADER,
-    Identity,
-    PeerCertificate,
-    Trust,
-    read_certificate,
-    server_context,
-)
+from modelpact.identity import SIGNATURE_HEADER, Identity, PeerCertificate, Trust, read_certificate
+from modelpact.identity.tls import server_context
 from modelpact.ledger.costs import CostRecord, check_lines
 from modelpact.ledger.errors import EnvelopeClosed, LedgerError
 from modelpact.providers.contract import ContractError, Invocation, Registration, cost_violation

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from modelpact.identity import Identity, Keyring, Trust, client_context, server_context
+from modelpact.identity import Identity, Keyring, Trust
+from modelpact.identity.tls import client_context, server_context
 from modelpact.vocabulary.errors import InputError, brief
 
 if TYPE_CHECKING:
