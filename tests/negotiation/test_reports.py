@@ -148,14 +148,17 @@ def test_a_diagnosis_adds_what_the_session_knows() -> None:
     assert "- `temperature`: " in text
 
 
-def test_a_rejected_verdict_always_gets_a_suggestion_if_a_model_fits() -> None:
-    """There is one diagnostic, and it is complete: a verdict has none without a suggestion."""
+def test_the_diagnostic_of_a_verdict_is_the_one_that_diagnose_makes() -> None:
+    """A rejected verdict carries a diagnostic, and its suggestion is one that fits."""
     source = small()
     verdict = negotiate("tools", "openai/gpt-small", catalog=source)
-    found = diagnose(verdict, catalog=source)
-    assert found is not None
-    assert found.suggestion == "openai/gpt-big"
-    assert not hasattr(verdict, "diagnostic")
+    assert verdict.diagnostic == diagnose(verdict, catalog=source)
+    assert verdict.diagnostic is not None
+    assert verdict.diagnostic.suggestion == "openai/gpt-big"
+
+
+def test_a_verdict_that_is_a_plain_yes_has_no_diagnostic() -> None:
+    assert negotiate("tools", "openai/gpt-big", catalog=small()).diagnostic is None
 
 
 def test_there_is_nothing_to_diagnose_where_all_is_well() -> None:

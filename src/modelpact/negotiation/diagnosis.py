@@ -6,10 +6,9 @@ from typing import Any
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Needs
-from modelpact.negotiation.negotiate import DEFAULT_POLICY
 from modelpact.negotiation.parameters import params_affected
 from modelpact.negotiation.search import suggest
-from modelpact.negotiation.verdict import Diagnostic, Missing, Policy, Verdict
+from modelpact.negotiation.verdict import DEFAULT_POLICY, Diagnostic, Missing, Policy, Verdict
 
 
 def diagnose(

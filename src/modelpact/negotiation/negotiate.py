@@ -1,5 +1,6 @@
 """Negotiation: a pure, total and deterministic function of needs, claims and policy."""
 
+import weakref
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -10,11 +11,18 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs, ladder_steps
-from modelpact.negotiation.verdict import Finding, Outcome, Policy, Reason, UnknownRule, Verdict
+from modelpact.negotiation.verdict import (
+    DEFAULT_POLICY,
+    Finding,
+    Outcome,
+    Policy,
+    Reason,
+    UnknownRule,
+    Verdict,
+)
 from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs, satisfies
 from modelpact.vocabulary.errors import InputError, brief, nearest
 
-DEFAULT_POLICY: Final = Policy()
 NO_NEEDS: Final = Needs()
 _LADDERS: Final = {
     entry.id: entry.formula for entry in CAPABILITIES.values() if isinstance(entry.formula, Ladder)
@@ -62,8 +70,9 @@ def negotiate(
     if verdict is None:
         verdict = decide(needs, target, policy, strategies)
         notes = model_notes(target, catalog or default_catalog())
-        if notes:
-            verdict = msgspec.structs.replace(verdict, notes=notes)
+        if notes or catalog is not None:
+            catalog_ref = None if catalog is None else weakref.ref(catalog)
+            verdict = msgspec.structs.replace(verdict, notes=notes, catalog_ref=catalog_ref)
         target.remember(key, verdict)
     decided: Verdict = verdict
     return decided
@@ -131,7 +140,7 @@ def decide(
         if finding.outcome == "missing":
             ok = False
             break
-    return Verdict(claims.target, tuple(findings), ok)
+    return Verdict(claims.target, tuple(findings), ok, policy=policy)
 
 
 def _claim_for(need: Need, claims: ClaimSource) -> Claim:

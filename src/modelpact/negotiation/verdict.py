@@ -1,12 +1,17 @@
 """Verdicts: the result of a negotiation, with one finding for each need."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from modelpact.catalog.claim import Claim
 from modelpact.needs.need import Need
 from modelpact.vocabulary.errors import InputError
+
+if TYPE_CHECKING:
+    from weakref import ref
+
+    from modelpact.catalog.catalog import Catalog
 
 Outcome = Literal["met", "emulated", "missing", "preferred-unmet", "probe-pending"]
 Reason = Literal[
@@ -72,6 +77,9 @@ class Policy(PolicySettings, frozen=True):
     def settings(self) -> PolicySettings:
         """The part that a configuration or a session can set."""
         return PolicySettings(self.unknown, self.emulate, self.unsupported_params)
+
+
+DEFAULT_POLICY: Final = Policy()
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -156,6 +164,11 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     ok: bool
     notes: tuple[str, ...] = ()
     """Facts about the model itself, such as that no catalog lists it or that it is retired."""
+    policy: Policy = DEFAULT_POLICY
+    """The policy under which the needs were negotiated."""
+    catalog_ref: "ref[Catalog] | None" = None
+    """The catalog that resolved the target, weakly: catalogs keep verdicts, so that a strong
+    reference would be a cycle. None stands for the default catalog."""
 
     def __bool__(self) -> bool:
         return self.ok
@@ -186,6 +199,17 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     def emulated(self) -> tuple[Finding, ...]:
         """The needs that modelpact will meet by emulation."""
         return tuple(finding for finding in self.findings if finding.outcome == "emulated")
+
+    @property
+    def diagnostic(self) -> Diagnostic | None:
+        """What `diagnose(verdict)` returns: why the verdict is a no or has warnings, or None.
+
+        It is computed when it is read, because it searches the catalog for a suggestion.
+        """
+        from modelpact.negotiation.diagnosis import diagnose
+
+        catalog = None if self.catalog_ref is None else self.catalog_ref()
+        return diagnose(self, policy=self.policy, catalog=catalog)
 
 
 def format_value(value: object) -> str:
