@@ -12,8 +12,8 @@ from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import ascii_lower
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide, negotiate
-from modelpact.negotiation.verdict import Policy, Verdict
+from modelpact.negotiation.negotiate import decide, negotiate
+from modelpact.negotiation.verdict import DEFAULT_POLICY, Policy, Verdict
 from modelpact.vocabulary.errors import InputError, brief
 
 Order = Literal["name", "price"]

@@ -12,9 +12,9 @@ from modelpact.catalog.statement import LARGEST_LIMIT
 from modelpact.needs.dialects import read_stud
 from modelpact.needs.need import LEVELS
 from modelpact.negotiation.diagnosis import diagnose
-from modelpact.negotiation.negotiate import DEFAULT_POLICY, decide
+from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import check_layers
-from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
+from modelpact.negotiation.verdict import DEFAULT_POLICY, Diagnostic, Policy, Verdict
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
 
