@@ -22,8 +22,7 @@ from modelpact.wire import (
     WireTimeout,
     serve,
 )
-from modelpact.wire.proxy import environment_proxies, proxy_for
-from modelpact.wire.url import Url
+from modelpact.wire.url import Url, environment_proxies, proxy_for
 from tests.wire.certificates import Authority, client_context, server_context
 from tests.wire.proxy_server import proxying
 from tests.wire.support import on_loop, serving, until

@@ -19,8 +19,14 @@ from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.openwop.routes import HostRoutes, is_host_path
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import ClientDisconnected, Handler, HttpError, HttpRequest, HttpResponse
-from modelpact.wire.routing import Routes
+from modelpact.wire import (
+    ClientDisconnected,
+    Handler,
+    HttpError,
+    HttpRequest,
+    HttpResponse,
+    Routes,
+)
 
 _MODEL_PATHS: Final[dict[str, RequestApi]] = {
     "/v1/chat/completions": "openai-chat",

@@ -24,10 +24,10 @@ from modelpact.wire import (
     HttpError,
     HttpRequest,
     HttpResponse,
+    Routes,
     write_comment,
     write_event,
 )
-from modelpact.wire.routing import Routes
 
 DISCOVERY: Final = "/.well-known/openwop"
 _LOG: Final = logging.getLogger("modelpact.openwop")

@@ -16,8 +16,7 @@ from modelpact.wire.errors import (
 from modelpact.wire.headers import Headers, RawHeaders
 from modelpact.wire.limits import PoolLimits, ServerLimits, Timeouts
 from modelpact.wire.messages import DrainableBody, Handler, HttpRequest, HttpResponse
-from modelpact.wire.routing import Routes
-from modelpact.wire.server import Server, serve
+from modelpact.wire.server import Routes, Server, serve
 from modelpact.wire.sse import EventParser, ServerSentEvent, write_comment, write_event
 
 __all__ = [

@@ -6,9 +6,8 @@ from math import inf
 from typing import Final, cast
 
 from modelpact.wire.client_response import ClientResponse, ClientResponseReader
-from modelpact.wire.deadlines import DeadlineTimer
 from modelpact.wire.errors import ConnectionLost, Phase, WireError, WireTimeout
-from modelpact.wire.limits import PoolLimits, Timeouts
+from modelpact.wire.limits import DeadlineTimer, PoolLimits, Timeouts
 from modelpact.wire.messages import peer_info
 
 _MAX_JOINED: Final = 65_536

@@ -1,6 +1,5 @@
 """Responses that a client receives, and the reader that parses them."""
 
-from types import TracebackType
 from typing import Final, NoReturn, Protocol, Self
 
 import httptools
@@ -70,12 +69,7 @@ class ClientResponse(IncomingMessage):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:
@@ -91,28 +85,6 @@ class ResponseSink(ResponseSource, Protocol):
 
 class ClientResponseReader:
     """Parses the responses of one connection. Call `start` before each of them."""
-
-    __slots__ = (
-        "_body_parts",
-        "_body_received",
-        "_bytes_fed",
-        "_chunked",
-        "_data_length",
-        "_error",
-        "_fields",
-        "_head_only",
-        "_in_head",
-        "_interim",
-        "_limits",
-        "_parser",
-        "_sink",
-        "_until_close",
-        "finished",
-        "has_extra_data",
-        "keep_alive",
-        "on_body",
-        "response",
-    )
 
     def __init__(self, limits: PoolLimits, sink: ResponseSink) -> None:
         self._limits = limits

@@ -9,20 +9,6 @@ from typing import Final, Self
 
 from modelpact.vocabulary.errors import InputError, brief
 
-_HOP_BY_HOP: Final = frozenset(
-    (
-        "connection",
-        "expect",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    )
-)
 _FRAMING: Final = frozenset(
     (
         "connection",
@@ -38,13 +24,14 @@ _FRAMING: Final = frozenset(
         "upgrade",
     )
 )
+"""Headers that the client and the server set themselves."""
+_NOT_FORWARDABLE: Final = frozenset(
+    name.encode() for name in (*_FRAMING, "proxy-authenticate", "proxy-authorization")
+)
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MEMO_SIZE: Final = 512
 _NONE: Final[frozenset[bytes]] = frozenset()
-_NOT_FORWARDABLE: Final = frozenset(
-    name.encode() for name in (*_HOP_BY_HOP, "content-length", "date", "host")
-)
 
 
 class RawHeaders(bytes):
@@ -169,11 +156,6 @@ class Headers:
         return f"Headers({', '.join(name for name, _ in self)})"
 
 
-@lru_cache(maxsize=_MEMO_SIZE)
-def _dropped(without: frozenset[bytes]) -> frozenset[bytes]:
-    return _NOT_FORWARDABLE | without
-
-
 def encode_headers(headers: HeaderPairs) -> bytes:
     """Encode headers; reject those that would break or forge the framing of the message."""
     if isinstance(headers, RawHeaders):
@@ -187,7 +169,25 @@ def encode_headers(headers: HeaderPairs) -> bytes:
                 "remove or encode them"
             )
         lines.append(f"{name}: {value}\r\n")
-    return _encode_latin1("".join(lines))
+    text = "".join(lines)
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError as error:
+        line = text[: error.start].rpartition("\r\n")[2]
+        raise InputError(
+            f"header {line.partition(':')[0]}: the value has characters outside Latin-1: "
+            "encode them"
+        ) from error
+
+
+def date_line() -> bytes:
+    """Return the `date` header line of this second."""
+    return _format_date_line(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _format_date_line(second: int) -> bytes:
+    return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
 @lru_cache(maxsize=_MEMO_SIZE)
@@ -198,38 +198,6 @@ def _check_name(name: str) -> None:
         raise InputError(f"header {name} is set by the client or server itself: leave it out")
 
 
-def _encode_latin1(text: str) -> bytes:
-    """Encode header lines; an error names the header that is not Latin-1."""
-    try:
-        return text.encode("latin-1")
-    except UnicodeEncodeError as error:
-        line = next(line for line in text.split("\r\n") if not _is_latin1(line))
-        raise InputError(
-            f"header {line.partition(':')[0]}: the value has characters outside Latin-1: "
-            "encode them"
-        ) from error
-
-
-def _is_latin1(text: str) -> bool:
-    return all(ord(character) < 256 for character in text)
-
-
-class _DateLine:
-    """The `date` header line, formatted once a second."""
-
-    def __init__(self) -> None:
-        self.until = 0.0
-        self.line = b""
-
-
-_date = _DateLine()
-
-
-def date_line() -> bytes:
-    """Return the `date` header line of this second."""
-    now = time.time()
-    if not now < _date.until <= now + 1:
-        second = int(now)
-        _date.line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
-        _date.until = second + 1.0
-    return _date.line
+@lru_cache(maxsize=_MEMO_SIZE)
+def _dropped(without: frozenset[bytes]) -> frozenset[bytes]:
+    return _NOT_FORWARDABLE | without

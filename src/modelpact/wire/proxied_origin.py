@@ -13,8 +13,7 @@ from modelpact.wire.client_response import ClientResponse
 from modelpact.wire.errors import ConnectionLost, Phase, PoolFull, WireError, WireTimeout
 from modelpact.wire.headers import HeaderPairs, Headers, RawHeaders
 from modelpact.wire.limits import PoolLimits, Timeouts
-from modelpact.wire.proxy import hide_credentials
-from modelpact.wire.url import Origin
+from modelpact.wire.url import Origin, hide_credentials
 
 _RETRY_AFTER: Final = 1.0
 _NO_DEFAULT_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")

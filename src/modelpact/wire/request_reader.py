@@ -2,12 +2,11 @@
 
 import functools
 import re
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, Self
 
 import httptools
 
 from modelpact.wire.errors import HttpError
-from modelpact.wire.head_cache import CachedHead
 from modelpact.wire.headers import Headers
 from modelpact.wire.limits import ServerLimits
 from modelpact.wire.messages import HttpRequest, PeerConnection
@@ -24,6 +23,12 @@ _BODY_ONLY: Final = b"POST * HTTP/1.1\r\nhost:\r\n%s\r\n\r\n"
 _MEMO_SIZE: Final = 512
 _CACHE_ATTEMPTS: Final = 4
 """Heads in a row that are cached without a match before caching stops."""
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})\r\n", re.IGNORECASE)
+_MAX_DIGITS: Final = 9
+_MAX_CACHED_HEAD: Final = 8_192
+"""A longer head is not worth its memory."""
+_NOT_CACHEABLE: Final = (b"expect", b"transfer-encoding", b"upgrade")
+"""Headers of requests that are more than a head and a body of known length."""
 _NOT_REPEATABLE: Final = frozenset(
     (b"authorization", b"content-length", b"expect", b"host", b"transfer-encoding", b"x-api-key")
 )
@@ -38,29 +43,6 @@ class RequestSink(PeerConnection, Protocol):
 
 class HttpRequestReader:
     """Parses the requests of one connection. A request that it rejects is the last."""
-
-    __slots__ = (
-        "_body_allowance",
-        "_body_parts",
-        "_bytes_fed",
-        "_cache_attempts",
-        "_cached_head",
-        "_chunked",
-        "_data_length",
-        "_fields",
-        "_headers",
-        "_limits",
-        "_parser",
-        "_rejection",
-        "_resuming",
-        "_sink",
-        "_upgrading",
-        "_url",
-        "body_remaining",
-        "in_head",
-        "incomplete",
-        "on_body",
-    )
 
     def __init__(self, limits: ServerLimits, sink: RequestSink) -> None:
         self._limits = limits
@@ -96,8 +78,7 @@ class HttpRequestReader:
     def match_cached_head(self, data: bytes) -> HttpRequest | None:
         """Return the request if the data is a whole request with the cached head, else None.
 
-        Clients repeat the same head with another length. Such a head is not parsed again; any
-        other data must be fed to `feed`.
+        Any other data must be fed to `feed`.
         """
         if self._cached_head is None or self.incomplete is not None or self.in_head:
             return None
@@ -281,6 +262,60 @@ class HttpRequestReader:
     def _reject(self, status: int, reason: str) -> NoReturn:
         self._rejection = HttpError(status, reason)
         raise self._rejection
+
+
+class CachedHead:
+    """A parsed head, split around the digits of its `content-length`.
+
+    Clients repeat their heads, and only the length of the body changes.
+    The same bytes parse to the same head, and other digits in that place mean another length and
+    nothing else. A match needs the whole body and nothing after it; the parser handles the rest.
+    """
+
+    def __init__(self, before: bytes, after: bytes, request: HttpRequest) -> None:
+        self._before = before
+        self._after = after
+        self._start = len(before)
+        self._search_end = len(before) + _MAX_DIGITS + len(after)
+        self._method = request.method
+        self._target = request.authority, request.path, request.query
+        self._headers = request.headers
+        self._digits = request.headers.index[b"content-length"]
+
+    @classmethod
+    def from_request(cls, data: bytes, request: HttpRequest, limit: int) -> Self | None:
+        """Return the head of a request that was parsed from exactly this data, if cacheable."""
+        end = data.find(b"\r\n\r\n") + 4
+        lengths = list(_LENGTH.finditer(data, 0, end))
+        index = request.headers.index
+        if (
+            len(lengths) != 1
+            or not 3 < end <= min(_MAX_CACHED_HEAD, limit - _MAX_DIGITS)
+            # The parser must have seen the head end in the same place.
+            or end + int(lengths[0][1]) != len(data)
+            or int(index.get(b"content-length", b"-1")) != int(lengths[0][1])
+            or not (request.complete and request.keep_alive and request.accepts_chunked)
+            or any(name in index for name in _NOT_CACHEABLE)
+        ):
+            return None
+        return cls(data[: lengths[0].start(1)], data[lengths[0].end(1) : end], request)
+
+    def match(self, data: bytes, max_body: int, connection: PeerConnection) -> HttpRequest | None:
+        """Return the request if the data is this head and its whole body, else None."""
+        if not data.startswith(self._before):
+            return None
+        end = data.find(self._after, self._start, self._search_end)
+        digits = data[self._start : end]
+        if end < 0 or not digits.isdigit():
+            return None
+        body = data[end + len(self._after) :]
+        if not len(body) == int(digits) <= max_body:
+            return None
+        headers = self._headers
+        if digits != self._digits:
+            headers = self._headers = headers.with_length(digits)
+            self._digits = digits
+        return HttpRequest(self._method, self._target, headers, connection, True, True, body)
 
 
 @functools.lru_cache(_MEMO_SIZE)

@@ -30,21 +30,6 @@ _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 class ResponseWriter:
     """Writes the responses of one connection and waits while the client does not read."""
 
-    __slots__ = (
-        "_buffer",
-        "_buffer_size",
-        "_drain_waiter",
-        "_finishing",
-        "_flush_scheduled",
-        "_loop",
-        "_lost",
-        "_transport",
-        "_unread",
-        "_write_seconds",
-        "deadline",
-        "started",
-    )
-
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, write_seconds: float
     ) -> None:

@@ -5,9 +5,8 @@ import logging
 from collections import deque
 from typing import Final, cast
 
-from modelpact.wire.deadlines import DeadlineTimer, ReadDeadlines
 from modelpact.wire.errors import ClientDisconnected, HttpError
-from modelpact.wire.limits import ServerLimits
+from modelpact.wire.limits import DeadlineTimer, ReadDeadlines, ServerLimits
 from modelpact.wire.messages import Handler, HttpRequest, error_response, peer_info
 from modelpact.wire.request_reader import HttpRequestReader
 from modelpact.wire.response_writer import ResponseWriter

@@ -27,19 +27,6 @@ class EventParser:
     An unfinished event that is longer than the limit raises `WireError`.
     """
 
-    __slots__ = (
-        "_after_cr",
-        "_data",
-        "_data_size",
-        "_event",
-        "_first",
-        "_id",
-        "_limit",
-        "_partial",
-        "_partial_size",
-        "retry",
-    )
-
     def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
         self._limit = limit
         self._partial: list[bytes] = []
