@@ -9,8 +9,7 @@ import pytest
 import modelpact as mp
 from modelpact.configuration import Configuration
 from modelpact.ledger.reader import LedgerReader
-from modelpact.sessions.required_set import required_set
-from modelpact.sessions.state_machines import find_machine
+from modelpact.sessions import find_machine, required_set
 from tests.cli.terminal import Terminal
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI

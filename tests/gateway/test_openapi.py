@@ -10,7 +10,7 @@ from modelpact.gateway.openapi import OPENAPI_FILE, openapi
 from modelpact.gateway.plan.plan import RESPONSE_HEADERS
 from modelpact.gateway.plan.policy import POLICY_HEADER
 from modelpact.gateway.request.auth import REPORT_HEADER, WORKLOAD_HEADER
-from modelpact.openwop.openapi import openapi as host_openapi
+from modelpact.openwop.documents import openapi as host_openapi
 from modelpact.vocabulary.capability import CAPABILITIES
 
 DOCUMENT: dict[str, Any] = json.loads(OPENAPI_FILE.read_text(encoding="utf-8"))

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.openwop.builtin import read_schema
-from modelpact.openwop.openapi import CONFORMANCE_PREFIX, openapi
+from modelpact.openwop.documents import CONFORMANCE_PREFIX, openapi, read_schema
 from modelpact.openwop.workflows import MAX_NODES, MAX_RETRIES
 from tests.openwop.support import HostClient
 

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from modelpact.ledger.ledger import Ledger
-from modelpact.openwop.openapi import openapi
+from modelpact.openwop.documents import openapi
 from modelpact.providers.mock import MockProvider
 from tests.openwop.support import TOKEN, serving
 

@@ -77,8 +77,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
         first = hosts[0]
         request = first.library.read_run(NODES, first.default)
         run = await first.runs.open(request, first.name, "")
-        for host in hosts:
-            await host.recover()
+        await asyncio.gather(*(host.recover() for host in hosts))
         for host in hosts:
             await host.wait_idle()
         assert len(port.requests) == 1

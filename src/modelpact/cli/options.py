@@ -132,7 +132,7 @@ def catalog_with_evidence(configuration: Configuration) -> Catalog:
     if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:")).is_file():
         return catalog
     # Only a command that has a ledger pays for these imports.
-    from modelpact.evidence.store import read_evidence
+    from modelpact.evidence import read_evidence
     from modelpact.ledger.reader import LedgerReader
 
     try:

@@ -8,15 +8,15 @@ from modelpact.evidence.learning import (
     find_refuted,
     learn_from_response,
 )
-from modelpact.evidence.observation import Observation
-from modelpact.evidence.rejection import Rejection, learn_from_rejection
-from modelpact.evidence.store import (
+from modelpact.evidence.observation import (
+    Observation,
     current_observations,
     forget,
     read_evidence,
     record,
     record_async,
 )
+from modelpact.evidence.rejection import Rejection, learn_from_rejection
 
 __all__ = [
     "EvidenceLearner",

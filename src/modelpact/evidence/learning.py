@@ -24,9 +24,14 @@ from modelpact.conversation.response import (
     ToolCall,
     Usage,
 )
-from modelpact.evidence.observation import Observation, Refutation
+from modelpact.evidence.observation import (
+    Observation,
+    Refutation,
+    current_observations,
+    record_async,
+    withdraw_async,
+)
 from modelpact.evidence.rejection import Rejection, learn_from_rejection
-from modelpact.evidence.store import current_observations, record_async, withdraw_async
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.memo import BoundedMemo

@@ -5,10 +5,10 @@ A key shares its rate and its budget between the requests of the gateway and the
 
 from modelpact.gateway.keys import ClientKey
 from modelpact.gateway.service import OPERATOR, Gateway
-from modelpact.openwop.clients import FindClient, RunClient, UnlimitedClient
+from modelpact.openwop.clients import FindClient, RunClient
 
 
-class KeyClient:
+class KeyClient(RunClient):
     """A client of the host that has a key."""
 
     def __init__(self, gateway: Gateway, key: ClientKey) -> None:
@@ -46,7 +46,7 @@ def client_finder(gateway: Gateway) -> FindClient:
 
     def find(tenant: str) -> RunClient | None:
         if tenant == OPERATOR:
-            return UnlimitedClient()
+            return RunClient()
         key = gateway.keys.by_id(tenant)
         return None if key is None else KeyClient(gateway, key)
 

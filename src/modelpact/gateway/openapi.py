@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact._version import __version__
-from modelpact.openwop.openapi import openapi as host_openapi
+from modelpact.openwop.documents import openapi as host_openapi
 
 OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")
 

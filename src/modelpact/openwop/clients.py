@@ -1,8 +1,8 @@
-"""Clients of the host: who starts runs, which models they may use, and what they may spend."""
+"""Clients of the host: which models their runs may use, and what they may spend."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from modelpact.needs.node_modules import FallbackModel
 from modelpact.openwop.workflows import ModelTarget, RunRequest
@@ -12,21 +12,25 @@ MAX_RUN_TEXT: Final = 16_000_000
 """Characters that the prompts and outputs of one run may have in all."""
 
 
-class RunClient(Protocol):
-    """A client that starts runs, with its limits."""
+class RunClient:
+    """A client that starts runs. This one has no limits; a subclass sets them."""
 
     @property
     def name(self) -> str:
         """Its name in messages."""
+        return "the client"
 
-    def allows(self, target: str) -> bool:
+    def allows(self, target: str) -> bool:  # noqa: ARG002
         """Tell whether it may use a PROVIDER/MODEL."""
+        return True
 
     def wait(self) -> float:
         """Take one request from its rate. Return 0, or the seconds until there is one."""
+        return 0.0
 
     async def has_budget(self) -> bool:
         """Tell whether it may spend more."""
+        return True
 
     def opened(self, estimate: int) -> None:
         """Count the estimated cost of a call, in nano-dollars."""
@@ -37,30 +41,6 @@ class RunClient(Protocol):
 
 FindClient = Callable[[str], RunClient | None]
 """Returns the current client of a tenant, or None if the tenant may do nothing any more."""
-
-
-class UnlimitedClient:
-    """A client without limits."""
-
-    name = "the client"
-
-    def allows(self, target: str) -> bool:  # noqa: ARG002
-        """Allow every model."""
-        return True
-
-    def wait(self) -> float:
-        """Never wait."""
-        return 0.0
-
-    async def has_budget(self) -> bool:
-        """Always have budget."""
-        return True
-
-    def opened(self, estimate: int) -> None:
-        """Count nothing."""
-
-    def settled(self, estimate: int, cost: int) -> None:
-        """Count nothing."""
 
 
 class ClientRefused(ModelpactError):
@@ -109,16 +89,16 @@ class RunAllowance:
         client = self._find(self._tenant)
         return client is not None and client.allows(f"{provider}/{model}")
 
-    async def before_call(self, target: str, shown_target: str) -> RunClient:
+    async def before_call(self, target: str, displayed_target: str) -> RunClient:
         """Return the client once it may call a model, or raise.
 
-        Messages name the model as `shown_target`. A run that exceeds its client's rate waits, since
-        its work so far is paid for. The start of the run counted as its first request.
+        Messages name the model as `displayed_target`. A run that exceeds its client's rate waits,
+        since its work so far is paid for. The start of the run counted as its first request.
         """
         while True:
             client = _find_client(self._find, self._tenant)
             if not client.allows(target):
-                raise _not_allowed(client, shown_target)
+                raise _not_allowed(client, displayed_target)
             await _check_budget(client)
             wait = client.wait() if self._has_called else 0.0
             if not wait:

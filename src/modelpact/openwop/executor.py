@@ -1,11 +1,13 @@
 """Executors of nodes. The default one calls a model with a prompt."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import JsonSchema, Request
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.emulation.validation import Schema
@@ -13,17 +15,20 @@ from modelpact.ledger.costs import Attribution, CostRecord, money_of
 from modelpact.ledger.event import embedded_cost
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.clients import RunAllowance, RunClient
-from modelpact.openwop.prompts import MAX_PROMPT, resolve_prompt
+from modelpact.openwop.documents import envelope_schemas
 from modelpact.openwop.runs import Run, Runs
 from modelpact.openwop.workflows import WorkflowNode
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 
+MAX_PROMPT: Final = 4_000_000
+"""Characters that the texts of a node's request may have once their values are filled in."""
 MAX_OUTPUT: Final = 1_000_000
 """Characters that the output of a node may have."""
 FALLBACK: Final = "the model that stood in"
 """What messages call a fallback model that must not be named."""
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\}\}")
 
 
 class NodeStep(msgspec.Struct, frozen=True):
@@ -87,7 +92,7 @@ class PromptCaller:
         config, allowance = step.node.config, step.allowance
         try:
             limit = min(MAX_PROMPT, allowance.characters_left)
-            request = resolve_prompt(config, step.values, step.model, limit)
+            request = _resolve_prompt(config, step.values, step.model, limit)
         except InputError as error:
             raise NodeFailed("prompt_not_resolved", str(error)) from None
         allowance.characters_left -= sum(len(message.text) for message in request.messages)
@@ -165,6 +170,58 @@ class PromptCaller:
             return None
         event = await asyncio.to_thread(self._ledger.event, invocation.settled_by)
         return None if event is None else embedded_cost(event)
+
+
+def _resolve_prompt(
+    config: Mapping[str, Any], values: Mapping[str, Any], model: str, limit: int
+) -> Request:
+    """Return the request of a node for the model that will be called.
+
+    `{{name}}` in a prompt is replaced by an input of the run, or by the output of the node of that
+    name. Raise if the texts exceed `limit` characters.
+    """
+    if not config.get("prompt"):
+        raise InputError("config.prompt: expected the text of the prompt")
+    prompt = _fill(config["prompt"], values, "prompt", limit)
+    messages = [Message("user", (TextBlock(prompt),))]
+    if config.get("system"):
+        system = _fill(config["system"], values, "system", limit - len(prompt))
+        messages.insert(0, Message("system", (TextBlock(system),)))
+    return Request(
+        model,
+        tuple(messages),
+        output=_output(config),
+        max_tokens=config.get("maxTokens"),
+        temperature=config.get("temperature"),
+    )
+
+
+def _output(config: Mapping[str, Any]) -> JsonSchema | None:
+    if "envelope" in config:
+        kind: str = config["envelope"]
+        return JsonSchema(envelope_schemas()[kind], kind.replace(".", "_"), strict=True)
+    return JsonSchema(config["schema"], strict=True) if "schema" in config else None
+
+
+def _fill(text: str, values: Mapping[str, Any], where: str, limit: int) -> str:
+    """Replace the placeholders of a text. The length is checked before the text is built."""
+    texts: dict[str, str] = {}
+    length = len(text)
+    for match in _PLACEHOLDER.finditer(text):
+        name = match[1]
+        if name not in texts:
+            if name not in values:
+                raise UnknownName(f"name in config.{where}:", name, values)
+            value = values[name]
+            is_text = isinstance(value, str)
+            texts[name] = value if is_text else msgspec.json.encode(value).decode()
+        length += len(texts[name]) - len(match[0])
+    if length > limit:
+        raise InputError(
+            f"config.{where}: has {length:,} characters with its values; {limit:,} are left of the "
+            f"{MAX_PROMPT:,} that a node may have and of what its run may have"
+        )
+    return _PLACEHOLDER.sub(lambda match: texts[match[1]], text)
 
 
 def _hidden_failure(failed: CallFailed) -> str:

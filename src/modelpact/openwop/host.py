@@ -16,8 +16,8 @@ from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.node_modules import FallbackModel, Pack
-from modelpact.openwop.builtin import ENVELOPES, FIXTURE, core_pack
-from modelpact.openwop.clients import FindClient, UnlimitedClient, check_start
+from modelpact.openwop.clients import FindClient, RunClient, check_start
+from modelpact.openwop.documents import FIXTURE, core_pack, envelope_schemas
 from modelpact.openwop.executor import Executor
 from modelpact.openwop.runner import Runner
 from modelpact.openwop.runs import Run, RunOwnedElsewhere
@@ -51,7 +51,7 @@ class Host:
         settings: HostSettings | None = None,
         packs: tuple[Pack, ...] = (),
         executors: Mapping[str, Executor] | None = None,
-        clients: FindClient = lambda _: UnlimitedClient(),
+        clients: FindClient = lambda _: RunClient(),
     ) -> None:
         self.settings = settings or HostSettings()
         self.name = self.settings.name or models.configuration.gateway.name
@@ -112,8 +112,8 @@ class Host:
             model_capabilities["advertised"] = list(self.gate.advertised(modules))
             model_capabilities["substitutionSupported"] = self.gate.substitution
         families = {
-            "supportedEnvelopes": list(ENVELOPES),
-            "schemaVersions": dict.fromkeys(ENVELOPES, 1),
+            "supportedEnvelopes": list(envelope_schemas()),
+            "schemaVersions": dict.fromkeys(envelope_schemas(), 1),
             "limits": dict(_LIMITS),
             "modelCapabilities": model_capabilities,
             "aiProviders": {"supported": list(self.providers)},
@@ -249,7 +249,7 @@ def configured_host(
     ledger: Ledger,
     models: ModelCaller,
     executors: Mapping[str, Executor] | None = None,
-    clients: FindClient = lambda _: UnlimitedClient(),
+    clients: FindClient = lambda _: RunClient(),
 ) -> Host:
     """Return the host of a configuration, with its packs loaded."""
     configuration: Configuration = models.configuration

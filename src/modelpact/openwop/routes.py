@@ -13,8 +13,8 @@ from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.needs.node_modules import ManifestError
 from modelpact.openwop.clients import ClientRefused
+from modelpact.openwop.documents import CONFORMANCE_PREFIX, openapi
 from modelpact.openwop.host import Host, HostBusy
-from modelpact.openwop.openapi import CONFORMANCE_PREFIX, openapi
 from modelpact.openwop.runs import Run, UnknownRun, event_json
 from modelpact.openwop.workflows import UnknownWorkflow
 from modelpact.vocabulary.errors import InputError

@@ -1,13 +1,15 @@
 """Workflows and run requests: which nodes run, on which model, with which inputs."""
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from modelpact.emulation.validation import Schema
 from modelpact.needs.node_modules import FallbackModel, NodeModule, Pack, read_module
-from modelpact.openwop.prompts import check_config
+from modelpact.openwop.documents import envelope_schemas
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 
 MAX_NODES: Final = 100
@@ -20,6 +22,8 @@ _NODE_FIELDS: Final = (
     "requiredModelCapabilities",
     "fallbackModel",
 )
+_CONFIG_FIELDS: Final = ("prompt", "system", "schema", "envelope", "maxTokens", "temperature")
+_MAX_TOKENS: Final = 2**31
 
 
 class WorkflowNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -186,8 +190,42 @@ class WorkflowLibrary:
         )
         config = dict(_object(data, "config", f"{place}."))
         if type_id not in self._custom_types:
-            check_config(config, f"{place}.config")
+            _check_config(config, f"{place}.config")
         return WorkflowNode(node_id, type_id, config, own.required, own.fallback)
+
+
+def _check_config(config: Mapping[str, Any], where: str) -> None:
+    """Raise if no run could use a node's configuration.
+
+    A missing prompt is accepted here. It is an error only when the node is executed.
+    """
+    for key in config:
+        if key not in _CONFIG_FIELDS:
+            raise InputError(
+                f"{where}: unknown field {brief(key)}; the fields are {', '.join(_CONFIG_FIELDS)}"
+            )
+    for name in ("prompt", "system"):
+        if not isinstance(config.get(name, ""), str):
+            raise InputError(f"{where}.{name}: expected a text, not {brief(config[name])}")
+    limit, temperature = config.get("maxTokens"), config.get("temperature")
+    if limit is not None and (type(limit) is not int or not 0 < limit < _MAX_TOKENS):
+        raise InputError(f"{where}.maxTokens: expected a number above zero, not {brief(limit)}")
+    if temperature is not None and (
+        type(temperature) not in (int, float) or not math.isfinite(temperature)
+    ):
+        raise InputError(f"{where}.temperature: expected a number, not {brief(temperature)}")
+    if "envelope" in config and "schema" in config:
+        raise InputError(f"{where}: envelope and schema exclude each other; leave one out")
+    if "envelope" in config:
+        kind = config["envelope"]
+        known = envelope_schemas()
+        if not isinstance(kind, str) or kind not in known:
+            raise UnknownName(f"envelope at {where}.envelope:", kind, known)
+    if "schema" in config:
+        if not isinstance(config["schema"], dict):
+            value = brief(config["schema"])
+            raise InputError(f"{where}.schema: expected a JSON Schema, not {value}")
+        Schema(config["schema"], f"{where}.schema")
 
 
 def _target(data: Any, where: str) -> ModelTarget:

@@ -1,6 +1,7 @@
 """Running a probe: trial by trial, within its budget, until it is done or has to stop.
 
-The report has what the probe found, beside what the catalog claims.
+The report has what the probe found, beside what the catalog claims. The context window is found by
+filling it: the answer must know a word from the prompt's start.
 """
 
 import secrets
@@ -10,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.claim import Claim
+from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import Observation, Rejection, learn_from_rejection
@@ -21,13 +23,23 @@ from modelpact.probing.calls import (
     ProbeStopped,
     UnreadableResponse,
 )
-from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, ProbePlan
-from modelpact.probing.trials import Trial, TrialOutcome, TrialVerdict, ignored
-from modelpact.probing.window import find_window
+from modelpact.probing.plan import (
+    ATTEMPTS,
+    CONTEXT_WINDOW,
+    DEFAULT_WINDOW,
+    WINDOW_CALLS,
+    ProbePlan,
+)
+from modelpact.probing.trials import Trial, TrialOutcome, TrialVerdict, ignored, supported
 from modelpact.vocabulary.capability import CAPABILITIES
 
 _NEWER_LIMIT: Final = "max-completion-tokens"
 _SUPPORTED: Final = ("native", "emulated", "restricted")
+_CODE_WORD: Final = "marzipan"
+_FILLER: Final = "one two three four five six seven eight nine ten "
+_FIRST_WINDOW: Final = 1_000
+_WINDOW_TOLERANCE: Final = 0.1
+"""How near the search comes to the real size: within a tenth."""
 OnProgress = Callable[[int, int, str], Any]
 """Called before each trial with the number done, the total, and what comes next."""
 
@@ -177,10 +189,7 @@ class Probe:
                     await self._try(trial)
             if self._plan.window:
                 self._on_progress(total - 1, total, CONTEXT_WINDOW)
-                outcome, size, stopped = await find_window(self._calls, self._plan)
-                self._keep(CONTEXT_WINDOW, outcome, size)
-                if stopped:
-                    raise ProbeStopped(stopped)
+                await self._find_window()
         except (ProbeStopped, UnreadableResponse) as error:
             return str(error)
         self._on_progress(total, total, "")
@@ -260,6 +269,16 @@ class Probe:
                 self._keep(name, TrialOutcome("unsupported", observation.detail), None)
         return TrialOutcome("unsupported", f"rejected: {answer.message}")
 
+    async def _find_window(self) -> None:
+        """Search for the context window, and keep what is known if the search ends early."""
+        search = _WindowSearch(self._calls, self._plan)
+        try:
+            await search.run()
+        except (ProbeStopped, UnreadableResponse):
+            self._keep(CONTEXT_WINDOW, *search.result())
+            raise
+        self._keep(CONTEXT_WINDOW, *search.result())
+
     async def _check_control(self, outcome: TrialOutcome, control: Request) -> TrialOutcome:
         """Accept that a parameter is heeded only if the server rejects nonsense in its place."""
         if isinstance(await self._calls.ask(control), Rejection):
@@ -279,3 +298,95 @@ class Probe:
     def _keep(self, name: str, outcome: TrialOutcome, value: int | str | None) -> None:
         claimed = self._plan.resolution.without_evidence(name)
         self._results[name] = ProbeResult(name, outcome.verdict, outcome.detail, claimed, value)
+
+
+class _WindowSearch:
+    """A search between the largest prompt that fits and the smallest that does not."""
+
+    def __init__(self, calls: ProbeCalls, plan: ProbePlan) -> None:
+        self._calls = calls
+        self._plan = plan
+        claim = plan.resolution.without_evidence(CONTEXT_WINDOW)
+        self._guess = claim.value if isinstance(claim.value, int) else DEFAULT_WINDOW
+        self._is_claimed = isinstance(claim.value, int) and claim.known
+        self._chars_per_token = 4.0  # until the first usage tells
+        self._largest_fit = 0
+        self._smallest_miss: int | None = None
+        self._stated: int | None = None
+        """The limit that the server states in a rejection."""
+        self._start_lost = False
+
+    async def run(self) -> None:
+        """Try smaller and larger prompts until the size is known closely enough."""
+        await self._try(min(_FIRST_WINDOW, self._guess // 2))
+        calls_left = WINDOW_CALLS - 1
+        while calls_left and self._stated is None and not self._is_close():
+            await self._try(self._next_size())
+            calls_left -= 1
+
+    def result(self) -> tuple[TrialOutcome, int | None]:
+        """Return what is known so far, and the size if there is one."""
+        if self._stated is not None:
+            return supported("the server says so when it is exceeded"), self._stated
+        if not self._largest_fit:
+            return TrialOutcome("inconclusive", "no prompt was answered"), None
+        fits = f"{self._largest_fit:,} tokens fit"
+        if self._smallest_miss is None:
+            detail = f"{fits}; more was not tried"
+            if self._is_claimed and self._largest_fit < self._guess:
+                return TrialOutcome("inconclusive", detail), None
+            return supported(detail), self._largest_fit
+        limit = "longer ones lose their start" if self._start_lost else "longer ones are refused"
+        is_confirmed = self._is_claimed and self._largest_fit <= self._guess <= self._smallest_miss
+        size = self._guess if is_confirmed else self._largest_fit
+        return supported(f"{fits}; {limit}"), size
+
+    def _next_size(self) -> int:
+        if self._smallest_miss is not None:
+            return (self._largest_fit + self._smallest_miss) // 2
+        if self._largest_fit < self._guess * (1 - _WINDOW_TOLERANCE) * 0.98:
+            return int(self._guess * (1 - _WINDOW_TOLERANCE))
+        if self._largest_fit < self._guess:
+            return int(self._guess * (1 + _WINDOW_TOLERANCE))
+        return 2 * self._largest_fit
+
+    def _is_close(self) -> bool:
+        if self._smallest_miss is None:
+            return False
+        gap = self._smallest_miss - self._largest_fit
+        return gap <= 2.2 * _WINDOW_TOLERANCE * self._smallest_miss
+
+    async def _try(self, tokens: int) -> None:
+        request = self._filled_request(tokens)
+        answer = await self._calls.ask(request)
+        if isinstance(answer, Rejection):
+            model = self._plan.resolution
+            learned = learn_from_rejection(answer, request, model.provider_id, model.model)
+            for observation in learned:
+                if observation.capability == CONTEXT_WINDOW and isinstance(observation.value, int):
+                    self._stated = observation.value
+            self._smallest_miss = min(tokens, self._smallest_miss or tokens)
+            return
+        counted = answer.response.usage.input
+        if _CODE_WORD in answer.response.text.lower():
+            self._largest_fit = max(self._largest_fit, counted or tokens)
+            if counted:
+                length = sum(len(message.text) for message in request.messages)
+                self._chars_per_token = length / counted
+        else:
+            self._start_lost = True
+            self._smallest_miss = min(tokens, self._smallest_miss or tokens)
+
+    def _filled_request(self, tokens: int) -> Request:
+        repetitions = max(1, int(tokens * self._chars_per_token / len(_FILLER)))
+        text = (
+            f"The code word is {_CODE_WORD}. Remember it. {_FILLER * repetitions}\n"
+            "What is the code word? Answer with that word alone."
+        )
+        base = self._plan.baseline.request
+        return Request(
+            base.model,
+            (Message("user", (TextBlock(text),)),),
+            max_tokens=base.max_tokens,
+            api=base.api,
+        )

@@ -26,10 +26,17 @@ from modelpact.sessions.errors import (
     UnknownSession,
     UnreadableSession,
 )
-from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, Stage, StateMachine
-from modelpact.sessions.required_set import required_set
+from modelpact.sessions.extensions import (
+    ContextProvider,
+    Hook,
+    SecurityMode,
+    Stage,
+    StateMachine,
+    find_machine,
+    list_machines,
+    required_set,
+)
 from modelpact.sessions.session import Session, Switched
-from modelpact.sessions.state_machines import find_machine, list_machines
 from modelpact.sessions.store import SessionSummary, TranscriptEntry, list_sessions
 from modelpact.sessions.turns import Turn
 from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange

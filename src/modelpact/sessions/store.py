@@ -10,8 +10,13 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
 from modelpact.sessions.errors import SessionMoved, UnknownSession, UnreadableSession
-from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine
-from modelpact.sessions.required_set import required_set
+from modelpact.sessions.extensions import (
+    ContextProvider,
+    Hook,
+    SecurityMode,
+    StateMachine,
+    required_set,
+)
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
