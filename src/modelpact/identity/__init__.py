@@ -22,13 +22,7 @@ from modelpact.identity.keys import (
     verify,
     verify_body,
 )
-from modelpact.identity.peers import (
-    Identity,
-    PeerCertificate,
-    Trust,
-    fingerprint,
-    read_certificate,
-)
+from modelpact.identity.peers import Identity, PeerCertificate, Trust, fingerprint, read_certificate
 
 __all__ = [
     "SIGNATURE_HEADER",

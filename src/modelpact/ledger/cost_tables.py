@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from modelpact.ledger.costs import Attribution, CostRecord, Unit, check_record
+from modelpact.ledger.costs import Attribution, CostRecord, Unit
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import parse_event_id
 from modelpact.ledger.reader import LedgerReader
@@ -174,19 +174,6 @@ def record_rows(
         )
         for number, ((currency, estimate), amounts) in enumerate(parts.items())
     ]
-
-
-def checked_rows(
-    connection: StoreConnection,
-    key: tuple[str, int],
-    time: int,
-    record: CostRecord,
-    attribution: int,
-) -> list[CostRow]:
-    """Check a record and return its rows."""
-    check_record(record, key[0])
-    corrected = current_cost(connection, record.corrects) if record.corrects else None
-    return record_rows(key, time, record, attribution, corrected)
 
 
 def write_attributions(connection: StoreConnection, ids: dict[Attribution, int]) -> None:

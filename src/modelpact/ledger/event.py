@@ -20,55 +20,27 @@ GENESIS: Final = "0" * 64
 """The previous hash of the first event of an envelope."""
 
 STANDARD_TYPES: Final = frozenset(
-    {
-        "provider.registered",
-        "provider.flagged",
-        "provider.deregistered",
-        "capability.invoked",
-        "capability.completed",
-        "capability.failed",
-        "capability.cancelled",
-        "capability.partial",
-        "capability.reminded",
+    (
+        *("provider.registered", "provider.flagged", "provider.deregistered", "provider.usage"),
+        *("capability.invoked", "capability.completed", "capability.failed"),
+        *("capability.cancelled", "capability.partial", "capability.reminded", "capability.capped"),
+        "capability.undescribed",
         "cost.corrected",
         "signal.received",
         "negotiation.decided",
-        "capability.capped",
-        "capability.undescribed",
-        "session.opened",
-        "session.resumed",
-        "session.switched",
-        "session.downgraded",
-        "session.rejected",
-        "session.attached",
-        "session.detached",
-        "session.reloaded",
-        "session.params",
-        "session.spawned",
-        "session.turn",
-        "session.answered",
-        "session.failed",
-        "session.closed",
+        *("session.opened", "session.resumed", "session.switched", "session.downgraded"),
+        *("session.rejected", "session.attached", "session.detached", "session.reloaded"),
+        *("session.params", "session.spawned", "session.turn", "session.answered"),
+        *("session.failed", "session.closed"),
         "gateway.stopped",
-        "run.started",
-        "run.completed",
-        "run.failed",
-        "node.started",
-        "node.completed",
-        "node.failed",
-        "node.retried",
-        "envelope.emitted",
-        "model.capability.substituted",
-        "model.capability.insufficient",
-        "provider.usage",
+        *("run.started", "run.completed", "run.failed"),
+        *("node.started", "node.completed", "node.failed", "node.retried"),
+        *("envelope.emitted", "envelope.archived"),
+        *("model.capability.substituted", "model.capability.insufficient"),
         "upstream.allowed",
-        "evidence.recorded",
-        "evidence.forgotten",
-        "key.rotated",
-        "key.created",
-        "key.revoked",
-        "envelope.archived",
-    }
+        *("evidence.recorded", "evidence.forgotten"),
+        *("key.rotated", "key.created", "key.revoked"),
+    )
 )
 """The event types that modelpact defines. Their meaning is the same in every ledger."""
 
@@ -281,15 +253,7 @@ def event_body(
     """
     return (
         b'{"cause":%b,"envelope":%b,"payload":%b,"previous":"%b","sequence":%d,"time":"%d","type":%b}'
-        % (
-            _text(cause),
-            _text(envelope),
-            payload,
-            previous.encode(),
-            sequence,
-            time,
-            _text(kind),
-        )
+        % (_text(cause), _text(envelope), payload, previous.encode(), sequence, time, _text(kind))
     )
 
 

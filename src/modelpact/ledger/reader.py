@@ -1,6 +1,7 @@
 """Reading a ledger: events and their causes, envelopes, checkpoints."""
 
 import threading
+from collections.abc import Iterator
 from typing import Any, Final, Self
 
 import msgspec
@@ -23,6 +24,7 @@ _EVENT_TYPES: Final = frozenset(
     (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
 )
 """The types of the values of a row. SQLite accepts any type in any column."""
+_PAGE_ROWS: Final = 2_000
 _decode_payload: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
@@ -119,6 +121,13 @@ class LedgerReader:
             "ORDER BY sequence LIMIT ?",
             (envelope, after, limit),
         )
+
+    def iter_event_rows(self, envelope: str) -> Iterator[Row]:
+        """Yield the rows of all events of an envelope in order."""
+        after: Any = 0
+        while page := self.event_rows(envelope, after=after, limit=_PAGE_ROWS):
+            yield from page
+            after = page[-1][1]
 
     def latest_events(
         self, limit: int, *, after: tuple[int, str, int] | None = None

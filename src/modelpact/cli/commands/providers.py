@@ -20,6 +20,7 @@ from modelpact.providers.runtime.registration import in_inbox, read_registration
 from modelpact.providers.runtime.registry import find_provider, list_providers
 from modelpact.providers.runtime.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
+from modelpact.vocabulary.money import format_decimal
 from modelpact.vocabulary.strict_json import parse_json
 
 _STATE_COLOURS: Final = {"active": "green", "expelled": "red"}
@@ -100,7 +101,7 @@ def show_command(provider: str, store: str | None, config_path: Path | None, as_
         if offer.description:
             click.echo(f"  {escape(offer.description)}")
         for rate in offer.rates:
-            amount = f"{rate.pico / 1_000_000_000_000:.12f}".rstrip("0").rstrip(".")
+            amount = format_decimal(rate.pico, 12)
             click.echo(f"  {amount} {registration.currency} for {_UNIT_TEXT[rate.unit]}")
     if registration.max_latency_ms is not None:
         click.echo(

@@ -1,15 +1,13 @@
 """Audit of an envelope in a store: its chain, or what archiving left of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from modelpact.ledger.checkpoint import Checkpoint, TrustedKeys
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable
-from modelpact.ledger.event import GENESIS
 from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.stores.base import Row
 from modelpact.ledger.verify.export import (
     UNREADABLE,
     decode_event,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 LineProgress = Callable[[Iterable[bytes]], Iterable[bytes]]
 """Passes lines on, and may show how many there were."""
-_PAGE_ROWS: Final = 1_000
 
 
 def verify_envelope(
@@ -58,7 +55,7 @@ def verify_envelope(
     except LedgerUnavailable:
         raise
     except LedgerError as error:
-        return _report(brief(name), broken=BrokenLink("edited", 0, "", str(error)))
+        return VerifyReport(brief(name), broken=BrokenLink("edited", 0, "", str(error)))
 
 
 def _check_state(reader: LedgerReader, before: Envelope, report: VerifyReport) -> VerifyReport:
@@ -90,12 +87,7 @@ def _report_missing(reader: LedgerReader, name: str, trusted: TrustedKeys) -> Ve
         broken = BrokenLink("truncated", 0, f"{name}:1", message)
     elif trusted.supplied:
         broken = BrokenLink("unsigned", 0, "", "the envelope was opened and has no events")
-    return _report(name, trusted=trusted.supplied, broken=broken)
-
-
-def _report(name: str, **fields: Any) -> VerifyReport:
-    empty = VerifyReport(name, "", "", 0, GENESIS, 0, 0, (), False, False)
-    return msgspec.structs.replace(empty, **fields)
+    return VerifyReport(name, trusted=trusted.supplied, broken=broken)
 
 
 class _ArchivedRest:
@@ -124,7 +116,7 @@ class _ArchivedRest:
             keys = self.read_checkpoints(checkpoints)
         except BrokenLinkError as error:
             broken = error.link
-        return _report(
+        return VerifyReport(
             self.envelope.id,
             kind=self.envelope.kind,
             subject=self.envelope.subject,
@@ -142,7 +134,7 @@ class _ArchivedRest:
     def read_events(self, expected: ExpectedHead | None) -> None:
         """Read the events in order. The last one must close the envelope."""
         kind = ""
-        for row in self.rows():
+        for row in self.reader.iter_event_rows(self.envelope.id):
             sequence = self.last + 1
             try:
                 line = event_line(row).rstrip(b"\n")
@@ -167,13 +159,6 @@ class _ArchivedRest:
         if kind != ARCHIVED:
             message = "earlier events are missing, and the last event does not close the envelope"
             raise self.broken("dropped", self.last, message)
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows of the events."""
-        after: Any = 0
-        while page := self.reader.event_rows(self.envelope.id, after=after, limit=_PAGE_ROWS):
-            yield from page
-            after = page[-1][1]
 
     def read_checkpoints(self, checkpoints: list[Checkpoint]) -> tuple[str, ...]:
         """Return the ids of the keys that signed the last event. At least one must have."""

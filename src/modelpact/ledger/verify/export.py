@@ -35,7 +35,6 @@ _HASH_LENGTH: Final = len(_HASH_START) + 64 + len(b'"}')
 _HASH_SLICE: Final = slice(-_HASH_LENGTH, -_HASH_LENGTH + len(_HASH_START))
 _DAMAGED: Final = b"damaged\n"
 """Stands for a line that cannot be written or read. Verification names its place."""
-_PAGE_ROWS: Final = 2_000
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -105,20 +104,17 @@ def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
     fields = msgspec.to_builtins(header)
     del fields["hash"]
     yield with_hash(canonical(fields))
-    after = 0
-    while after < last:
-        page = reader.event_rows(envelope, after=after, limit=_PAGE_ROWS)
-        for row in page:
-            line, after = event_line(row), row[1]
-            if line is _DAMAGED:
-                yield line
-                return
-            if after > last:
-                break
+    for row in reader.iter_event_rows(envelope):
+        line, sequence = event_line(row), row[1]
+        if line is _DAMAGED:
             yield line
-            while waiting and waiting[0][0] <= after:
-                yield waiting.popleft()[1]
-        if not page:
+            return
+        if sequence > last:
+            break
+        yield line
+        while waiting and waiting[0][0] <= sequence:
+            yield waiting.popleft()[1]
+        if sequence == last:
             break
     for _, line in waiting:
         yield line

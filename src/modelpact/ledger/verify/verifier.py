@@ -71,19 +71,19 @@ class VerifyReport(msgspec.Struct, frozen=True):
     """The result of verifying an envelope, in an export or in a store."""
 
     envelope: str
-    kind: str
-    subject: str
-    events: int
+    kind: str = ""
+    subject: str = ""
+    events: int = 0
     """How many events are intact, counted from the first."""
-    head: str
-    checkpoints: int
-    signed: int
+    head: str = GENESIS
+    checkpoints: int = 0
+    signed: int = 0
     """The sequence number of the last event that a valid checkpoint signs, or 0."""
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     """The ids of the keys that signed."""
-    trusted: bool
+    trusted: bool = False
     """Whether the verifier supplied the keys. If not, they came with the export."""
-    archived: bool
+    archived: bool = False
     broken: BrokenLink | None = None
     first: int = 1
     """The first event that is present. The events before it are only in an archive."""
@@ -246,9 +246,7 @@ class _Verifier:
         keys = self.trusted.find(checkpoint.key_id)
         if keys is None:
             raise self.broken(
-                "unknown key",
-                name,
-                f"the checkpoint is signed with key {checkpoint.key_id!r:.40}",
+                "unknown key", name, f"the checkpoint is signed with key {checkpoint.key_id!r:.40}"
             )
         is_canonical = checkpoint.line() == line + b"\n"
         is_ours = checkpoint.envelope == self.header.envelope
@@ -379,7 +377,7 @@ class _CountedLines:
 
     def _read(self, lines: Iterable[Line]) -> Iterator[bytes]:
         for raw in lines:
-            line = raw if type(raw) is bytes else _encoded(raw)
+            line = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else bytes(raw)
             self.number += 1
             if line[-1:] == b"\n":
                 yield line[:-1]
@@ -387,10 +385,6 @@ class _CountedLines:
                 self.terminated = False
                 self.stripped = self.stripped or self.number == 1
                 yield line
-
-
-def _encoded(line: Line) -> bytes:
-    return line.encode("utf-8", "surrogatepass") if isinstance(line, str) else bytes(line)
 
 
 def _sequence_of(line: bytes) -> int:

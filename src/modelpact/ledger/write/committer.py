@@ -188,8 +188,7 @@ class Committer:
             connection = self._connect()
             connection.begin(exclusive=True)  # waits for a commit that is still in progress
             rows = connection.execute(
-                "SELECT hash FROM events WHERE envelope = ? AND sequence = ?",
-                (envelope, sequence),
+                "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, sequence)
             )
             connection.rollback()
         except LedgerError:

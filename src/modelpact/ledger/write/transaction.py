@@ -7,8 +7,8 @@ import msgspec
 
 from modelpact.ledger.canonical import canonical, canonical_unchecked
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint
-from modelpact.ledger.cost_tables import checked_rows
-from modelpact.ledger.costs import CostRecord
+from modelpact.ledger.cost_tables import current_cost, record_rows
+from modelpact.ledger.costs import CostRecord, check_record
 from modelpact.ledger.errors import (
     EnvelopeClosed,
     LedgerError,
@@ -169,11 +169,13 @@ class Transaction:
         key = (event.envelope, event.sequence)
         if key in self._costed:
             raise InputError(f"{event.id} already has a cost record")
+        check_record(record, event.envelope)
+        corrected = None
         if record.corrects:
             self._write_buffered()
+            corrected = current_cost(self.batch.connection, record.corrects)
         number = self._rows.attribution_id(record.attribution, self.batch.cache)
-        connection = self.batch.connection
-        self._rows.costs += checked_rows(connection, key, event.time, record, number)
+        self._rows.costs += record_rows(key, event.time, record, number, corrected)
         self._costed.add(key)
 
     def sign(self, envelope: str, signer: "Signer") -> Checkpoint:
