@@ -19,6 +19,7 @@ from modelpact.ledger import (
     archive,
     export_lines,
     import_export,
+    verify_export,
 )
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.cost_tables import cost_totals
@@ -102,6 +103,27 @@ def test_an_import_cannot_change_costs_of_other_envelopes(
         import_export(lite, lambda: lines)
     assert only(cost_totals(lite, "provider")).money == 5_000
     assert lite.envelope("run-1") is None  # everything is checked before anything is imported
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"time": 5}, {"time": "-5"}, {"time": "+5"}, {"time": "1" * 20}, {"time": None}, {"more": 1}],
+)
+def test_an_import_reads_events_only_in_their_canonical_form(
+    ledger: Ledger, lite: Ledger, wrong: dict[str, Any]
+) -> None:
+    fill(ledger, count=1)
+    header, line = export_lines(ledger, "run-1")
+    event = msgspec.json.decode(line)
+    del event["hash"]
+    forged = with_hash(canonical(event | wrong))
+    fields = msgspec.json.decode(header) | {"head": msgspec.json.decode(forged)["hash"]}
+    del fields["hash"]
+    lines = [with_hash(canonical(fields)), forged]
+    assert verify_export(lines).ok  # the chain is intact, and only an import reads all fields
+    with pytest.raises(NotVerified, match="cannot be imported"):
+        import_export(lite, lambda: lines)
+    assert lite.envelope("run-1") is None
 
 
 def test_totals_ignore_what_a_correction_claims_to_replace(ledger: Ledger, lite: Ledger) -> None:
