@@ -6,12 +6,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelpact.ledger import Ledger
+from modelpact.ledger import Ledger, Transaction
+from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain
 from modelpact.providers.http.client import MAX_RESPONSE_BYTES
 from modelpact.wire import WireError
 from tests.providers.fake_provider import answer_body, faking, partial_body
 from tests.providers.faulty_behaviours import FLOOD, only_promises
-from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop, until
+from tests.providers.support import (
+    ECHO,
+    World,
+    assert_whole,
+    call,
+    flags,
+    on_loop,
+    until,
+)
 
 
 @on_loop
@@ -133,6 +142,119 @@ async def test_a_response_after_the_deadline_corrects_only_the_cost(
         status, said = await call(mine, "POST", url, body, fake.headers(opened.id, body))
         assert (status, said["error"]["code"]) == (409, "answered_twice")
         assert flags(ledger) == [("fake", "answered_twice")]
+    assert_whole(ledger)
+
+
+def fail_commits(
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: LedgerUnavailable,
+    times: int,
+) -> None:
+    """Fail the commits that store a partial; one that is uncertain is kept nevertheless."""
+    write_async, remaining = ledger.write_async, times
+    kept = isinstance(error, LedgerUncertain)
+
+    async def write(work: Any) -> Any:
+        fails = False
+
+        def observed(tx: Transaction) -> Any:
+            nonlocal remaining, fails
+            result = work(tx)
+            numbers = [event.payload.get("number") for event in tx.events]
+            if number in numbers and remaining:
+                remaining, fails = remaining - 1, True
+                if not kept:
+                    raise error
+            return result
+
+        result = await write_async(observed)
+        if fails:
+            raise error
+        return result
+
+    monkeypatch.setattr(ledger, "write_async", write)
+
+
+@on_loop
+async def test_a_deadline_that_passes_while_a_partial_is_not_stored_is_no_violation(
+    world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away when the last partial comes, and comes back after the deadline.
+
+    The numbers of the response and of a correction count the partial that the runtime refused.
+    """
+    fail_commits(ledger, monkeypatch, 2, LedgerUnavailable("away"), 1)
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as client,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=1.0)
+        url = f"{host.url}/v1/invocations/{opened.id}"
+
+        async def send(path: str, body: bytes, number: int) -> tuple[int, Any]:
+            return await call(client, "POST", path, body, fake.headers(opened.id, body, number))
+
+        first, second = (partial_body(opened.id, number, {}) for number in (1, 2))
+        assert (await send(f"{url}/partials", first, 1))[0] == 200
+        assert (await send(f"{url}/partials", second, 2))[0] == 503
+        ended = await runtime.wait(opened.id)
+        assert (ended.state, ended.partials) == ("failed", 1)
+        response = answer_body(opened.id, {"late": True})
+        for path, body, number in (("partials", second, 2), ("response", response, 3)):
+            status, content = await send(f"{url}/{path}", body, number)
+            assert (status, content["error"]["code"]) == (409, "settled")
+        cost = [{"unit": "discrete", "amount": 2}]
+        body = msgspec.json.encode({"id": "c", "invocationId": opened.id, "cost": cost})
+        assert (await send(f"{host.url}/v1/costs/corrections", body, 4))[0] == 200
+        corrections = ledger.events(opened.envelope)[-2:]
+        assert [event.type for event in corrections] == ["cost.corrected"] * 2
+        assert [event.cause for event in corrections] == [ended.settled_by] * 2
+        assert flags(ledger) == []
+    assert_whole(ledger)
+
+
+@on_loop
+async def test_a_partial_that_is_sent_again_is_stored_once(
+    world: World, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was uncertain has stored it; or the first delivery is still being written."""
+    fail_commits(ledger, monkeypatch, 1, LedgerUncertain("away"), 1)
+    async with (
+        world.hosting(ledger) as host,
+        faking(world) as fake,
+        world.client("fake") as client,
+    ):
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        url = f"{host.url}/v1/invocations/{opened.id}"
+
+        async def send(number: int, content: Any, signed: int) -> int:
+            body = partial_body(opened.id, number, content)
+            headers = fake.headers(opened.id, body, signed)
+            return (await call(client, "POST", f"{url}/partials", body, headers))[0]
+
+        assert await send(1, {"n": 1}, 1) == 503
+        assert await send(1, {"n": 1}, 1) == 200
+        at_once = await asyncio.gather(*(send(2, {"n": 2}, 2) for _ in range(4)))
+        assert at_once == [200] * 4
+        assert flags(ledger) == []
+        # Another content, a number that was not signed, and a partial before the last are refused.
+        assert await send(2, {"n": 3}, 2) == 403
+        assert await send(1, {"n": 1}, 2) == 403
+        assert await send(1, {"n": 1}, 1) == 403
+        assert flags(ledger) == [("fake", "reordered_response")] * 3
+        body = answer_body(opened.id, {"end": 1})
+        headers = fake.headers(opened.id, body, 3)
+        assert (await call(client, "POST", f"{url}/response", body, headers))[0] == 200
+        *pieces, settled = [signal async for signal in runtime.signals(opened.id)]
+        assert [piece.content for piece in pieces] == [{"n": 1}, {"n": 2}]
+        assert (settled.state, settled.partials) == ("completed", 2)
     assert_whole(ledger)
 
 

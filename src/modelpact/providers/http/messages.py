@@ -147,6 +147,12 @@ def signed_headers(
     return (JSON, (SIGNATURE_HEADER, sign_body(key, subject, body, sequence=sequence)))
 
 
+def signed_number(header: str | None) -> int:
+    """Return the number that a signature says it is for, or 0; nothing is verified."""
+    number = (header or "").partition(";seq=")[2].partition(";")[0]
+    return int(number) if number.isdecimal() and len(number) < 16 else 0
+
+
 def verify_message(
     registration: Registration, subject: str, body: bytes, header: str | None, sequence: int
 ) -> None:
@@ -174,7 +180,8 @@ def _violation(
     other = _invocation_id(body)
     if other not in ("", subject):
         try:
-            verify_signature(keys, other, body, header, sequence=_sequence(header), max_age=None)
+            number = signed_number(header)
+            verify_signature(keys, other, body, header, sequence=number, max_age=None)
         except BadSignature:
             return "forged_signature"
         return "foreign_response"
@@ -189,11 +196,6 @@ def _invocation_id(body: bytes) -> str:
         return ""
     value = content.get("invocationId") if isinstance(content, dict) else None
     return value if isinstance(value, str) else ""
-
-
-def _sequence(header: str | None) -> int:
-    number = (header or "").partition(";seq=")[2].partition(";")[0]
-    return int(number) if number.isdecimal() and len(number) < 16 else 0
 
 
 def _output_or_error(message: ResponseMessage) -> tuple[Any, str]:

@@ -27,13 +27,15 @@ from modelpact.providers.http.messages import (
     read_partial,
     read_response,
     registration_subject,
+    signed_number,
     verify_message,
 )
 from modelpact.providers.runtime.registration import read_registration
+from modelpact.providers.runtime.rows import is_stored
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.runtime.settlement import correct_once
 from modelpact.providers.runtime.signals import MAX_ID_LENGTH, Signal
-from modelpact.providers.transport import ContractViolation
+from modelpact.providers.transport import ContractViolation, Partial
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import HttpError, HttpRequest, HttpResponse, Routes, Server, serve
 
@@ -173,8 +175,9 @@ class RuntimeRoutes:
         registration, before = await self._own_invocation(peer, invocation_id)
         try:
             _check_length(body)
-            header, expected = request.headers.get(SIGNATURE_HEADER), before.partials + 1
-            reply = read_response(registration, invocation_id, body, header, expected)
+            header = request.headers.get(SIGNATURE_HEADER)
+            number = _next_number(before, before.partials + 1, header)
+            reply = read_response(registration, invocation_id, body, header, number)
         except ContractViolation as violation:
             await self._flag(registration, violation, before)
             raise
@@ -209,13 +212,25 @@ class RuntimeRoutes:
                 )
             _check_length(body)
             header, expected = request.headers.get(SIGNATURE_HEADER), before.partials + 1
-            partial = read_partial(registration, invocation_id, body, header, expected)
+            repeated = 0 < signed_number(header) == before.partials
+            number = before.partials if repeated else expected
+            partial = read_partial(registration, invocation_id, body, header, number)
+            if repeated and not await self._is_stored(partial, number):
+                raise ContractViolation(
+                    "reordered_response", f"got response {number}, expected {expected}"
+                )
         except ContractViolation as violation:
             await self._flag(registration, violation, before)
             raise
-        if await self._runtime.lifecycle.add_partial(before, partial) is None:
+        # A provider that heard of a failure sends a partial again, which may have been kept.
+        if not repeated and await self._runtime.lifecycle.add_partial(before, partial) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
         return _json(200, {"invocationId": invocation_id, "partials": partial.number})
+
+    async def _is_stored(self, partial: Partial, number: int) -> bool:
+        if partial.number != number:
+            return False
+        return await asyncio.to_thread(is_stored, self._runtime.ledger.read, partial)
 
     async def _correction(self, request: HttpRequest, peer: PeerCertificate) -> HttpResponse:
         body = await request.body()
@@ -225,9 +240,8 @@ class RuntimeRoutes:
         registration, invocation = await self._own_invocation(peer, message.invocation_id)
         try:
             header = request.headers.get(SIGNATURE_HEADER)
-            verify_message(
-                registration, message.invocation_id, body, header, invocation.partials + 2
-            )
+            number = _next_number(invocation, invocation.partials + 2, header)
+            verify_message(registration, message.invocation_id, body, header, number)
         except ContractViolation as violation:
             await self._flag(registration, violation, invocation)
             raise
@@ -332,6 +346,17 @@ def _check_length(body: bytes) -> None:
     if len(body) > MAX_RESPONSE_BYTES:
         detail = f"the response is longer than {MAX_RESPONSE_BYTES} bytes"
         raise ContractViolation("oversized_response", detail)
+
+
+def _next_number(invocation: Invocation, expected: int, header: str | None) -> int:
+    """Return the number that a message must have.
+
+    The runtime refuses partials of an invocation that it has ended, and the provider has counted
+    them: a higher number than expected is in order then.
+    """
+    if invocation.state in ("failed", "cancelled"):
+        return max(expected, signed_number(header))
+    return expected
 
 
 def _expired(invocation: Invocation) -> bool:

@@ -166,12 +166,16 @@ def acknowledge_row(tx: Transaction, invocation: Invocation) -> Invocation:
 
 
 def insert_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
-    """Store a piece of a streamed answer; tell whether it was next in order, and expected."""
+    """Store a piece of a streamed answer; tell whether it was next in order, and expected.
+
+    A provider may send a piece again while the first delivery is being written: it is stored once.
+    """
     row = (invocation.id, piece.number)
-    if not tx.recheck and piece.number == invocation.partials + 1:
+    is_next = piece.number == invocation.partials + 1
+    if is_next and not tx.recheck:
         tx.defer_update(_COUNT_PARTIAL, row)
     elif not tx.execute_update(_COUNT_PARTIAL, row):
-        return False
+        return is_next and is_stored(tx.execute, piece)
     content = msgspec.json.encode(piece.content)
     tx.defer_insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
     payload = {
@@ -181,6 +185,15 @@ def insert_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> b
     }
     tx.append(Draft(invocation.envelope, "capability.partial", payload, invocation.event))
     return True
+
+
+def is_stored(execute: Callable[[str, Params], list[Row]], piece: Partial) -> bool:
+    """Tell whether a piece is stored, with the same content."""
+    rows = execute(
+        "SELECT content FROM partials WHERE invocation = ? AND number = ?",
+        (piece.invocation_id, piece.number),
+    )
+    return rows == [(msgspec.json.encode(piece.content).decode(),)]
 
 
 def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
