@@ -9,6 +9,7 @@ import pytest
 from modelpact.ledger import Ledger, Transaction
 from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain
 from modelpact.providers.http.client import MAX_RESPONSE_BYTES
+from modelpact.providers.transport import Partial
 from modelpact.wire import WireError
 from tests.providers.fake_provider import answer_body, faking, partial_body
 from tests.providers.faulty_behaviours import FLOOD, only_promises
@@ -253,8 +254,9 @@ async def test_a_partial_that_is_sent_again_is_stored_once(
         headers = fake.headers(opened.id, body, 3)
         assert (await call(client, "POST", f"{url}/response", body, headers))[0] == 200
         *pieces, settled = [signal async for signal in runtime.signals(opened.id)]
-        assert [piece.content for piece in pieces] == [{"n": 1}, {"n": 2}]
-        assert (settled.state, settled.partials) == ("completed", 2)
+        assert pieces == [Partial(opened.id, number, {"n": number}) for number in (1, 2)]
+        assert settled == runtime.find(opened.id)
+        assert runtime.find(opened.id).state == "completed"
     assert_whole(ledger)
 
 
