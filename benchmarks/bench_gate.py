@@ -3,7 +3,7 @@
 import modelpact
 import peers
 from modelpact.dispatch.gate import Gate, catalog_check
-from modelpact.needs.node_modules import FallbackModel, NodeModule
+from modelpact.needs.dialects import FallbackModel, NodeModule
 from rows import Row, emit
 from timing import per_call, settle
 

@@ -15,8 +15,7 @@ from modelpact.catalog.build import Fact, LineageFacts, build
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import Claim, Claims, Constraint
 from modelpact.catalog.facts import Lineage
-from modelpact.catalog.names import NameTables
-from modelpact.catalog.provider import ProviderEntry
+from modelpact.catalog.provider import NameTables, ProviderEntry
 from modelpact.catalog.snapshot import decode
 from modelpact.catalog.sources import read_rules
 from tests.stores import Counted, empty_schema, postgresql

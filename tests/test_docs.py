@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.vocabulary.error_codes import codes_markdown
+from modelpact.vocabulary.errors import error_codes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -75,15 +75,24 @@ def test_toml_examples_are_toml(page: Path, text: str) -> None:
         assert read_configuration(text).workloads
 
 
+def codes_table() -> str:
+    lines = ["| code | where | cause | remedy |", "|---|---|---|---|"]
+    lines += [
+        f"| `{entry.code}` | {entry.where} | {entry.cause} | {entry.remedy} |"
+        for entry in error_codes()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def test_error_codes_are_all_documented() -> None:
     page = ROOT / "docs" / "errors.md"
     content = page.read_text(encoding="utf-8")
     if UPDATE:
         start = content.index("| code |")
         end = start + len(content[start:].partition("|\n\n")[0]) + 2
-        page.write_text(content[:start] + codes_markdown() + content[end:], encoding="utf-8")
+        page.write_text(content[:start] + codes_table() + content[end:], encoding="utf-8")
         return
-    assert codes_markdown() in content
+    assert codes_table() in content
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

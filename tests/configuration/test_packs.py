@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelpact.configuration.packs import load_pack
-from modelpact.needs.node_modules import ManifestError
+from modelpact.needs.dialects import ManifestError
 
 PACK = {
     "name": "acme",

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.anthropic import AnthropicStreamReader
-from modelpact.conversation.error_bodies import (
+from modelpact.conversation.openai_chat import OpenAIChatStreamReader
+from modelpact.conversation.response import (
     ErrorBody,
     ResponseError,
+    StreamEvent,
+    ToolCall,
     read_error,
     write_anthropic_error,
     write_openai_error,
 )
-from modelpact.conversation.openai_chat import OpenAIChatStreamReader
-from modelpact.conversation.response import StreamEvent, ToolCall
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from tests.conversation.response_bodies import anthropic_bodies, openai_bodies
 

@@ -28,13 +28,18 @@ from modelpact.conversation import (
     openai_responses,
 )
 from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
-from modelpact.conversation.error_bodies import ErrorBody, ResponseError
 from modelpact.conversation.openai_chat import OpenAIChatStreamWriter
 from modelpact.conversation.openai_responses import (
     OpenAIResponsesStreamReader,
     OpenAIResponsesStreamWriter,
 )
-from modelpact.conversation.response import REFUSED, collect, response_events
+from modelpact.conversation.response import (
+    REFUSED,
+    ErrorBody,
+    ResponseError,
+    collect,
+    response_events,
+)
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire import EventParser, write_event
 from tests.conversation.openai_responses_response_bodies import responses_bodies, responses_events

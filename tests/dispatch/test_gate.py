@@ -14,7 +14,7 @@ from modelpact.dispatch.gate import (
     GateEvent,
     catalog_check,
 )
-from modelpact.needs.node_modules import FallbackModel, NodeModule
+from modelpact.needs.dialects import FallbackModel, NodeModule
 from modelpact.vocabulary.dialects import OPENWOP
 
 Claims = dict[str, set[str]]

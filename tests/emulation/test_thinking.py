@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.thinking import PROMPT, ThinkingSplitter, split_thinking
+from modelpact.emulation.streaming import PROMPT, ThinkingSplitter, split_thinking
 from tests.emulation.chunkings import chunked, every_chunking
 
 Split = tuple[str, str]

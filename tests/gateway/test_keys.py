@@ -8,11 +8,7 @@ import pytest
 
 from modelpact.gateway.budgets import period_start
 from modelpact.gateway.key_store import create_key, load_keys, revoke_key
-from modelpact.gateway.keys import (
-    ClientKey,
-    KeySettings,
-    RateLimiter,
-)
+from modelpact.gateway.keys import ClientKey, KeySettings, RateLimiter
 from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.errors import InputError
 from tests.cli.conftest import Run

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.needs.node_modules import FallbackModel, ManifestError, read_module, read_pack
+from modelpact.needs.dialects import FallbackModel, ManifestError, read_module, read_pack
 
 MODULE = {
     "typeId": "vendor.acme.extract",

@@ -12,7 +12,7 @@ from typing import Any
 from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.node_modules import Pack
+from modelpact.needs.dialects import Pack
 from modelpact.openwop.executor import Executor
 from modelpact.openwop.host import Host, running_host
 from modelpact.openwop.routes import Authorise, HostRoutes

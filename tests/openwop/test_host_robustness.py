@@ -14,7 +14,7 @@ from modelpact.conversation.message import TextBlock
 from modelpact.conversation.response import Response
 from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.node_modules import read_pack
+from modelpact.needs.dialects import read_pack
 from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module
 from modelpact.openwop.executor import NodeStep

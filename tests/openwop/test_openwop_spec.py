@@ -7,7 +7,7 @@ import pytest
 
 from modelpact.configuration import Configuration
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.node_modules import read_pack
+from modelpact.needs.dialects import read_pack
 from modelpact.openwop.documents import read_schema
 from modelpact.providers.mock import MockProvider
 from tests.openwop.conftest import PACK, with_host

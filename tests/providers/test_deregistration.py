@@ -11,15 +11,8 @@ import pytest
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile
 from modelpact.providers.runtime.runtime import Runtime
-from modelpact.providers.sdk import (
-    CapabilityCall,
-    Deregistered,
-    FinalOutput,
-    Provider,
-)
-from modelpact.providers.sdk import (
-    runtime_client as standing,
-)
+from modelpact.providers.sdk import CapabilityCall, Deregistered, FinalOutput, Provider
+from modelpact.providers.sdk import runtime_client as standing
 from modelpact.providers.sdk.runtime_client import RefusedByRuntime
 from tests.providers.fake_provider import faking
 from tests.providers.processes.starting import providing

@@ -18,12 +18,7 @@ from modelpact.providers.runtime.event_storage import EventStorage
 from modelpact.providers.runtime.events import KIND
 from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations
 from modelpact.providers.runtime.recorder import BackgroundTasks, InvocationRecorder
-from modelpact.providers.runtime.records import (
-    InvocationOutcome,
-    cancelled,
-    cost_record,
-    failed,
-)
+from modelpact.providers.runtime.records import InvocationOutcome, cancelled, cost_record, failed
 from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.providers.runtime.row_storage import RowStorage
 from tests.providers.in_process_providers import ECHOING, echoing

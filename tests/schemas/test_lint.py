@@ -8,7 +8,7 @@ import pytest
 
 import modelpact as mp
 from modelpact.schemas import lint_schema
-from modelpact.schemas.rules import KEYWORDS, RULES
+from modelpact.schemas.profile import KEYWORDS, RULES
 from tests.schemas.examples import closed, holding, spec_example, variant
 
 EVERY = "variants,tier1,openai,anthropic,gemini"

@@ -11,14 +11,11 @@ import msgspec
 
 from modelpact.catalog import snapshot
 from modelpact.catalog.claim import Evidence
-from modelpact.catalog.facts import Lineage, ModelFacts
-from modelpact.catalog.index import Index, IndexContent
-from modelpact.catalog.layer import Layer, Trust
-from modelpact.catalog.names import ModelNames, name_variants
-from modelpact.catalog.paths import user_folder
-from modelpact.catalog.provider import ProviderEntry, Providers
+from modelpact.catalog.facts import Layer, Lineage, ModelFacts, Trust
+from modelpact.catalog.provider import ModelNames, ProviderEntry, Providers, name_variants
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import RuleBook, ascii_lower
+from modelpact.catalog.snapshot import Index, IndexContent, user_folder
 from modelpact.catalog.statement import compile_statement
 from modelpact.vocabulary.errors import CatalogError, InputError, brief
 

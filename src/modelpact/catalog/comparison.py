@@ -1,11 +1,14 @@
 """Compares two models: the capabilities that a switch loses, gains or changes."""
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from modelpact.catalog.claim import Claim
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.claim import Claim, Vote
 from modelpact.catalog.resolution import Resolution
+from modelpact.catalog.snapshot import SnapshotModels
 from modelpact.vocabulary.capability import CAPABILITIES
 
 DifferenceKind = Literal["lost", "less", "unsure", "other", "more", "gained"]
@@ -47,3 +50,67 @@ def _difference_kind(before: Claim, after: Claim) -> DifferenceKind | None:
     if isinstance(before.value, int) and isinstance(after.value, int):
         return "less" if after.value < before.value else "more"
     return "other"
+
+
+class LineageConflict(msgspec.Struct, frozen=True):
+    """One capability of one model on which the lineages disagree."""
+
+    target: str
+    capability: str
+    votes: tuple[Vote, ...]
+    taken: Claim
+
+
+class CatalogChange(msgspec.Struct, frozen=True):
+    """A change of one model, or of one of its capabilities, between two snapshots."""
+
+    target: str
+    kind: str
+    capability: str = ""
+    before: Claim | None = None
+    after: Claim | None = None
+
+
+def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[LineageConflict]:
+    """Yield every disagreement between lineages, by provider and model."""
+    for target, name, votes in _votes(catalog, provider):
+        if len({(vote.support, vote.value) for vote in votes}) > 1:
+            taken = catalog.resolve(*catalog.split(target)).claim(name)
+            yield LineageConflict(target, name, votes, taken)
+
+
+def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
+    for name in catalog.models.providers if provider is None else (provider,):
+        for model in catalog.models.names(name):
+            record = catalog.models.find(name, model)
+            if record is None or len(record.votes) < 2:
+                continue
+            for capability in record.capabilities():
+                votes = record.votes_on(capability, catalog.lineages)
+                yield f"{name}/{model}", capability, votes
+
+
+def changes(before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
+    """Yield models that were added or removed and claims that changed, by provider and model."""
+    old, new = set(_targets(before.models)), set(_targets(after.models))
+    for provider, model in sorted(old | new):
+        target = f"{provider}/{model}"
+        if (provider, model) not in old:
+            yield CatalogChange(target, "added")
+        elif (provider, model) not in new:
+            yield CatalogChange(target, "removed")
+        else:
+            yield from _claim_changes(target, before, after)
+
+
+def _targets(models: SnapshotModels) -> Iterator[tuple[str, str]]:
+    for provider in models.providers:
+        for model in models.names(provider):
+            yield provider, model
+
+
+def _claim_changes(target: str, before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
+    key = before.split(target)
+    for old, new in zip(before.resolve(*key), after.resolve(*key), strict=True):
+        if (old.support, old.value, old.assumed) != (new.support, new.value, new.assumed):
+            yield CatalogChange(target, "changed", old.capability, old, new)

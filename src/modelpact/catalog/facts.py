@@ -5,11 +5,11 @@ everything else by number. If lineages disagree, the more cautious value wins an
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from modelpact.catalog.claim import Vote
+from modelpact.catalog.claim import Evidence, Vote
 from modelpact.catalog.statement import NATIVE, UNSUPPORTED, Stated, compile_statement
 from modelpact.vocabulary.capability import CAPABILITIES
 
@@ -226,3 +226,36 @@ def sorting_price(price: Price | None) -> int:
     if price is None or price.input is None or price.output is None:
         return -1
     return price.input + price.output
+
+
+Trust = Literal["known", "assumed", "model"]
+
+_MODEL_PROPERTIES: Final = frozenset(
+    {"tool-calling", "reasoning"}
+    | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
+)
+"""Capabilities that a model keeps at any provider; the others depend on the provider's API."""
+
+
+class Layer(msgspec.Struct, frozen=True, gc=False):
+    """One layer of a resolution: a statement or a record of facts.
+
+    `trust` says what is known from it: everything (`known`), nothing (`assumed`), or only what a
+    model keeps at any provider (`model`).
+    """
+
+    evidence: Evidence
+    fields: Mapping[str, Any] = {}
+    cells: Mapping[str, Stated] = {}
+    record: ModelFacts | None = None
+    trust: Trust = "known"
+
+    def stated(self, name: str) -> Stated | None:
+        """Return what this layer states about a capability, or None if it states nothing."""
+        return self.cells.get(name) if self.record is None else self.record.stated(name)
+
+    def is_assumption(self, name: str) -> bool:
+        """Whether the statement of this layer about a capability is only an assumption."""
+        if self.trust == "known":
+            return False
+        return self.trust == "assumed" or name not in _MODEL_PROPERTIES

@@ -6,8 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.claim import Claim, Constraint, Evidence, LayerKind, Vote, derive
-from modelpact.catalog.facts import Lineage, ModelFacts, Price
-from modelpact.catalog.layer import Layer
+from modelpact.catalog.facts import Layer, Lineage, ModelFacts, Price
 from modelpact.catalog.provider import ProviderEntry
 from modelpact.catalog.rules import MatchedRules
 from modelpact.catalog.statement import LIST_FIELDS, SHARED_PARAMETERS, Stated

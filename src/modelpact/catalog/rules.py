@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import msgspec
 
 from modelpact.catalog.claim import Constraint, Evidence
-from modelpact.catalog.layer import Layer
+from modelpact.catalog.facts import Layer
 from modelpact.catalog.statement import compile_statement
 
 MatchKind = Literal["any", "exact", "exact_any", "prefix_any"]

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.catalog.names import NameTables
-from modelpact.catalog.provider import APIS, ProviderEntry
+from modelpact.catalog.provider import APIS, NameTables, ProviderEntry
 from modelpact.catalog.rules import Rule
 from modelpact.catalog.statement import statement_problems
 from modelpact.vocabulary.capability import find_capability

@@ -16,7 +16,7 @@ from modelpact.catalog import snapshot
 from modelpact.catalog.build import LINEAGES, build, read_lineage
 from modelpact.catalog.lineages import genai_prices, litellm, models_dev
 from modelpact.catalog.lineages.rows import Extraction, encode, provider_names
-from modelpact.catalog.paths import user_folder
+from modelpact.catalog.snapshot import user_folder
 from modelpact.catalog.sources import SOURCES, read_sources
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact_text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelpact.catalog.paths import user_folder
+from modelpact.catalog.snapshot import user_folder
 from modelpact.configuration import load_configuration
 from modelpact.vocabulary.errors import InputError, brief
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from modelpact.catalog.catalog import Catalog, Overlay, default_catalog
-from modelpact.catalog.paths import user_folder
+from modelpact.catalog.snapshot import user_folder
 from modelpact.needs.need import Needs
 from modelpact.negotiation.verdict import Policy, PolicySettings
 

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from modelpact.needs.node_modules import ManifestError, Pack, read_pack
+from modelpact.needs.dialects import ManifestError, Pack, read_pack
 from modelpact.vocabulary.errors import InputError, Problem
 from modelpact.vocabulary.strict_json import parse_json
 

@@ -6,6 +6,8 @@ To add an API, write a package like `openai_chat`, add it to `CODECS` and to `fi
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
+
 from modelpact.conversation import anthropic, openai_chat, openai_responses
 from modelpact.conversation.fidelity import Loss, TranslatedBody
 from modelpact.conversation.request import Request
@@ -102,3 +104,24 @@ CODECS: Final[Mapping[str, Codec]] = {
         "msg_",
     ),
 }
+
+
+_SEVERAL_CHOICES: Final = Loss(
+    "n", "unsupported", "only one response is read; send several requests instead"
+)
+
+
+def write_request(api: str, request: Request) -> TranslatedBody:
+    """Write a request in the format of an API, and report what the API cannot express.
+
+    More than one choice is a loss too: the codecs read one response.
+    """
+    translated = CODECS[api].write_request(request)
+    if api != openai_chat.API or translated.body.get("n") in (None, 1):
+        return translated
+    return msgspec.structs.replace(translated, losses=(*translated.losses, _SEVERAL_CHOICES))
+
+
+def request_losses(api: str, request: Request) -> tuple[Loss, ...]:
+    """Return what an API cannot express of a request; nothing for an API without a codec."""
+    return write_request(api, request).losses if api in CODECS else ()

@@ -3,12 +3,15 @@
 Writers never drop anything silently: each thing that the target API cannot express is a `Loss`.
 """
 
+import json
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from modelpact.conversation.fields import message_spelling
+from modelpact.vocabulary.errors import InputError
 
 APIS: Final = ("openai-chat", "openai-responses", "anthropic")
 """The APIs that this package translates between; `codecs.py` has the functions of each."""
@@ -97,3 +100,119 @@ class LossRecorder:
     def translated(self, body: dict[str, Any]) -> TranslatedBody:
         """Return the body together with the losses so far."""
         return TranslatedBody(body, tuple(self.losses))
+
+
+RESPONSES: Final = "openai-responses"
+SHARED: Final = (
+    *("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention"),
+    *("safety_identifier", "user"),
+)
+"""Fields of requests that mean the same in both APIs."""
+
+CHAT_UNSUPPORTED: Final[Mapping[str, str]] = {
+    "n": "this API returns one response",
+    "modalities": "this API responds with text only",
+    "audio": "this API responds with text only",
+    "web_search_options": "in this API, web search is a tool",
+    "functions": "functions are deprecated: use tools",
+    "function_call": "functions are deprecated: use tools",
+    "tool_choice": "this API does not have this choice of tools",
+    "response_format": "this API does not have this format",
+}
+"""Fields of Chat Completions without which a request means something else in other APIs."""
+CHAT_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "n": (1,),
+    "logprobs": (False,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "modalities": (["text"],),
+    "response_format": ({"type": "text"},),
+    "stream_options": ({}, {"include_usage": True}, {"include_usage": False}),
+}
+"""Values of Chat Completions that ask for what other APIs do anyway."""
+
+_LOGPROBS: Final = "message.output_text.logprobs"
+_STATE: Final = "is stored on another server: send it in full"
+_RESPONSES_UNSUPPORTED: Final[Mapping[str, str]] = {
+    "previous_response_id": f"the earlier response {_STATE}",
+    "conversation": f"the conversation {_STATE}",
+    "prompt": f"the prompt {_STATE}",
+    "background": "this API responds at once, not in the background",
+    "top_logprobs": "token probabilities are not translated back",
+    "tool_choice": "this API does not have this choice of tools",
+    "moderation": "this API does not moderate its input",
+}
+_RESPONSES_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "background": (False,),
+    "include": ([],),
+    "metadata": ({},),
+    "service_tier": ("auto",),
+    "store": (False,),
+    "stream_options": ({},),
+    "top_logprobs": (0,),
+    "truncation": ("disabled",),
+}
+
+
+def translate_responses_extras(
+    extras: Mapping[str, Any], losses: LossRecorder, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the fields of a Responses request that another API has too; record the others.
+
+    `names` are the other API's names of these fields. Fields inside `text` and `reasoning` go by
+    a path, such as `text.verbosity`.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in extras.items():
+        if isinstance(value, Mapping) and name in ("text", "reasoning"):
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()}
+        else:
+            flat[name] = value
+    translated: dict[str, Any] = {}
+    for name, value in flat.items():
+        if value is None or value in _RESPONSES_NEUTRAL.get(name, ()):
+            continue
+        if name in names:
+            translated[names[name]] = value
+        elif name in _RESPONSES_UNSUPPORTED:
+            losses.unsupported(name, _RESPONSES_UNSUPPORTED[name])
+        elif name == "text.format":
+            if value != {"type": "text"}:
+                losses.unsupported(name, "this API does not have this format")
+        elif name == "include" and isinstance(value, list) and _LOGPROBS in value:
+            losses.unsupported(name, _RESPONSES_UNSUPPORTED["top_logprobs"])
+        else:
+            losses.lossy(name, f"only {RESPONSES} has this field")
+    return translated
+
+
+def read_arguments(raw: str) -> Any:
+    """Parse the arguments of a call; return None if they are not JSON that other APIs accept."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("duplicate key")
+        return dict(pairs)
+
+    def constant(text: str) -> Any:
+        raise ValueError(f"{text} is not JSON")
+
+    def finite(text: str) -> float:
+        if math.isinf(number := float(text)):
+            raise ValueError(f"{text} is too large")
+        return number
+
+    try:
+        return json.loads(
+            raw, object_pairs_hook=unique, parse_constant=constant, parse_float=finite
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+def write_arguments(arguments: Any, path: str) -> str:
+    """Write the arguments of a call as JSON, or raise an error that names the place."""
+    try:
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None

@@ -6,8 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
-from modelpact.emulation.emulated_request import EmulatedRequest
-from modelpact.emulation.report import EmulationFailed, EmulatorReport, RepairRequest
+from modelpact.emulation.emulated_request import (
+    EmulatedRequest,
+    EmulationFailed,
+    EmulatorReport,
+    RepairRequest,
+)
 from modelpact.providers.port import ModelPort
 
 

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
-from modelpact.needs.dialects import read_openwop
-from modelpact.needs.node_modules import FallbackModel, NodeModule, is_registered
+from modelpact.needs.dialects import FallbackModel, NodeModule, is_registered, read_openwop
 from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.dialects import OPENWOP

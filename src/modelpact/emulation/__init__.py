@@ -5,15 +5,16 @@ are pure: they never call a model. A response that fails its check becomes a `Re
 the caller sends it.
 """
 
-from modelpact.emulation.emulated_request import EmulatedRequest, StreamProcessor
-from modelpact.emulation.emulator import Emulator, emulator_strategies
-from modelpact.emulation.report import (
+from modelpact.emulation.emulated_request import (
     AppliedEmulation,
+    EmulatedRequest,
     EmulationFailed,
     EmulatorReport,
     RepairRequest,
     StreamCutOff,
+    StreamProcessor,
 )
+from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.strategies import (
     Disabled,
     EmulationConfig,

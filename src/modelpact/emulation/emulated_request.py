@@ -1,7 +1,7 @@
-"""An emulated request: what to send to the model, and how to process its response."""
+"""What the emulator reports: each change with its cost and fidelity, repairs, and failures."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,20 +14,85 @@ from modelpact.conversation.response import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    Usage,
     collect,
     response_events,
 )
 from modelpact.emulation.json_text import LARGEST_TEXT, NoJson, find_json
-from modelpact.emulation.report import (
-    EmulationFailed,
-    EmulatorReport,
-    RepairRequest,
-    StreamCutOff,
+from modelpact.emulation.strategies import EmulationStrategy
+from modelpact.emulation.streaming import (
+    StopScanner,
+    ThinkingSplitter,
+    first_stop,
+    split_chunks,
+    split_thinking,
 )
-from modelpact.emulation.streaming import StopScanner, first_stop, split_chunks
-from modelpact.emulation.thinking import ThinkingSplitter, split_thinking
 from modelpact.emulation.tools import ToolSpec, parse_tool_calls, text_before_calls
 from modelpact.emulation.validation import Schema
+from modelpact.vocabulary.errors import ModelpactError
+
+EmulationFidelity = Literal["exact", "validated", "best-effort", "translation"]
+
+
+class AppliedEmulation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change: to the prompt, to the response, or to a parameter's name.
+
+    `exact`: the same result as natively. `validated`: the result is checked, and a wrong one is an
+    error. `best-effort`: the model may not comply. `translation`: the same under another name.
+    """
+
+    capability: str
+    strategy: EmulationStrategy
+    label: str
+    fidelity: EmulationFidelity
+    extra_prompt_tokens: int = 0
+    """An estimate: four characters a token."""
+    extra_calls: int = 0
+    """The most further calls that repairs may take."""
+
+
+class EmulatorReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that differs from a request to a model that has all capabilities natively."""
+
+    applied: tuple[AppliedEmulation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    calls_made_again: int = 0
+
+    def is_empty(self) -> bool:
+        """Whether nothing was applied and there are no warnings."""
+        return not self.applied and not self.warnings
+
+    def has_unemulatable(self) -> bool:
+        """Whether a requested capability could not be emulated."""
+        return bool(self.warnings)
+
+
+class RepairRequest(msgspec.Struct, frozen=True):
+    """The request to send next, since the response failed its check."""
+
+    request: Request
+    findings: tuple[str, ...]
+    attempt: int
+
+
+class EmulationFailed(ModelpactError):
+    """No response passed its check; `findings` says what was wrong with the last one."""
+
+    def __init__(self, capability: str, findings: tuple[str, ...], attempts: int) -> None:
+        self.capability = capability
+        self.findings = findings
+        self.usage = Usage()
+        """The usage of the responses that failed; the sender of the requests fills it in."""
+        tries = f"{attempts} response{'s' if attempts != 1 else ''}"
+        super().__init__(f"{capability} could not be emulated after {tries}: {'; '.join(findings)}")
+
+
+class StreamCutOff(ModelpactError):
+    """A stream broke off before its end."""
+
+    def __init__(self) -> None:
+        super().__init__("the stream ended before its end: what arrived is not a whole response")
+
 
 _REPAIR_PROMPT: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
 _PLAIN_END: Final = BlockEnd()

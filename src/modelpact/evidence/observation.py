@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from modelpact.catalog.claim import Evidence
-from modelpact.catalog.layer import Layer
+from modelpact.catalog.facts import Layer
 from modelpact.catalog.rules import ascii_lower
 from modelpact.catalog.statement import Stated, statement_problems
 from modelpact.ledger.event import Draft, Event

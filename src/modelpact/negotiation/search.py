@@ -8,9 +8,9 @@ from typing import Literal
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import ClaimSource
 from modelpact.catalog.facts import sorting_price
-from modelpact.catalog.index import INDEXED
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import ascii_lower
+from modelpact.catalog.snapshot import INDEXED
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.negotiate import decide, negotiate
 from modelpact.negotiation.verdict import DEFAULT_POLICY, Policy, Verdict

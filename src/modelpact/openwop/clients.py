@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from modelpact.needs.node_modules import FallbackModel
+from modelpact.needs.dialects import FallbackModel
 from modelpact.openwop.workflows import ModelTarget, RunRequest
 from modelpact.vocabulary.errors import ModelpactError
 

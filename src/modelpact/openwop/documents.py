@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact._version import __version__
-from modelpact.needs.node_modules import Pack, read_pack
+from modelpact.needs.dialects import Pack, read_pack
 
 CONFORMANCE_PREFIX: Final = "/v1/host/sample/test/"
 """The paths that exist only with `modelpact serve --conformance`."""

@@ -15,7 +15,7 @@ from modelpact.dispatch.gate import Gate, catalog_check
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.node_modules import FallbackModel, Pack
+from modelpact.needs.dialects import FallbackModel, Pack
 from modelpact.openwop.clients import FindClient, RunClient, check_start
 from modelpact.openwop.documents import FIXTURE, core_pack, envelope_schemas
 from modelpact.openwop.executor import Executor

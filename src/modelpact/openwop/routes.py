@@ -11,7 +11,7 @@ import msgspec
 from modelpact.dispatch.gate import decide_json, provider_check
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
-from modelpact.needs.node_modules import ManifestError
+from modelpact.needs.dialects import ManifestError
 from modelpact.openwop.clients import ClientRefused
 from modelpact.openwop.documents import CONFORMANCE_PREFIX, openapi
 from modelpact.openwop.host import Host, HostBusy

@@ -9,7 +9,7 @@ from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.needs.node_modules import NodeModule
+from modelpact.needs.dialects import NodeModule
 from modelpact.openwop.clients import ClientRefused, FindClient, RunAllowance
 from modelpact.openwop.executor import (
     FALLBACK,

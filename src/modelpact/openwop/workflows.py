@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.emulation.validation import Schema
-from modelpact.needs.node_modules import FallbackModel, NodeModule, Pack, read_module
+from modelpact.needs.dialects import FallbackModel, NodeModule, Pack, read_module
 from modelpact.openwop.documents import envelope_schemas
 from modelpact.vocabulary.errors import InputError, UnknownName, brief
 

@@ -5,10 +5,16 @@ from typing import Any, Final
 
 from modelpact.schemas.document import Document, SchemaNode
 from modelpact.schemas.limits import check_limits
-from modelpact.schemas.profile import DEFAULT_PROFILES, Ruleset, compile_profiles, read_profiles
+from modelpact.schemas.profile import (
+    ADVICE,
+    DEFAULT_PROFILES,
+    KEYWORDS,
+    Ruleset,
+    compile_profiles,
+    read_profiles,
+)
 from modelpact.schemas.reading import read_document
 from modelpact.schemas.report import FindingCollector, LintReport, TooManyFindings
-from modelpact.schemas.rules import ADVICE, KEYWORDS
 from modelpact.schemas.unions import type_of
 from modelpact.schemas.variants import check_unions
 from modelpact.vocabulary.errors import brief

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from modelpact.schemas.document import DYNAMIC, Document, SchemaNode, has_other_keywords
-from modelpact.schemas.exclusion import Exclusion
 from modelpact.schemas.unions import types_of
+from modelpact.schemas.variants import Exclusion
 
 _INVERTING: Final = frozenset(["not", "if", "contains", "propertyNames"])
 """Keywords inside which a stricter schema makes the outer one looser, or counts differently."""

@@ -21,9 +21,8 @@ from modelpact.conversation.response import Finish, Response, StreamEvent, colle
 from modelpact.dispatch import emulated_call
 from modelpact.dispatch.emulated_call import closing_stream
 from modelpact.dispatch.model_caller import CallFailed, CallOptions, ModelCaller, ModelResult
-from modelpact.emulation.emulated_request import EmulatedRequest
+from modelpact.emulation.emulated_request import EmulatedRequest, EmulatorReport
 from modelpact.emulation.emulator import Emulator, emulator_strategies
-from modelpact.emulation.report import EmulatorReport
 from modelpact.ledger.costs import CostLine, CostRecord
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Transaction

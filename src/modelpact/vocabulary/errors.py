@@ -1,8 +1,12 @@
 """Errors: each says what is wrong, where, and what to do about it."""
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 import msgspec
+
+_ERROR_CODES: Final = Path(__file__).with_name("error_codes.toml")
 
 
 class ModelpactError(Exception):
@@ -70,6 +74,23 @@ class ConfigurationError(ProblemsError):
     """A `modelpact.toml` is not valid."""
 
     title = "configuration problems"
+
+
+class ErrorCode(msgspec.Struct, frozen=True):
+    """A code that a program may see, its cause, and what to do about it."""
+
+    code: str
+    where: str
+    cause: str
+    remedy: str
+
+
+def error_codes() -> tuple[ErrorCode, ...]:
+    """Return every error code, read from `error_codes.toml`."""
+    import tomllib  # imported only when the table is read
+
+    content = tomllib.loads(_ERROR_CODES.read_text(encoding="utf-8"))
+    return msgspec.convert(content["codes"], tuple[ErrorCode, ...])
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:

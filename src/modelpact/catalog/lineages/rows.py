@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 Row = dict[str, Any]
 Rank = tuple[int | str, ...]
@@ -183,3 +184,46 @@ def provider_names(providers_toml: Path, lineage: str) -> dict[str, str]:
                 raise ValueError(f"{lineage} {name!r} is claimed by two providers")
             names[name] = provider["id"]
     return names
+
+
+Clause = dict[str, Any]
+"""An object with one key: `or` and `and` have clauses, the others a string."""
+
+_TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "equals": lambda name, text: name == text.lower(),
+    "starts_with": lambda name, text: name.startswith(text.lower()),
+    "ends_with": lambda name, text: name.endswith(text.lower()),
+    "contains": lambda name, text: text.lower() in name,
+    "regex": lambda name, text: re.search(text, name) is not None,
+}
+
+
+def is_clause(clause: object) -> bool:
+    """Whether a value has the form of a clause."""
+    if not isinstance(clause, dict) or len(clause) != 1:
+        return False
+    ((kind, content),) = clause.items()
+    if kind in ("or", "and"):
+        return isinstance(content, list) and all(map(is_clause, content))
+    if kind not in _TESTS or not isinstance(content, str):
+        return False
+    if kind == "regex":
+        try:
+            re.compile(content)
+        except (re.error, RecursionError):
+            return False
+    return True
+
+
+def matches(clause: Clause, model: str) -> bool:
+    """Whether a clause matches a model; letter case does not matter."""
+    return _matches(clause, model.lower())
+
+
+def _matches(clause: Clause, name: str) -> bool:
+    ((kind, content),) = clause.items()
+    if kind == "or":
+        return any(_matches(inner, name) for inner in content)
+    if kind == "and":
+        return all(_matches(inner, name) for inner in content)
+    return _TESTS[kind](name, content)

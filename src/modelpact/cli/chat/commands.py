@@ -6,12 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.cli.chat.messages import (
-    ChatMessage,
-    error_message,
-    refusal_message,
-    switch_message,
-)
+from modelpact.cli.chat.messages import ChatMessage, error_message, refusal_message, switch_message
 from modelpact.cli.chat.sessions import OpenSession, SessionOpener
 from modelpact.cli.chat.tables import (
     audit_table,

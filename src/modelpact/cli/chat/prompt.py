@@ -17,7 +17,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.color_depth import ColorDepth
 
-from modelpact.catalog.paths import user_folder
+from modelpact.catalog.snapshot import user_folder
 from modelpact.cli.chat.commands import COMMANDS, Chat
 from modelpact.cli.chat.messages import fit_summary
 from modelpact.cli.render.terminal import clip, escape, use_colour

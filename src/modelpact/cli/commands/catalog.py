@@ -82,9 +82,9 @@ def _write_file(target: Path, data: bytes) -> None:
 @json_option
 def verify_command(sources: Path | None, strict: bool, as_json: bool) -> None:
     """Run every check on the sources, and warn of suspicious rules."""
+    from modelpact.catalog.build import verify
     from modelpact.catalog.snapshot import BUNDLED
     from modelpact.catalog.sources import SOURCES
-    from modelpact.catalog.verify import verify
 
     report = verify(sources or SOURCES, snapshot=BUNDLED if sources is None else None)
     if as_json:
@@ -113,7 +113,7 @@ def conflicts_command(
     provider: str | None, capability: str | None, limit: int, as_json: bool
 ) -> None:
     """List where lineages disagree, and which value the catalog uses."""
-    from modelpact.catalog.changes import conflicts
+    from modelpact.catalog.comparison import conflicts
     from modelpact.vocabulary.capability import capability as find_capability
 
     catalog = default_catalog()
@@ -169,7 +169,7 @@ def diff_command(before: Path, after: Path | None, limit: int, as_json: bool) ->
 
     Without AFTER, compare with the catalog in use. Exits with 1 if there are differences.
     """
-    from modelpact.catalog.changes import changes
+    from modelpact.catalog.comparison import changes
 
     newer = default_catalog() if after is None else Catalog.read(after)
     differences = list(changes(Catalog.read(before), newer))

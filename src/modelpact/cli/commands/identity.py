@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from modelpact.catalog.paths import user_folder
+from modelpact.catalog.snapshot import user_folder
 from modelpact.cli.options import CommandGroup, json_option, print_json
 from modelpact.cli.render.tables import table
 from modelpact.cli.render.terminal import paint

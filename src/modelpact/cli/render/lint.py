@@ -10,8 +10,8 @@ import msgspec
 from modelpact.cli.render.ci import sarif_location, sarif_log
 from modelpact.cli.render.terminal import paint, plural
 from modelpact.schemas.fix import FIXABLE, FixedSchema
+from modelpact.schemas.profile import RULES
 from modelpact.schemas.report import SchemaFinding
-from modelpact.schemas.rules import RULES
 
 
 class LocatedFinding(msgspec.Struct, frozen=True):

@@ -1,9 +1,13 @@
 """Anthropic Messages: requests, responses and streams, read and written."""
 
-from modelpact.conversation.anthropic.read_request import API, read_request
+from modelpact.conversation.anthropic.request import (
+    API,
+    DEFAULT_MAX_TOKENS,
+    read_request,
+    write_request,
+)
 from modelpact.conversation.anthropic.response import read_response, read_usage, write_response
 from modelpact.conversation.anthropic.stream import AnthropicStreamReader, AnthropicStreamWriter
-from modelpact.conversation.anthropic.write_request import DEFAULT_MAX_TOKENS, write_request
 
 __all__ = [
     "API",

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from modelpact.conversation.anthropic.read_request import API, read_request
-from modelpact.conversation.anthropic.write_request import write_request
-from modelpact.conversation.error_bodies import ResponseError, read_error
+from modelpact.conversation.anthropic.request import API, read_request, write_request
 from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
 from modelpact.conversation.fields import (
     optional_field,
@@ -18,7 +16,7 @@ from modelpact.conversation.fields import (
 )
 from modelpact.conversation.message import Block, Message, ThinkingBlock
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Response, StopReason, Usage
+from modelpact.conversation.response import Response, ResponseError, StopReason, Usage, read_error
 from modelpact.vocabulary.errors import InputError
 
 KNOWN: Final = frozenset(

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.anthropic.read_request import API
+from modelpact.conversation.anthropic.request import API
 from modelpact.conversation.anthropic.response import (
     KNOWN,
     read_blocks,
@@ -18,7 +18,6 @@ from modelpact.conversation.anthropic.response import (
     write_stop_reason,
     write_usage,
 )
-from modelpact.conversation.error_bodies import ResponseError, read_error
 from modelpact.conversation.fidelity import Loss, LossRecorder
 from modelpact.conversation.fields import (
     optional_field,
@@ -34,11 +33,13 @@ from modelpact.conversation.response import (
     Finish,
     OpaqueBlock,
     Response,
+    ResponseError,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
     ToolCall,
     Usage,
+    read_error,
 )
 from modelpact.vocabulary.errors import InputError
 

@@ -1,6 +1,6 @@
 """OpenAI Chat Completions: requests, responses and streams, read and written."""
 
-from modelpact.conversation.openai_chat.read_request import API, read_request
+from modelpact.conversation.openai_chat.request import API, read_request, write_request
 from modelpact.conversation.openai_chat.response import read_response, read_usage, write_response
 from modelpact.conversation.openai_chat.stream import (
     DONE,
@@ -8,7 +8,6 @@ from modelpact.conversation.openai_chat.stream import (
     OpenAIChatStreamWriter,
     wants_usage,
 )
-from modelpact.conversation.openai_chat.write_request import write_request
 
 __all__ = [
     "API",

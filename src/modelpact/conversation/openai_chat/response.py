@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from modelpact.conversation.error_bodies import ResponseError, read_error
 from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
 from modelpact.conversation.fields import (
     optional_field,
@@ -23,10 +22,16 @@ from modelpact.conversation.message import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.openai_chat.read_request import API, CALL, read_request
-from modelpact.conversation.openai_chat.write_request import write_request
+from modelpact.conversation.openai_chat.request import API, CALL, read_request, write_request
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import REFUSED, Response, StopReason, Usage
+from modelpact.conversation.response import (
+    REFUSED,
+    Response,
+    ResponseError,
+    StopReason,
+    Usage,
+    read_error,
+)
 from modelpact.vocabulary.errors import InputError
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {

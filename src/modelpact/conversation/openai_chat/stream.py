@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from modelpact.conversation.error_bodies import ResponseError, read_error
 from modelpact.conversation.fidelity import Loss, LossRecorder
 from modelpact.conversation.fields import (
     optional_field,
@@ -15,7 +14,7 @@ from modelpact.conversation.fields import (
     without,
 )
 from modelpact.conversation.message import Block, Message, TextBlock, ThinkingBlock, ToolUseBlock
-from modelpact.conversation.openai_chat.read_request import API, CALL
+from modelpact.conversation.openai_chat.request import API, CALL, write_request
 from modelpact.conversation.openai_chat.response import (
     REASONING,
     read_message,
@@ -28,7 +27,6 @@ from modelpact.conversation.openai_chat.response import (
     write_stop_reason,
     write_usage,
 )
-from modelpact.conversation.openai_chat.write_request import write_request
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import (
     REFUSED,
@@ -36,10 +34,12 @@ from modelpact.conversation.response import (
     Finish,
     OpaqueBlock,
     Response,
+    ResponseError,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
     ToolCall,
+    read_error,
 )
 from modelpact.vocabulary.errors import InputError
 

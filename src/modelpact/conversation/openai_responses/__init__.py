@@ -1,7 +1,7 @@
 """OpenAI Responses: requests, responses and streams, read and written."""
 
 from modelpact.conversation.openai_responses.items import API
-from modelpact.conversation.openai_responses.read_request import read_request
+from modelpact.conversation.openai_responses.request import read_request, write_request
 from modelpact.conversation.openai_responses.response import (
     read_response,
     read_usage,
@@ -11,7 +11,6 @@ from modelpact.conversation.openai_responses.stream import (
     OpenAIResponsesStreamReader,
     OpenAIResponsesStreamWriter,
 )
-from modelpact.conversation.openai_responses.write_request import write_request
 
 __all__ = [
     "API",

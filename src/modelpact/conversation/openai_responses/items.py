@@ -9,7 +9,7 @@ for another API is no loss.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from modelpact.conversation.fidelity import LossRecorder
+from modelpact.conversation.fidelity import RESPONSES, LossRecorder, read_arguments, write_arguments
 from modelpact.conversation.fields import (
     make_extra,
     optional_field,
@@ -30,7 +30,6 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.openai_shared import RESPONSES, read_arguments, write_arguments
 from modelpact.conversation.response import REFUSED
 from modelpact.vocabulary.errors import InputError
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from modelpact.conversation.error_bodies import ErrorBody, ResponseError, read_error
 from modelpact.conversation.fidelity import LossRecorder, TranslatedBody
 from modelpact.conversation.fields import (
     optional_string,
@@ -30,7 +29,14 @@ from modelpact.conversation.openai_responses.items import (
     spellings_fit,
     write_items,
 )
-from modelpact.conversation.response import Response, StopReason, Usage
+from modelpact.conversation.response import (
+    ErrorBody,
+    Response,
+    ResponseError,
+    StopReason,
+    Usage,
+    read_error,
+)
 from modelpact.vocabulary.errors import InputError
 
 _KNOWN: Final = frozenset({"id", "object", "model", "output", "usage"})

@@ -3,14 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from modelpact.conversation.error_bodies import ErrorBody, ResponseError, read_error
 from modelpact.conversation.fidelity import Loss, LossRecorder
-from modelpact.conversation.fields import (
-    parse_event,
-    read_object,
-    required_string,
-    without,
-)
+from modelpact.conversation.fields import parse_event, read_object, required_string, without
 from modelpact.conversation.message import Block, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_chat.stream import DONE
 from modelpact.conversation.openai_responses.items import API, is_refusal, write_items
@@ -27,13 +21,16 @@ from modelpact.conversation.openai_responses.response import (
 from modelpact.conversation.response import (
     REFUSED,
     BlockEnd,
+    ErrorBody,
     Finish,
     OpaqueBlock,
     Response,
+    ResponseError,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
     ToolCall,
+    read_error,
 )
 from modelpact.vocabulary.errors import InputError
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from modelpact.catalog.names import Family
+from modelpact.catalog.provider import Family
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, HeaderPairs, Plan
 from modelpact.needs.need import Needs, need

@@ -5,10 +5,9 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
-from modelpact.conversation.codecs import CODECS
+from modelpact.conversation.codecs import CODECS, request_losses
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
-from modelpact.conversation.translation import request_losses
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.sizing import MIN_BYTES_PER_TOKEN
 from modelpact.needs.requests import CACHE_MARKER, RequestApi

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from modelpact.conversation.error_bodies import ErrorBody, read_error
 from modelpact.conversation.openai_chat import wants_usage
+from modelpact.conversation.response import ErrorBody, read_error
 from modelpact.gateway.plan.plan import RESPONSE_HEADERS
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.upstream.answer import (

@@ -8,8 +8,8 @@ import msgspec
 
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.dispatch import emulated_call
+from modelpact.emulation.emulated_request import EmulationFailed
 from modelpact.emulation.emulator import Emulator
-from modelpact.emulation.report import EmulationFailed
 from modelpact.gateway.errors import JSON
 from modelpact.gateway.plan.plan import header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest

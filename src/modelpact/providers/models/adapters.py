@@ -5,12 +5,10 @@ from typing import Any, ClassVar, TypedDict, Unpack
 
 import msgspec
 
-from modelpact.conversation.codecs import CODECS
-from modelpact.conversation.error_bodies import ResponseError
+from modelpact.conversation.codecs import CODECS, write_request
 from modelpact.conversation.fidelity import Loss, TranslatedBody
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Response, StreamEvent
-from modelpact.conversation.translation import write_request
+from modelpact.conversation.response import Response, ResponseError, StreamEvent
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.endpoints import (

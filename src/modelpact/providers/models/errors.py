@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from modelpact.conversation.error_bodies import ErrorBody
 from modelpact.conversation.fidelity import Loss
+from modelpact.conversation.response import ErrorBody
 from modelpact.providers.models.credentials import redact_key
 from modelpact.providers.port import ProviderError
 from modelpact.vocabulary.redaction import redact_text

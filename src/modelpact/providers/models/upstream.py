@@ -8,8 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.codecs import StreamReader
-from modelpact.conversation.error_bodies import ErrorBody, ResponseError, read_error
-from modelpact.conversation.response import Finish, StreamEvent
+from modelpact.conversation.response import (
+    ErrorBody,
+    Finish,
+    ResponseError,
+    StreamEvent,
+    read_error,
+)
 from modelpact.providers.models.credentials import NO_KEY, ApiKey
 from modelpact.providers.models.endpoints import authentication_header, check_base_url
 from modelpact.providers.models.errors import UpstreamError, error_from_response, redact_upstream

@@ -10,12 +10,7 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.runtime.notify import ProviderNotifier
 from modelpact.providers.runtime.recorder import InvocationRecorder
-from modelpact.providers.runtime.records import (
-    InvocationOutcome,
-    StreamDigest,
-    cancelled,
-    failed,
-)
+from modelpact.providers.runtime.records import InvocationOutcome, StreamDigest, cancelled, failed
 from modelpact.providers.runtime.rows import SECOND, acknowledge_row, find_row, insert_partial
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import Accepted, Partial

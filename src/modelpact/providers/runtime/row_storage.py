@@ -7,11 +7,7 @@ from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import LedgerUncertain
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import ComplianceProfile, Invocation
-from modelpact.providers.runtime.recorder import (
-    OpenedInvocation,
-    Settlement,
-    UnfinishedInvocation,
-)
+from modelpact.providers.runtime.recorder import OpenedInvocation, Settlement, UnfinishedInvocation
 from modelpact.providers.runtime.records import InvocationOutcome
 from modelpact.providers.runtime.registry import Registered, departures
 from modelpact.providers.runtime.request import InvocationRequest

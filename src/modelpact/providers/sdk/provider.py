@@ -13,13 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from modelpact.ledger.costs import CostLine, Unit
-from modelpact.providers.contract import (
-    Category,
-    Offer,
-    Rate,
-    Registration,
-    Semantics,
-)
+from modelpact.providers.contract import Category, Offer, Rate, Registration, Semantics
 from modelpact.providers.sdk.environment import ProviderEnvironment
 from modelpact.providers.sdk.runtime_client import Deregistered, RegistrationStatus, RuntimeClient
 from modelpact.providers.sdk.server import CapabilityFunction, ProviderServer
