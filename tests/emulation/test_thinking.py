@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.emulation.streaming import PROMPT, ThinkingSplitter, split_thinking
+from modelpact.emulation.streaming import THINKING_PROMPT, ThinkingSplitter, split_thinking
 from tests.emulation.chunkings import chunked, every_chunking
 
 Split = tuple[str, str]
@@ -93,9 +93,9 @@ def test_thinking_is_passed_on_as_it_comes() -> None:
 
 def test_the_prompt_names_the_tags() -> None:
     """S002-9-1: the prompt, and where to put the thinking."""
-    assert PROMPT.startswith("Think step by step before answering.")
-    assert "<thinking>" in PROMPT
-    assert "</thinking>" in PROMPT
+    assert THINKING_PROMPT.startswith("Think step by step before answering.")
+    assert "<thinking>" in THINKING_PROMPT
+    assert "</thinking>" in THINKING_PROMPT
 
 
 def test_endless_newlines_and_space_cost_in_proportion() -> None:
