@@ -4,7 +4,7 @@ import pytest
 
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, digest
-from modelpact.gateway.request.auth import Authenticator
+from modelpact.gateway.request import Authenticator
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.headers import Headers
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.gateway.request.model_names import ModelNameResolver, UnknownModel
+from modelpact.gateway.plan.model_names import ModelNameResolver, UnknownModel
 from tests.gateway.planners import make_planner
 
 MORE = """

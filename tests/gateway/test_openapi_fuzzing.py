@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from modelpact.gateway.openapi import openapi
+from modelpact.gateway.routes import openapi
 from tests.gateway.processes import TOKEN, Process, started
 
 schema = schemathesis.openapi.from_dict(openapi(conformance=True))

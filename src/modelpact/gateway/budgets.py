@@ -2,17 +2,15 @@
 
 import asyncio
 import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from modelpact.gateway.keys import ClientKey, Period
 from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.plan.plan import Plan
 from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.ledger.reader import LedgerReader
-
-if TYPE_CHECKING:
-    from modelpact.gateway.plan.plan import Plan
-    from modelpact.providers.contract import Invocation
+from modelpact.providers.contract import Invocation
 
 MAX_AGE_TO_ALLOW_SECONDS: Final = 10.0
 """How old a total may be to allow a request: other gateways on the same store spend too."""
@@ -64,22 +62,22 @@ class Budgets(Observer):
 
     def call_opened(
         self,
-        plan: "Plan",  # noqa: ARG002
-        call: "Invocation",
+        plan: Plan,  # noqa: ARG002
+        call: Invocation,
         estimate: tuple[CostLine, ...],
     ) -> None:
         """Remember the estimate of a call until it ends."""
         if call.attribution.worker in self._totals:
             self._estimates[call.id] = money_of(estimate) or 0
 
-    def call_ended(self, call: "Invocation", cost: tuple[CostLine, ...], error: str) -> None:  # noqa: ARG002
+    def call_ended(self, call: Invocation, cost: tuple[CostLine, ...], error: str) -> None:  # noqa: ARG002
         """Reserve the cost of a call instead of its estimate, while the cost is being recorded."""
         key = call.attribution.worker
         if key in self._totals:
             others = self._reserved.get(key, 0) - self._estimates.pop(call.id, 0)
             self._reserved[key] = max(0, others) + (money_of(cost) or 0)
 
-    def call_settled(self, call: "Invocation", cost: tuple[CostLine, ...]) -> None:
+    def call_settled(self, call: Invocation, cost: tuple[CostLine, ...]) -> None:
         """Count the cost of a call as recorded: the next total that is read contains it."""
         key = call.attribution.worker
         if key in self._totals:

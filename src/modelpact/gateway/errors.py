@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.response import ErrorBody, write_anthropic_error, write_openai_error
+from modelpact.gateway.plan.model_names import UnknownModel
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
-from modelpact.gateway.request.model_names import UnknownModel
 from modelpact.ledger.errors import LedgerError, SettlementNotRecorded
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError

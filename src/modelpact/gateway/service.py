@@ -1,6 +1,6 @@
 """The gateway: serves requests for models. `Gateway.serve` is the path of a request.
 
-read       the caller and its key, the body, what it asks for      request/
+read       the caller and its key, the body, what it asks for      request.py
 plan       forward, translate, fall back or refuse                 plan/
 record     the plan and the call, before anything is sent          record/
 send       to the upstream, as it is or translated                 upstream/
@@ -11,6 +11,8 @@ respond    with the upstream's answer, or with an error            errors.py
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
+
+import msgspec
 
 from modelpact.configuration.config import Configuration
 from modelpact.conversation.codecs import CODECS
@@ -25,10 +27,7 @@ from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
 from modelpact.gateway.record.recorder import GatewayRecorder
-from modelpact.gateway.request.auth import Authenticator
-from modelpact.gateway.request.incoming import IncomingRequest
-from modelpact.gateway.request.reader import configured_policy, read_request
-from modelpact.gateway.state import GatewayState
+from modelpact.gateway.request import Authenticator, IncomingRequest, read_request
 from modelpact.gateway.upstream.answer import UpstreamFailed
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.sender import Sender
@@ -40,6 +39,18 @@ from modelpact.wire import Client, HttpRequest
 
 OPERATOR: Final = "operator"
 """The id of the key that the operator's token stands for."""
+
+
+class GatewayState(msgspec.Struct, frozen=True):
+    """A configuration, and what was made of it.
+
+    A reload replaces it as a whole. A request is served to its end under the state it started with.
+    """
+
+    configuration: Configuration
+    models: ModelCaller
+    planner: Planner
+    upstreams: Endpoints
 
 
 class Gateway:
@@ -93,12 +104,16 @@ class Gateway:
         state = self.state
         caller = self._authenticator.caller(request.headers)
         self._check_rate(caller.key)
-        incoming = await read_request(state, request, api, caller)
-        planned = await self._request_planner.plan(state.planner, incoming)
+        raw = await request.body()
+        incoming = read_request(state.planner, api, caller, request.headers, raw)
+        planned = self._request_planner.plan_at_once(state.planner, incoming)
+        if planned is None:
+            planned = await self._request_planner.plan(state.planner, incoming)
         for observer in self.observers:
             observer.request_planned(planned)
         if planned.plan.action == "refuse":
-            raise refusal(planned.plan, await self._record_refusal(planned))
+            event = await self.recorder.record_decision(planned.plan, caller.key.id)
+            raise refusal(planned.plan, event)
         if caller.key.settings.budget is not None:
             await self._check_budget(state, planned)
         try:
@@ -109,7 +124,8 @@ class Gateway:
     async def read(self, request: HttpRequest, api: RequestApi) -> IncomingRequest:
         """Read a request without counting it against the rate of its key."""
         caller = self._authenticator.caller(request.headers)
-        return await read_request(self.state, request, api, caller)
+        raw = await request.body()
+        return read_request(self.state.planner, api, caller, request.headers, raw)
 
     async def preview(self, request: HttpRequest, api: RequestApi) -> Plan:
         """Return the plan for a request; nothing is recorded, and nothing is sent."""
@@ -120,10 +136,6 @@ class Gateway:
         if key.settings.rate is not None and (wait := self.rates.wait(key)):
             message = f"the key {key.name} may send {key.settings.rate} requests a minute"
             raise GatewayError(429, "rate_limit_exceeded", message, retry_after=wait)
-
-    async def _record_refusal(self, planned: PlannedRequest) -> str:
-        """Record a plan that refuses; return the event."""
-        return await self.recorder.record_decision(planned.plan, planned.incoming.caller.key.id)
 
     async def _check_budget(self, state: GatewayState, planned: PlannedRequest) -> None:
         """Refuse a request whose key has spent its budget.
@@ -143,7 +155,7 @@ class Gateway:
         """Record a call, send the request, and settle the call."""
         if self.runtime.registry.cached(planned.plan.provider) is None:
             return self._register_and_send(state, planned)
-        return self._sender.send(state, planned)
+        return self._sender.send(state.upstreams, planned)
 
     async def _register_and_send(
         self, state: GatewayState, planned: PlannedRequest
@@ -254,13 +266,8 @@ class Gateway:
             environment=self._environment,
             client=self._client,
         )
-        return GatewayState(
-            configuration,
-            models,
-            Planner(configuration, models),
-            Endpoints(models),
-            configured_policy(configuration, configuration.policy),
-        )
+        planner = Planner(configuration, models)
+        return GatewayState(configuration, models, planner, Endpoints(models))
 
 
 def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> GatewayResponse:

@@ -9,6 +9,7 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
+import msgspec
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -232,31 +233,23 @@ class Telemetry(Observer):
         return attributes
 
 
-class _RequestSpan:
+class _RequestSpan(msgspec.Struct):
     """The span of a request, and what its calls need of it."""
 
-    __slots__ = ("api", "context", "planned", "span", "streaming")
-
-    def __init__(self, span: Span, context: Context, api: RequestApi) -> None:
-        self.span = span
-        self.context = context
-        self.api = api
-        self.planned: PlannedRequest | None = None
-        self.streaming = False
+    span: Span
+    context: Context
+    api: RequestApi
+    planned: PlannedRequest | None = None
+    streaming: bool = False
 
 
-class _CallSpan:
+class _CallSpan(msgspec.Struct):
     """The span of a call that has not ended."""
 
-    __slots__ = ("attributes", "request_span", "span", "started")
-
-    def __init__(
-        self, span: Span, attributes: dict[str, Any], request_span: _RequestSpan | None
-    ) -> None:
-        self.span = span
-        self.attributes = attributes
-        self.request_span = request_span
-        self.started = time.perf_counter()
+    span: Span
+    attributes: dict[str, Any]
+    request_span: _RequestSpan | None
+    started: float = msgspec.field(default_factory=time.perf_counter)
 
 
 def _operation(current: _RequestSpan | None) -> str:

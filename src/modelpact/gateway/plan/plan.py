@@ -1,14 +1,20 @@
-"""Plans: what the gateway does with a request, and what its response headers say about that."""
+"""Plans: what the gateway does with a request, and under which policy.
 
+The header `modelpact-policy` changes the policy of a request. It can only make the policy stricter,
+unless the client's key allows more.
+"""
+
+from collections.abc import Collection
 from typing import Any, Final, Literal
 
 import msgspec
 
 from modelpact.catalog.facts import Price
 from modelpact.catalog.provider import Api
-from modelpact.configuration.config import Workload
+from modelpact.configuration.config import Configuration, Workload
 from modelpact.needs.requests import RequestFeatures
 from modelpact.negotiation.verdict import Answer, Diagnostic, Policy
+from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire.headers import RawHeaders
 
 Action = Literal["forward", "carry", "refuse"]
@@ -33,6 +39,7 @@ RESPONSE_HEADERS: Final = (
     "modelpact-prompt-tokens",
 )
 """The headers that the gateway sets. It does not pass on headers of these names from upstreams."""
+POLICY_HEADER: Final = "modelpact-policy"
 PROMPT_TOKENS_HEADER: Final = "modelpact-prompt-tokens"
 _NO_HEADERS: Final = RawHeaders()
 _MAX_HEADER_LENGTH: Final = 1_000
@@ -167,3 +174,65 @@ def header_safe(text: str) -> str:
     if len(plain) <= _MAX_HEADER_LENGTH:
         return plain
     return f"{plain[: _MAX_HEADER_LENGTH - 3]}..."
+
+
+class _Setting(msgspec.Struct, frozen=True):
+    """One part of the policy: the words for it in the header, and the fields that they set."""
+
+    strict_word: str
+    loose_word: str
+    strict: dict[str, Any]
+    loose: dict[str, Any]
+
+
+def _switch(field: str) -> _Setting:
+    return _Setting("off", "on", {field: False}, {field: True})
+
+
+_SETTINGS: Final = {
+    "unknown": _Setting(
+        "refuse",
+        "probe",
+        {"unknown": "refuse", "unknown_in_request": "refuse"},
+        {"unknown": "probe", "unknown_in_request": "probe"},
+    ),
+    "emulate": _switch("emulate"),
+    "params": _Setting(
+        "refuse", "drop", {"unsupported_params": "refuse"}, {"unsupported_params": "drop"}
+    ),
+    "fallback": _switch("fallback"),
+    "lossy": _switch("lossy"),
+}
+LOOSENABLE: Final = tuple(_SETTINGS)
+"""The parts of the policy that a key may allow its requests to loosen."""
+
+
+def configured_policy(configuration: Configuration, policy: Policy) -> Policy:
+    """Return the policy of requests: that of the configuration or a workload, and `lossy`."""
+    return msgspec.structs.replace(policy, lossy=configuration.gateway.lossy)
+
+
+def apply_policy_header(policy: Policy, header: str, loosen: Collection[str] = ()) -> Policy:
+    """Apply `modelpact-policy: emulate=off, unknown=refuse` to a policy.
+
+    Raise `InputError` where a part would become looser and is not in `loosen`.
+    """
+    for part in header.split(","):
+        name, equals, word = (text.strip().lower() for text in part.partition("="))
+        if not (name or equals):
+            continue
+        setting = _SETTINGS.get(name)
+        if setting is None or word not in (setting.strict_word, setting.loose_word):
+            known = "; ".join(
+                f"{each}={setting.strict_word}|{setting.loose_word}"
+                for each, setting in _SETTINGS.items()
+            )
+            raise InputError(f"{POLICY_HEADER}: {brief(part.strip())} is not one of {known}")
+        if word == setting.strict_word:
+            policy = msgspec.structs.replace(policy, **setting.strict)
+            continue
+        loosened = msgspec.structs.replace(policy, **setting.loose)
+        if loosened != policy and name not in loosen:
+            raise InputError(f"{POLICY_HEADER}: {name} can only be made stricter with this key")
+        policy = loosened
+    return policy

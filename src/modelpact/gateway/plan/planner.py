@@ -14,20 +14,21 @@ from modelpact.catalog.resolution import Resolution
 from modelpact.configuration.config import Configuration, Workload
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from modelpact.emulation.emulator import emulator_strategies
-from modelpact.gateway.plan.diagnosis import helpful_changes, missing_items
-from modelpact.gateway.plan.plan import Plan, PlanKey
-from modelpact.gateway.plan.schemas import PROFILES, describe_broken_rules, schema_warning
+from modelpact.gateway.plan.model_names import ModelDirectory, ModelNameResolver, ResolvedName
+from modelpact.gateway.plan.plan import Plan, PlanKey, configured_policy
 from modelpact.gateway.plan.sizing import encoding_of
-from modelpact.gateway.request.model_names import ModelDirectory, ModelNameResolver, ResolvedName
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, RequestFeatures
 from modelpact.needs.token_estimate import OUTPUT_LIMITS
 from modelpact.negotiation.negotiate import NO_NEEDS, decide
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
-from modelpact.negotiation.verdict import Diagnostic, Verdict
+from modelpact.negotiation.verdict import Diagnostic, Missing, Policy, Verdict
 from modelpact.vocabulary.memo import BoundedMemo
 
+_PROFILES: Final = {"openai": "openai", "anthropic": "anthropic", "gemini": "gemini"}
+"""The profiles of the schema linter, by the provider whose servers they describe."""
+_MAX_RULES_NAMED: Final = 5
 _INAPPLICABLE: Final = ("unsupported", "conflict")
 _TRANSLATED_APIS: Final = ("openai-chat", "anthropic", "openai-responses")
 _TEXT_OUTPUT: Final = {
@@ -52,10 +53,19 @@ class Planner:
         self.configuration = configuration
         self.models = models
         self.names = ModelNameResolver(configuration, models)
+        self.policy = configured_policy(configuration, configuration.policy)
+        """The policy of requests without a workload or a header."""
         self._supported = models.supported_providers()
         self._plans: BoundedMemo[PlanKey, Plan] = BoundedMemo()
         self._warned_plans: BoundedMemo[_SchemaKey, Plan] = BoundedMemo()
         self._schema_fallbacks: BoundedMemo[_SchemaKey, Plan | None] = BoundedMemo()
+
+    def workload_policy(self, name: str) -> Policy:
+        """Return the policy of requests for a workload."""
+        workload = self.configuration.workloads.get(name)
+        if workload is None or workload.policy is None:
+            return self.policy
+        return configured_policy(self.configuration, workload.policy)
 
     def plan(self, key: PlanKey) -> Plan:
         """Return the plan for a key."""
@@ -72,7 +82,9 @@ class Planner:
         """Return a plan with a warning that the request's schema breaks rules of the vendor."""
 
         def warned() -> Plan:
-            warnings = (*plan.warnings, schema_warning(plan.profile, rules))
+            problem = _describe_broken_rules(plan.profile, rules)
+            where = f"`modelpact lint --for {plan.profile}` says where"
+            warnings = (*plan.warnings, f"structured-output: {problem}; {where}")
             return msgspec.structs.replace(plan, answer="labelled", warnings=warnings).with_head()
 
         return self._warned_plans.get_or_compute((key, rules), warned)
@@ -84,7 +96,7 @@ class Planner:
 
         def fallback() -> Plan | None:
             resolved = self.names.resolve(key.name, key.workload)
-            return self.fallback_plan(key, resolved, describe_broken_rules(plan.profile, rules))
+            return self.fallback_plan(key, resolved, _describe_broken_rules(plan.profile, rules))
 
         return self._schema_fallbacks.get_or_compute((key, rules), fallback)
 
@@ -187,12 +199,12 @@ class Planner:
         resolution: Resolution,
     ) -> Plan:
         suggestion = self._suggest(resolved, key, verdict, params)
-        would_help = helpful_changes(key.policy, resolved.workload, verdict, params)
+        would_help = _helpful_changes(key.policy, resolved.workload, verdict, params)
         if suggestion and not self.models.can_authenticate(suggestion.partition("/")[0]):
             would_help += (f"a key for {suggestion} on this gateway",)
         diagnostic = Diagnostic(
             resolution.target,
-            missing_items(verdict, params),
+            _missing_items(verdict, params),
             suggestion=suggestion,
             would_help=would_help,
         )
@@ -235,7 +247,7 @@ class Planner:
         listed = self.models.catalog.find_provider(provider)
         if listed is None or any(name == "structured-output" for name, _ in emulate):
             return ""
-        return PROFILES.get(listed.id, "")
+        return _PROFILES.get(listed.id, "")
 
     def _encoding(self, resolved: ResolvedName) -> str:
         family = self.models.catalog.names.family(resolved.model)
@@ -256,6 +268,45 @@ def _may_fall_back(key: PlanKey, workload: Workload | None) -> bool:
     """Tell whether the fallback may answer where the first model lacks a capability."""
     declared = workload is not None and "capability" in workload.fallback_on
     return declared and key.policy.fallback
+
+
+def _missing_items(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[Missing, ...]:
+    """Return every miss of a refusal: the capability, who requires it, and why it is missing."""
+    capabilities = (
+        Missing(
+            finding.capability,
+            finding.need.required_by,
+            finding.reason,
+            f"{finding.capability} {finding.sentence()}",
+        )
+        for finding in verdict.missing
+    )
+    parameters = (
+        Missing(param.capability, (f"request: {'.'.join(param.path)}",), param.action, param.reason)
+        for param in params
+    )
+    return (*capabilities, *parameters)
+
+
+def _helpful_changes(
+    policy: Policy, workload: Workload | None, verdict: Verdict, params: Sequence[ParamFinding]
+) -> tuple[str, ...]:
+    """Return the policies, or the fallback, with which the request would have been served."""
+    changes = []
+    if not policy.emulate and any(finding.label for finding in verdict.missing):
+        changes.append("policy emulate: modelpact can emulate some of it")
+    if params and policy.unsupported_params == "refuse":
+        changes.append("policy unsupported_params: parameters that do not apply can be dropped")
+    if workload is not None and workload.fallback is None:
+        changes.append(f"workload {workload.name} declares no fallback")
+    return tuple(changes)
+
+
+def _describe_broken_rules(profile: str, rules: tuple[str, ...]) -> str:
+    """Say which rules of a vendor a schema breaks."""
+    named = ", ".join(rules[:_MAX_RULES_NAMED])
+    more = f" and {len(rules) - _MAX_RULES_NAMED} more" if len(rules) > _MAX_RULES_NAMED else ""
+    return f"the schema breaks rules of {profile}: {named}{more}"
 
 
 def _warnings(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[str, ...]:

@@ -1,24 +1,51 @@
 """The plan of one request: the plan of its key, and what depends on its body.
 
-The body decides whether the schema is accepted, whether the prompt fits, what it is expected to
-cost, and whether it can be translated.
+The body decides whether the vendor accepts the schema, whether the prompt fits, what the request is
+expected to cost, and whether it can be translated to the provider's API.
 """
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
+from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
+from modelpact.conversation.codecs import CODECS, request_losses
+from modelpact.conversation.fidelity import Loss
+from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.schemas import SchemaLinter, answer_schema
-from modelpact.gateway.plan.sizing import estimate, quick_estimate
-from modelpact.gateway.plan.translation import (
-    Translation,
-    UntranslatableRequestError,
-    translate_request,
+from modelpact.gateway.plan.sizing import (
+    MIN_BYTES_PER_TOKEN,
+    TokenEstimate,
+    estimate,
+    quick_estimate,
 )
-from modelpact.gateway.request.incoming import IncomingRequest
+from modelpact.gateway.request import IncomingRequest
 from modelpact.ledger.costs import CostLine, cost_of
+from modelpact.needs.requests import CACHE_MARKER, RequestApi
+from modelpact.needs.token_estimate import measure_body, prompt_tokens
+from modelpact.negotiation.verdict import Diagnostic
+from modelpact.schemas.lint import lint_schema
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.memo import BoundedMemo
+
+_MAX_SCHEMAS: Final = 1_000
+_ESTIMATE_MARGIN: Final = 1.25
+"""By how much a prompt may be longer than its estimate."""
+
+
+class Translation(msgspec.Struct, frozen=True):
+    """A request in the conversation model, as it is sent to a provider."""
+
+    plan: Plan
+    """The plan of the request, with a token limit that this prompt leaves room for."""
+    request: Request
+    losses: tuple[Loss, ...] = ()
+    """What the provider's API cannot express, and is left out."""
 
 
 class PlannedRequest(msgspec.Struct, frozen=True):
@@ -36,29 +63,31 @@ class PlannedRequest(msgspec.Struct, frozen=True):
 
 
 class RequestPlanner:
-    """Plans requests."""
+    """Plans requests; nothing is sent and nothing is recorded."""
 
     def __init__(self) -> None:
-        self._linter = SchemaLinter()
+        self._linted: BoundedMemo[tuple[str, bytes], tuple[str, ...]] = BoundedMemo(_MAX_SCHEMAS)
+        """The rules that a schema breaks, by the profile and the digest of the schema."""
+
+    def plan_at_once(self, planner: Planner, incoming: IncomingRequest) -> PlannedRequest | None:
+        """Plan a request without waiting for anything; None where `plan` must look closer."""
+        plan = planner.plan(incoming.plan_key)
+        if plan.profile:
+            return None
+        size = quick_estimate(plan, incoming.raw, incoming.body)
+        return None if size is None or size.too_long else _planned(plan, incoming, size)
 
     async def plan(self, planner: Planner, incoming: IncomingRequest) -> PlannedRequest:
-        """Plan a request; nothing is sent and nothing is recorded."""
+        """Plan a request, with a check of its schema and a count of its tokens where needed."""
         key, raw, body = incoming.plan_key, incoming.raw, incoming.body
         plan = planner.plan(key)
         if plan.profile:
             plan = await self._check_schema(planner, plan, incoming)
-        size = quick_estimate(plan, raw, body) or await estimate(plan, raw, body)
+        size = await estimate(plan, raw, body)
         if size.too_long:
             plan = planner.oversize_plan(key, size.too_long)
-            size = quick_estimate(plan, raw, body) or await estimate(plan, raw, body)
-        translation = None
-        if plan.action == "carry":
-            try:
-                translation = translate_request(plan, incoming.api, raw, body)
-            except UntranslatableRequestError as error:
-                plan = error.refusal
-        cost = cost_of(plan.price, size.usage)
-        return PlannedRequest(incoming, plan, size.usage, cost, size.headers, translation)
+            size = await estimate(plan, raw, body)
+        return _planned(plan, incoming, size)
 
     async def plan_fallback(
         self, planner: Planner, incoming: IncomingRequest, because: str
@@ -90,21 +119,120 @@ class RequestPlanner:
         """Return the rules of a plan's vendor that the request's schema breaks."""
         if not plan.profile:
             return ()
-        schema = answer_schema(incoming.api, incoming.body, plan.profile)
-        return () if schema is None else await self._linter.broken_rules(plan.profile, schema)
+        schema = _answer_schema(incoming.api, incoming.body, plan.profile)
+        if schema is None:
+            return ()
+        key = (plan.profile, hashlib.sha256(msgspec.json.encode(schema)).digest())
+        rules = self._linted.get(key)
+        if rules is None:
+            rules = await asyncio.to_thread(_lint, plan.profile, schema)
+            self._linted[key] = rules
+        return rules
+
+
+def describe_losses(losses: Sequence[Loss]) -> str:
+    """Say what an API cannot express, and where that stands in the request."""
+    return "; ".join(f"{loss.path}: {loss.what}" for loss in losses)
 
 
 async def _serve_by(plan: Plan, incoming: IncomingRequest) -> PlannedRequest | None:
     """Return a request under a given plan; None where it is too long or cannot be translated."""
-    raw, body = incoming.raw, incoming.body
-    size = quick_estimate(plan, raw, body) or await estimate(plan, raw, body)
+    size = await estimate(plan, incoming.raw, incoming.body)
     if size.too_long:
         return None
+    try:
+        planned = _planned(plan, incoming, size)
+    except InputError:
+        return None
+    return None if planned.plan.action == "refuse" else planned
+
+
+def _planned(plan: Plan, incoming: IncomingRequest, size: TokenEstimate) -> PlannedRequest:
+    """Return a request under its plan; a request that cannot be translated is refused."""
     translation = None
     if plan.action == "carry":
-        try:
-            translation = translate_request(plan, incoming.api, raw, body)
-        except (UntranslatableRequestError, InputError):
-            return None
+        plan, translation = _translate(plan, incoming)
     cost = cost_of(plan.price, size.usage)
     return PlannedRequest(incoming, plan, size.usage, cost, size.headers, translation)
+
+
+def _translate(plan: Plan, incoming: IncomingRequest) -> tuple[Plan, Translation | None]:
+    """Translate a request to the conversation model, as its plan says.
+
+    Return a plan that refuses it where the provider's API cannot express it and the policy does not
+    allow the loss. Raise `InputError` where the body is not a request of its API.
+    """
+    codec = CODECS.get(incoming.api)
+    if codec is None:
+        return _refuse(plan, f"it does not speak the {incoming.api} API"), None
+    fitted = _with_room(plan, incoming.raw, incoming.body)
+    request = codec.read_request(
+        {name: value for name, value in incoming.body.items() if name not in plan.drops}
+    )
+    request = msgspec.structs.replace(request, model=plan.model, **dict(fitted.added))
+    losses = request_losses(plan.api, request)
+    fatal = [
+        loss
+        for loss in losses
+        if loss.fidelity == "unsupported"
+        or not (plan.policy.lossy or _is_dropped_marker(plan, loss))
+    ]
+    if fatal:
+        helps = all(loss.fidelity == "lossy" for loss in fatal)
+        return _refuse(fitted, describe_losses(fatal), ("policy lossy",) if helps else ()), None
+    return plan, Translation(fitted, request, losses)
+
+
+def _with_room(plan: Plan, raw: bytes, body: dict[str, Any]) -> Plan:
+    """Return the plan with an added token limit that fits beside the prompt."""
+    if not plan.added or plan.context_window is None:
+        return plan
+    ((name, limit),) = plan.added
+    if limit + len(raw) // MIN_BYTES_PER_TOKEN <= plan.context_window:
+        return plan
+    tokens = prompt_tokens(measure_body(body)) * _ESTIMATE_MARGIN
+    room = max(plan.context_window - int(tokens), DEFAULT_MAX_TOKENS)
+    return msgspec.structs.replace(plan, added=((name, min(limit, room)),)).with_head()
+
+
+def _is_dropped_marker(plan: Plan, loss: Loss) -> bool:
+    """Tell whether a loss is a cache marker that the plan drops anyway, wherever it stands."""
+    _, marker = CACHE_MARKER
+    return marker in plan.drops and loss.path.rpartition(".")[2] == marker
+
+
+def _refuse(plan: Plan, problem: str, would_help: tuple[str, ...] = ()) -> Plan:
+    diagnostic = Diagnostic(plan.target, (), untranslatable=problem, would_help=would_help)
+    return msgspec.structs.replace(plan, action="refuse", answer="no", diagnostic=diagnostic)
+
+
+def _answer_schema(api: RequestApi, body: dict[str, Any], profile: str) -> Any:
+    """Return the schema that an answer must follow, or None.
+
+    OpenAI enforces a schema only where the request says `strict`.
+    """
+    if api == "openai-chat":
+        output_format = _object_at(body, "response_format", "json_schema")
+    elif api == "openai-responses":
+        output_format = _object_at(body, "text", "format")
+    else:
+        output_format = _object_at(body, "output_config", "format")
+        output_format = output_format or _object_at(body, "output_format")
+    if api != "anthropic" and profile == "openai" and output_format.get("strict") is not True:
+        return None
+    return output_format.get("schema")
+
+
+def _lint(profile: str, schema: Any) -> tuple[str, ...]:
+    try:
+        rules = {problem.rule for problem in lint_schema(schema, profile).errors}
+    except InputError:
+        return ("no-schema",)
+    return tuple(sorted(rules))
+
+
+def _object_at(body: dict[str, Any], *path: str) -> dict[str, Any]:
+    value: Any = body
+    for name in path:
+        value = value.get(name) if type(value) is dict else None
+    return value if type(value) is dict else {}

@@ -66,7 +66,7 @@ class Endpoints:
     """The endpoints of a configuration, each with connections of its own."""
 
     def __init__(self, models: ModelCaller) -> None:
-        self._models = models
+        self.models = models
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._retired: list[Client] = []
         self._replaced = False
@@ -109,13 +109,13 @@ class Endpoints:
             await client.aclose()
 
     def _make(self, name: str, api: str) -> Endpoint:
-        configuration = self._models.configuration
+        configuration = self.models.configuration
         settings = configuration.providers.get(name) or ProviderSettings()
-        provider = self._models.catalog.find_provider(name)
+        provider = self.models.catalog.find_provider(name)
         if provider is None:
             raise InputError(f"{name}: no such provider")
-        key = self._models.key(name)
-        address = self._models.address(name)
+        key = self.models.key(name)
+        address = self.models.address(name)
         plain_http = configuration.contract.plain_http
         base = check_base_url(address.url, name, plain_http, address.variable or "base_url")
         headers = [("content-type", "application/json"), ("user-agent", "modelpact")]

@@ -16,7 +16,6 @@ from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.record.recorder import CLIENT_LEFT, GatewayRecorder
 from modelpact.gateway.reports import ResponseReport
-from modelpact.gateway.state import GatewayState
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,
     PreparedCall,
@@ -24,6 +23,7 @@ from modelpact.gateway.upstream.answer import (
     UpstreamFailed,
     WholeAnswer,
 )
+from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import ForwardedCall
 from modelpact.gateway.upstream.translate import TranslatedCall
 from modelpact.ledger.costs import CostLine, cost_of, money_of
@@ -45,12 +45,12 @@ class Sender:
     def __init__(self, recorder: GatewayRecorder) -> None:
         self._recorder = recorder
 
-    async def send(self, state: GatewayState, planned: PlannedRequest) -> GatewayResponse:
+    async def send(self, upstreams: Endpoints, planned: PlannedRequest) -> GatewayResponse:
         """Record a call, make it, and return the response for the client.
 
         Raise `UpstreamFailed` where no good answer came; that is recorded too.
         """
-        call = _prepare(state, planned)
+        call = _prepare(upstreams, planned)
         invocation = await self._recorder.open_call(planned)
         planned = call.planned
         try:
@@ -158,12 +158,12 @@ class Sender:
         await self._recorder.settle(invocation, outcome)
 
 
-def _prepare(state: GatewayState, planned: PlannedRequest) -> PreparedCall:
+def _prepare(upstreams: Endpoints, planned: PlannedRequest) -> PreparedCall:
     """Return the call that the plan of a request asks for."""
     plan = planned.plan
     if plan.action == "forward":
-        return ForwardedCall(planned, state.upstreams.find(plan.provider, plan.api))
-    return TranslatedCall(planned, state.models.port(plan.provider))
+        return ForwardedCall(planned, upstreams.find(plan.provider, plan.api))
+    return TranslatedCall(planned, upstreams.models.port(plan.provider))
 
 
 def _usage_so_far(planned: PlannedRequest, answer: StreamedAnswer) -> Usage:

@@ -12,8 +12,7 @@ from modelpact.emulation.emulated_request import EmulationFailed
 from modelpact.emulation.emulator import Emulator
 from modelpact.gateway.errors import JSON
 from modelpact.gateway.plan.plan import header_safe
-from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.plan.translation import describe_losses
+from modelpact.gateway.plan.request_planner import PlannedRequest, describe_losses
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,
     StreamedAnswer,

@@ -1,19 +1,23 @@
-"""Authentication: the caller behind a request, and what its headers ask of the gateway."""
+"""Reading: the caller of a request, and what its headers and its body ask for."""
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys
-from modelpact.gateway.plan.plan import HeaderPairs
-from modelpact.gateway.plan.policy import POLICY_HEADER
+from modelpact.gateway.plan.model_names import WORKLOAD_PREFIX, ResolvedName, UnknownModel
+from modelpact.gateway.plan.plan import POLICY_HEADER, HeaderPairs, PlanKey, apply_policy_header
+from modelpact.gateway.plan.planner import Planner
+from modelpact.needs.requests import RequestApi, read_features
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.memo import BoundedMemo
+from modelpact.vocabulary.strict_json import parse_json
 from modelpact.wire.headers import Headers, RawHeaders
 
 WORKLOAD_HEADER: Final = "modelpact-workload"
 REPORT_HEADER: Final = "modelpact-report"
+_MAX_NAME_LENGTH: Final = 500
 _MAX_REMEMBERED_HEAD: Final = 8_192
 """The longest request head, in bytes, that is worth remembering."""
 
@@ -42,6 +46,23 @@ class Caller(msgspec.Struct):
             written = RawHeaders.encode(upstream.request_headers(client_headers))
             self._upstream_headers = (upstream, written)
         return self._upstream_headers[1]
+
+
+class IncomingRequest(msgspec.Struct, frozen=True):
+    """A request as it was read: its caller, its body, and what its plan depends on."""
+
+    api: RequestApi
+    caller: Caller
+    headers: Headers
+    raw: bytes
+    body: dict[str, Any]
+    """`raw`, decoded."""
+    plan_key: PlanKey
+
+    @property
+    def stream(self) -> bool:
+        """Whether the client wants a stream."""
+        return self.plan_key.features.stream
 
 
 class Authenticator:
@@ -89,6 +110,28 @@ class Authenticator:
         return key
 
 
+def read_request(
+    planner: Planner, api: RequestApi, caller: Caller, headers: Headers, raw: bytes
+) -> IncomingRequest:
+    """Read a request, and check that its key may ask for the model that it names."""
+    body = parse_json(raw, "the body")
+    features = read_features(api, body)
+    name: str = body["model"]
+    if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
+        # Not every store can hold such a text, and a request that is sent must be recorded.
+        raise UnknownModel(f"{brief(name)}: no model has such a name")
+    workload, key = caller.workload, caller.key
+    policy = planner.policy
+    if workload or name.startswith(WORKLOAD_PREFIX):
+        policy = planner.workload_policy(workload or name.removeprefix(WORKLOAD_PREFIX))
+    if caller.policy:
+        policy = apply_policy_header(policy, caller.policy, key.settings.loosen)
+    if key.settings.models and not _check_access(planner, key, name, workload):
+        policy = msgspec.structs.replace(policy, fallback=False)
+    plan_key = PlanKey(name, workload, features, policy)
+    return IncomingRequest(api, caller, headers, raw, body, plan_key)
+
+
 def _workload(headers: Headers) -> str:
     names = set(headers.all(WORKLOAD_HEADER))
     if len(names) > 1:
@@ -103,3 +146,25 @@ def _wants_report(headers: Headers) -> bool:
     if value.strip().lower() != "body":
         raise InputError(f"{REPORT_HEADER}: expected body, not {brief(value)}")
     return True
+
+
+def _check_access(planner: Planner, key: ClientKey, model: str, workload: str) -> bool:
+    """Refuse a model that a key does not allow; tell whether the key allows the fallback, too.
+
+    A key that allows a workload by its name allows all of it. Any other key must allow the model of
+    the workload, and the fallback's model for the fallback.
+    """
+    allows_fallback = True
+    for name in (model, f"{WORKLOAD_PREFIX}{workload}") if workload else (model,):
+        if key.allows(name):
+            continue
+        resolved = planner.names.resolve(name)
+        if not key.allows(resolved.target):
+            allowed = ", ".join(key.settings.models)
+            message = f"the key {key.name} is not for {name}; it is for {allowed}"
+            raise GatewayError(403, "model_not_allowed", message)
+        fallback = None if resolved.workload is None else resolved.workload.fallback
+        if fallback is not None:
+            target = ResolvedName(*planner.models.catalog.split(fallback)).target
+            allows_fallback = allows_fallback and key.allows(target)
+    return allows_fallback
