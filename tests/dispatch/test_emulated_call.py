@@ -97,8 +97,8 @@ def able() -> MockProvider:
 def plain(supports: Iterable[str] = (), **more: Any) -> MockProvider:
     """A model that has only text."""
     calls = "\n".join(
-        f"<tool_call>{json.dumps({'name': one.name, 'arguments': one.input})}</tool_call>"
-        for one in CALLS
+        f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.input})}</tool_call>"
+        for call in CALLS
     )
     return MockProvider(
         [
@@ -114,8 +114,8 @@ def plain(supports: Iterable[str] = (), **more: Any) -> MockProvider:
 def with_results(request: Request, answer: Response) -> Request:
     """Continue with the results of the tools."""
     results = tuple(
-        ToolResultBlock(one.id, (TextBlock(f"{20 + 11 * place} degrees"),))
-        for place, one in enumerate(answer.tool_calls)
+        ToolResultBlock(call.id, (TextBlock(f"{20 + 11 * place} degrees"),))
+        for place, call in enumerate(answer.tool_calls)
     )
     more = (Message("assistant", answer.content), Message("tool", results))
     return msgspec.structs.replace(request, messages=(*request.messages, *more))
@@ -125,9 +125,9 @@ def prepared(request: Request, names: Iterable[str] = ALL) -> EmulatedRequest:
     return Emulator().prepare(request, names, token_limit_param="max-completion-tokens")
 
 
-def same(one: Response, other: Response) -> bool:
+def same(first: Response, other: Response) -> bool:
     """Compare everything that a caller uses, except for usage."""
-    bare = [msgspec.structs.replace(each, usage=Usage(), model="") for each in (one, other)]
+    bare = [msgspec.structs.replace(each, usage=Usage(), model="") for each in (first, other)]
     return bare[0] == bare[1]
 
 
@@ -151,7 +151,7 @@ def test_the_report_names_every_difference() -> None:
     """MP-E1: the report names everything that was done."""
     request = msgspec.structs.replace(QUESTION, stream=True)
     report = prepared(request).report
-    assert [(one.capability, one.fidelity) for one in report.applied] == [
+    assert [(applied.capability, applied.fidelity) for applied in report.applied] == [
         ("tool-calling", "validated"),
         ("structured-output", "validated"),
         ("reasoning", "best-effort"),
@@ -160,12 +160,16 @@ def test_the_report_names_every_difference() -> None:
         ("system-messages", "best-effort"),
         ("token-limit-param", "translation"),
     ]
-    assert {one.label for one in report.applied} == {
-        emulator_strategies().labels[one.capability] for one in report.applied
+    assert {applied.label for applied in report.applied} == {
+        emulator_strategies().labels[applied.capability] for applied in report.applied
     }
-    prompts = [one for one in report.applied if one.extra_prompt_tokens]
-    assert [one.capability for one in prompts] == ["tool-calling", "structured-output", "reasoning"]
-    assert [one.extra_calls for one in report.applied] == [2, 2, 0, 0, 0, 0, 0]
+    prompts = [applied for applied in report.applied if applied.extra_prompt_tokens]
+    assert [applied.capability for applied in prompts] == [
+        "tool-calling",
+        "structured-output",
+        "reasoning",
+    ]
+    assert [applied.extra_calls for applied in report.applied] == [2, 2, 0, 0, 0, 0, 0]
     assert not report.has_unemulatable()
 
 
@@ -247,8 +251,8 @@ def test_a_repair_call_is_made() -> None:
     assert "no JSON" in mock.requests[1].messages[-1].text
     assert "degrees" in mock.requests[2].messages[-1].text
     assert mock.requests[2].messages[:-2] == asks_for_json().request.messages
-    one = run(MockProvider([ANSWER]), asks_for_json()).response.usage
-    assert answer.response.usage.output > one.output
+    single_usage = run(MockProvider([ANSWER]), asks_for_json()).response.usage
+    assert answer.response.usage.output > single_usage.output
 
 
 def test_repair_over_streams() -> None:
@@ -261,8 +265,8 @@ def test_repair_over_streams() -> None:
     whole = collect(events)
     assert whole is not None
     assert whole.text == ANSWER
-    assert "Rome!" not in "".join(one.text for one in events if isinstance(one, TextDelta))
-    assert [type(one) for one in events].count(Finish) == 1
+    assert "Rome!" not in "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert [type(event) for event in events].count(Finish) == 1
     assert len(mock.requests) == 2
     assert whole.usage.output > 8
 
@@ -277,7 +281,7 @@ def test_a_failure_carries_the_findings_and_no_answer(can_stream: bool) -> None:
         mock = MockProvider(['{"city": 5}'] * 9)
         with pytest.raises(EmulationFailed, match="after 3 responses") as raised:
             call(mock, work)
-        assert any("/city" in one for one in raised.value.findings)
+        assert any("/city" in finding for finding in raised.value.findings)
         assert len(mock.requests) == 3
 
 

@@ -24,7 +24,7 @@ FALLBACK = FallbackModel("openai", "big")
 def gate(claims: Claims, **how: Any) -> Gate:
     def lacks(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
         has = claims.get(f"{provider}/{model}", set())
-        return tuple(one for one in required if one not in has)
+        return tuple(name for name in required if name not in has)
 
     return Gate(lacks, **{"supported": ("openai", "acme"), **how})
 
@@ -184,8 +184,11 @@ class TestFlow:
 
         async def run() -> None:
             under_test = gate(SUBSTITUTABLE)
-            one = module("reasoning", fallback=FALLBACK)
-            assert await under_test.dispatch_async(one, "acme", "small", call, tell=tell) == "big"
+            substitutable = module("reasoning", fallback=FALLBACK)
+            assert (
+                await under_test.dispatch_async(substitutable, "acme", "small", call, tell=tell)
+                == "big"
+            )
             with pytest.raises(CapabilityNotProvided):
                 await under_test.dispatch_async(
                     module("reasoning"), "acme", "small", call, tell=tell
@@ -292,7 +295,7 @@ def test_the_flow_holds_for_every_case(
         redact=redact,
     )
     decision = decide(under_test, module(*required, fallback=FALLBACK if declared else None))
-    missing = [one for one in dict.fromkeys(required) if one not in active]
+    missing = [name for name in dict.fromkeys(required) if name not in active]
     tried = declared and supported and substitution
     if not missing:
         assert decision.route == "dispatch"

@@ -33,7 +33,7 @@ def models(ledger: Ledger, *script: str | Exception) -> ModelCaller:
 def test_a_call_is_recorded_in_the_envelope_that_asked_for_it(ledger: Ledger) -> None:
     called = asyncio.run(models(ledger, "Hi").call("mock", HELLO, envelope="runs/1"))
     assert called.response.text == "Hi"
-    assert [one.type for one in ledger.events("runs/1")] == [
+    assert [event.type for event in ledger.events("runs/1")] == [
         "capability.invoked",
         "capability.completed",
     ]
@@ -41,11 +41,11 @@ def test_a_call_is_recorded_in_the_envelope_that_asked_for_it(ledger: Ledger) ->
 
 def test_a_stream_ends_with_the_result(ledger: Ledger) -> None:
     async def follow() -> list[object]:
-        return [one async for one in models(ledger, "Hello you").stream("mock", HELLO)]
+        return [event async for event in models(ledger, "Hello you").stream("mock", HELLO)]
 
     *pieces, last = asyncio.run(follow())
     assert isinstance(last, ModelResult)
-    assert "".join(one.text for one in pieces if isinstance(one, TextDelta)) == "Hello you"
+    assert "".join(event.text for event in pieces if isinstance(event, TextDelta)) == "Hello you"
     assert last.response.text == "Hello you"
 
 
@@ -71,7 +71,9 @@ def test_a_provider_is_registered_once(ledger: Ledger) -> None:
         calling = models(ledger, "a", "b")
         asyncio.run(calling.call("mock", HELLO))
         asyncio.run(calling.call("mock", HELLO))
-    registered = [one for one in ledger.events("registry") if one.type == "provider.registered"]
+    registered = [
+        event for event in ledger.events("registry") if event.type == "provider.registered"
+    ]
     assert len(registered) == 1
 
 
@@ -84,7 +86,7 @@ def test_a_rejection_becomes_evidence(ledger: Ledger) -> None:
         with pytest.raises(CallFailed) as caught:
             asyncio.run(calling.call("mock", asking, envelope="runs/1"))
     assert caught.value.status == 400
-    assert [one.capability for one in caught.value.learned] == ["stop-sequences"]
+    assert [observation.capability for observation in caught.value.learned] == ["stop-sequences"]
     assert isinstance(caught.value.__cause__, ProviderError)
     (event,) = ledger.events("evidence/mock")
     assert event.cause == ledger.events("runs/1")[1].id
@@ -110,5 +112,7 @@ def test_a_response_teaches_only_what_is_not_known(ledger: Ledger) -> None:
             Runtime(ledger), ports={provider: MockProvider([call])}, environment={}
         )
         asyncio.run(calling.call(provider, asking))
-        fields = [dict(layer.fields) for one in read_evidence(ledger).values() for layer in one]
+        fields = [
+            dict(layer.fields) for layers in read_evidence(ledger).values() for layer in layers
+        ]
         assert fields == ([learned] if learned else [])

@@ -107,7 +107,7 @@ _ACCEPT_JSON = {"accept": "application/json"}
 
 def types(events: list[dict[str, Any]]) -> list[str]:
     """Return the types of events, in order."""
-    return [one["type"] for one in events]
+    return [event["type"] for event in events]
 
 
 @contextlib.contextmanager

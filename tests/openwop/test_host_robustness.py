@@ -90,14 +90,16 @@ def test_doubling_outputs_are_limited(host: HostClient, ports: Ports) -> None:
         before = "{{seed}}" if not number else f"{{{{n{number - 1}}}}}"
         return {**node({"prompt": before * 2}), "nodeId": f"n{number}"}
 
-    run = host.start(nodes=[doubling(one) for one in range(40)], inputs={"seed": "x" * 10_000})
+    run = host.start(
+        nodes=[doubling(number) for number in range(40)], inputs={"seed": "x" * 10_000}
+    )
     error = host.finished(run)["error"]
     assert error["code"] == "output_too_large"
     assert len(ports["small"].requests) < 10
 
 
 def test_the_total_text_of_a_run_is_limited(host: HostClient, ports: Ports) -> None:
-    many = [{**node({"prompt": "{{a}}"}), "nodeId": f"n{one}"} for one in range(60)]
+    many = [{**node({"prompt": "{{a}}"}), "nodeId": f"n{number}"} for number in range(60)]
     run = host.start(nodes=many, inputs={"a": "x" * 400_000})
     assert host.finished(run)["error"]["code"] in ("prompt_not_resolved", "output_too_large")
     assert len(ports["small"].requests) == 20
@@ -130,9 +132,9 @@ def test_a_redacted_fallback_that_fails_is_not_named(
         for secret in ("10.1.2.3", "big", "full"):
             assert secret not in public
     (failed,) = [
-        one
-        for one in ledger.events(f"invocations/{run}", after=0, limit=100)
-        if one.type == "capability.failed"
+        event
+        for event in ledger.events(f"invocations/{run}", after=0, limit=100)
+        if event.type == "capability.failed"
     ]
     assert str(failure) in msgspec.json.encode(failed.payload).decode(), "the record has it"
 
@@ -172,7 +174,7 @@ def test_the_catalog_lists_only_usable_fallbacks(
     )
     with serving(ledger, ports, configuration=configuration, packs=(pack,)) as host:
         _, catalog, _ = host.ask("GET", "/v1/host/sample/node-catalog")
-        modules = {one["typeId"]: one for one in catalog["nodes"]}
+        modules = {node["typeId"]: node for node in catalog["nodes"]}
         assert "fallbackModel" not in modules["vendor.acme.plain"]
         assert modules["vendor.acme.plain"]["requiredModelCapabilities"] == ["reasoning"]
         warnings = host.host.warnings
@@ -219,7 +221,9 @@ def test_uncounted_usage_is_marked_as_an_estimate(
         for _ in range(2):
             run = host.start(nodes=[node()])
             assert host.finished(run)["status"] == "completed"
-            used += [one["payload"] for one in host.events(run) if one["type"] == "provider.usage"]
+            used += [
+                event["payload"] for event in host.events(run) if event["type"] == "provider.usage"
+            ]
     guessed, counted = used
     assert guessed["estimated"] is True
     assert guessed["inputTokens"] > 0
@@ -296,7 +300,7 @@ def test_a_run_that_lost_its_store_ends_when_the_store_is_back(
         run = host.start(nodes=[{**node({}), "typeId": "core.ai.callPrompt"}])
         until = threading.Event()
         for _ in range(3_000):
-            if any(run in one.getMessage() for one in caplog.records):
+            if any(run in record.getMessage() for record in caplog.records):
                 break
             until.wait(0.01)
         assert "the disk is full" in caplog.text
@@ -331,10 +335,10 @@ def test_one_tenant_cannot_take_all_places(
         for _ in range(3_000):
             if other.ask("GET", f"/v1/runs/{theirs}")[1]["status"] == "running":
                 break
-        states = [greedy.ask("GET", f"/v1/runs/{one}")[1]["status"] for one in runs]
+        states = [greedy.ask("GET", f"/v1/runs/{run}")[1]["status"] for run in runs]
         assert states.count("running") <= 2
         assert other.ask("GET", f"/v1/runs/{theirs}")[1]["status"] == "running"
         release.set()
-        for one in runs:
-            assert greedy.finished(one)["status"] == "completed"
+        for run in runs:
+            assert greedy.finished(run)["status"] == "completed"
         assert other.finished(theirs)["status"] == "completed"

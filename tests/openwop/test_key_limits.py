@@ -131,7 +131,7 @@ def test_runs_spend_the_keys_budget(ledger: Ledger, fake: FakeOpenAI, tmp_path: 
         status, answer, _ = client.ask("POST", "/v1/runs", {"nodes": [node()]})
         assert (status, answer["error"]) == (429, "insufficient_quota")
     assert len(fake.requests) == 1
-    spent = {one.name: one.money for one in cost_totals(ledger, "worker")}
+    spent = {total.name: total.money for total in cost_totals(ledger, "worker")}
     assert spent[key.id] > 1
 
 

@@ -42,7 +42,7 @@ def test_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
         "run.completed",
     ]
     assert events[3]["payload"]["output"] == "You said: Think of home"
-    assert [one.model for one in ports["big"].requests] == ["other"]
+    assert [request.model for request in ports["big"].requests] == ["other"]
     assert ports["small"].requests == []
 
 
@@ -69,7 +69,7 @@ def test_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports: P
     }
     usage = events[3]["payload"]
     assert (usage["provider"], usage["model"]) == ("big", "full"), "who was charged"
-    assert [one.model for one in ports["big"].requests] == ["full"]
+    assert [request.model for request in ports["big"].requests] == ["full"]
     assert ports["small"].requests == []
 
 
@@ -125,8 +125,8 @@ def test_a_fallback_that_cannot_be_used(
     }
     run = host.start(nodes=[node])
     assert host.finished(run)["error"]["code"] == "capability_not_provided"
-    (told,) = [one for one in host.events(run) if one["type"].startswith("model.")]
-    assert told["payload"]["fallbackAttempted"] is attempted
+    (event,) = [event for event in host.events(run) if event["type"].startswith("model.")]
+    assert event["payload"]["fallbackAttempted"] is attempted
     assert ports["small"].requests == ports["big"].requests == []
 
 
@@ -176,8 +176,8 @@ def test_each_dispatch_is_decided_on_its_own_module(host: HostClient, ports: Por
         ]
     )
     assert host.finished(run)["status"] == "completed"
-    used = [one["payload"] for one in host.events(run) if one["type"] == "provider.usage"]
-    assert [one["provider"] for one in used] == ["small", "big", "small"]
+    used = [event["payload"] for event in host.events(run) if event["type"] == "provider.usage"]
+    assert [usage["provider"] for usage in used] == ["small", "big", "small"]
     assert ports["big"].requests[0].messages[0].text == "Two You said: One"
 
 
@@ -185,12 +185,12 @@ def test_advertised_is_what_registered_modules_reference(
     host: HostClient, ledger: Ledger, ports: Ports, configuration: Configuration
 ) -> None:
     """S001-C7..9: only the identifiers that the host really gates on."""
-    _, found, _ = host.ask("GET", "/.well-known/openwop")
+    _, discovery, _ = host.ask("GET", "/.well-known/openwop")
     _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
     referenced = {
-        one for node in nodes["nodes"] for one in node.get("requiredModelCapabilities", [])
+        name for node in nodes["nodes"] for name in node.get("requiredModelCapabilities", [])
     }
-    assert set(found["modelCapabilities"]["advertised"]) == referenced
+    assert set(discovery["modelCapabilities"]["advertised"]) == referenced
     assert referenced == {"structured-output", "reasoning", "x-host-modelpact-unprovided"}
     with serving(ledger, ports, configuration=with_host(configuration, name="bare")) as bare:
         _, without, _ = bare.ask("GET", "/.well-known/openwop")
@@ -202,17 +202,17 @@ def test_the_discovery_document(host: HostClient) -> None:
     are mirrored.
     """
     host.token = ""
-    status, found, headers = host.ask("GET", "/.well-known/openwop")
+    status, discovery, headers = host.ask("GET", "/.well-known/openwop")
     assert status == 200
     assert "max-age" in headers["cache-control"]
-    assert found["protocolVersion"] == "1.0"
+    assert discovery["protocolVersion"] == "1.0"
     jsonschema_rs.validator_for(read_schema("model-capabilities")).validate(
-        found["modelCapabilities"]
+        discovery["modelCapabilities"]
     )
-    assert set(found["limits"]) == {"clarificationRounds", "schemaRounds", "envelopesPerTurn"}
-    assert found["capabilities"]["modelCapabilities"] == found["modelCapabilities"]
-    assert found["fixtures"] == ["conformance-model-capability-insufficient"]
-    assert set(found["aiProviders"]["supported"]) == {"big", "locked", "mock", "small"}
+    assert set(discovery["limits"]) == {"clarificationRounds", "schemaRounds", "envelopesPerTurn"}
+    assert discovery["capabilities"]["modelCapabilities"] == discovery["modelCapabilities"]
+    assert discovery["fixtures"] == ["conformance-model-capability-insufficient"]
+    assert set(discovery["aiProviders"]["supported"]) == {"big", "locked", "mock", "small"}
 
 
 def test_without_substitution_every_miss_is_refused(
@@ -221,8 +221,8 @@ def test_without_substitution_every_miss_is_refused(
     """S001-E8, S001-E5: refuse even if a `fallbackModel` is declared."""
     settings = with_host(configuration, substitution=False)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
-        _, found, _ = host.ask("GET", "/.well-known/openwop")
-        assert found["modelCapabilities"]["substitutionSupported"] is False
+        _, discovery, _ = host.ask("GET", "/.well-known/openwop")
+        assert discovery["modelCapabilities"]["substitutionSupported"] is False
         run = think(host)
         assert host.finished(run)["error"]["code"] == "capability_not_provided"
         assert host.events(run)[2]["payload"]["fallbackAttempted"] is False
@@ -236,14 +236,14 @@ def test_a_host_that_does_not_gate_says_so_and_dispatches(
     settings = with_host(configuration, gating=False)
     opaque = read_pack(PACK, gating=False)
     with serving(ledger, ports, configuration=settings, packs=(opaque,)) as host:
-        _, found, _ = host.ask("GET", "/.well-known/openwop")
-        assert found["modelCapabilities"] == {"supported": False}
+        _, discovery, _ = host.ask("GET", "/.well-known/openwop")
+        assert discovery["modelCapabilities"] == {"supported": False}
         run = think(host)
         assert host.finished(run)["status"] == "completed"
-        assert not [one for one in types(host.events(run)) if one.startswith("model.")]
+        assert not [event for event in types(host.events(run)) if event.startswith("model.")]
         _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
-        (shown,) = [one for one in nodes["nodes"] if one["typeId"] == "vendor.acme.think"]
-        assert shown == PACK["nodes"][0], "kept as it stands"
+        (listed,) = [node for node in nodes["nodes"] if node["typeId"] == "vendor.acme.think"]
+        assert listed == PACK["nodes"][0], "unchanged"
     assert len(ports["small"].requests) == 1
 
 
@@ -255,9 +255,9 @@ def test_redaction_is_all_or_nothing_for_the_pair(
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
         run = think(host)
         assert host.finished(run)["status"] == "completed"
-        told = host.events(run)[2]
-    check_payload(told)
-    assert told["payload"] == {
+        event = host.events(run)[2]
+    check_payload(event)
+    assert event["payload"] == {
         "nodeId": "first",
         "originalProvider": "small",
         "originalModel": "lean",
@@ -270,14 +270,14 @@ def test_redaction_is_all_or_nothing_for_the_pair(
 
 def test_core_ai_nodes_declare_their_capabilities(host: HostClient) -> None:
     """S001-T4, S001-W16, S001-W17: every `core.ai.*` module declares requiredModelCapabilities."""
-    _, found, _ = host.ask("GET", "/v1/host/sample/node-catalog")
-    core = [one for one in found["nodes"] if one["typeId"].startswith("core.ai.")]
+    _, answer, _ = host.ask("GET", "/v1/host/sample/node-catalog")
+    core = [node for node in answer["nodes"] if node["typeId"].startswith("core.ai.")]
     assert core
     module = jsonschema_rs.validator_for(read_schema("node-module"))
-    for node in found["nodes"]:
+    for node in answer["nodes"]:
         module.validate(node)
         assert node.get("fallbackModel", {}) is not None
-    assert all(one["requiredModelCapabilities"] for one in core)
+    assert all(node["requiredModelCapabilities"] for node in core)
 
 
 def test_every_run_is_on_the_record_and_its_chain_verifies(
@@ -285,8 +285,8 @@ def test_every_run_is_on_the_record_and_its_chain_verifies(
 ) -> None:
     run = think(host)
     host.finished(run)
-    usage = next(one for one in ledger.events(f"run/{run}") if one.type == "provider.usage")
-    walked = [one.type for one in ledger.cause_chain(usage.id)]
+    usage = next(event for event in ledger.events(f"run/{run}") if event.type == "provider.usage")
+    walked = [event.type for event in ledger.cause_chain(usage.id)]
     assert walked == [
         "provider.usage",
         "capability.completed",

@@ -82,7 +82,7 @@ def test_all_problems_of_an_inline_node_are_reported(host: HostClient) -> None:
     }
     status, answer, _ = host.ask("POST", "/v1/runs", {"nodes": [node]})
     assert status == 400
-    assert [one["path"] for one in answer["details"]["problems"]] == [
+    assert [problem["path"] for problem in answer["details"]["problems"]] == [
         "nodes[0].requiredModelCapabilities[0]",
         "nodes[0].requiredModelCapabilities[2]",
         "nodes[0].fallbackModel",
@@ -207,7 +207,7 @@ def test_an_envelope_is_emitted_when_the_answer_fits_it(
     with serving(ledger, ports, configuration=configuration) as host:
         run = host.start(nodes=[ask], configurable=active)
         assert host.finished(run)["status"] == "completed"
-        (emitted,) = [one for one in host.events(run) if one["type"] == "envelope.emitted"]
+        (emitted,) = [event for event in host.events(run) if event["type"] == "envelope.emitted"]
         assert emitted["payload"]["kind"] == "error"
         assert emitted["payload"]["output"]["code"] == "no_data"
         run = host.start(nodes=[ask], configurable=active)

@@ -27,17 +27,17 @@ def _named(name: str) -> str:
 
 def test_hosts_with_different_names_share_a_store(url: str) -> None:
     async def both() -> None:
-        one, two = read_configuration(_named("a")), read_configuration(_named("b"))
+        config_a, config_b = read_configuration(_named("a")), read_configuration(_named("b"))
         with Ledger.open(url) as first, Ledger.open(url) as second:
             async with (
-                serve_gateway(first, one, token=TOKEN, environment={}) as a,
-                serve_gateway(second, two, token=TOKEN, environment={}) as b,
+                serve_gateway(first, config_a, token=TOKEN, environment={}) as a,
+                serve_gateway(second, config_b, token=TOKEN, environment={}) as b,
             ):
                 assert (a.host.name, b.host.name) == ("a", "b")
                 with pytest.raises(NameTaken, match=r"another \[gateway\] name"):
-                    async with serve_gateway(second, one, token=TOKEN, environment={}):
+                    async with serve_gateway(second, config_a, token=TOKEN, environment={}):
                         raise AssertionError("it must not begin")
-            async with serve_gateway(second, one, token=TOKEN, environment={}):
+            async with serve_gateway(second, config_a, token=TOKEN, environment={}):
                 pass
 
     asyncio.run(both())
@@ -84,7 +84,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
         done = await first.runs.find(run.id)
         assert done.status == "completed"
         before = await first.runs.events(run)
-        assert [one.type for one in before].count("run.started") == 1
+        assert [event.type for event in before].count("run.started") == 1
         await hosts[1].runner.fail_interrupted(run)
         with pytest.raises(RunOwnedElsewhere, match="another process has begun or ended the run"):
             await first.runs.append(run, "node.started", {"nodeId": "n"})

@@ -51,4 +51,4 @@ def ledger(folder: Path) -> Iterator[Ledger]:
 
 def verdicts(report: ProbeReport) -> dict[str, str]:
     """Return the verdict of each capability."""
-    return {one.capability: one.verdict for one in report.results}
+    return {result.capability: result.verdict for result in report.results}

@@ -54,12 +54,16 @@ async def test_a_model_that_does_what_the_catalog_says(tmp_path: Path) -> None:
 async def test_a_reasoning_model(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-5", tmp_path)
-    results = {one.capability: one for one in report.results}
+    results = {result.capability: result for result in report.results}
     assert results["reasoning"].verdict == results["reasoning-effort"].verdict == "supported"
     assert results["temperature"].verdict == results["stop-sequences"].verdict == "unsupported"
     assert results["token-limit-param"].value == "max-completion-tokens"
     assert report.contradictions == ()
-    (effort,) = [one for one in report.observations if one.capability == "reasoning-effort"]
+    (effort,) = [
+        observation
+        for observation in report.observations
+        if observation.capability == "reasoning-effort"
+    ]
     assert effort.value == ("minimal", "low", "medium", "high")
 
 
@@ -97,12 +101,16 @@ def test_what_is_silently_ignored_is_unsupported(
         ignored = ("tools", "tool_choice", "parallel_tool_calls") if field == "tools" else (field,)
         async with lying(ignores=(*ignored, "stream_options")) as fake:
             report = await probe(fake, "gpt-4o", tmp_path, [capability])
-        (result,) = [one for one in report.results if one.capability == capability]
+        (result,) = [result for result in report.results if result.capability == capability]
         assert result.verdict == "ignored"
         assert result.detail.startswith("silently ignored: ")
         assert detail in result.detail
         assert result.contradicts
-        (learned,) = [one for one in report.observations if one.capability == capability]
+        (learned,) = [
+            observation
+            for observation in report.observations
+            if observation.capability == capability
+        ]
         assert learned.support == "unsupported"
 
     run()
@@ -117,7 +125,7 @@ async def test_a_parameter_that_accepts_nonsense_is_inconclusive(tmp_path: Path)
         "seed": "inconclusive",
         "top-p": "supported",
     }
-    assert [one.capability for one in report.observations] == ["top-p"]
+    assert [observation.capability for observation in report.observations] == ["top-p"]
 
 
 @on_loop
@@ -183,7 +191,7 @@ async def test_a_rejection_has_the_servers_message(tmp_path: Path) -> None:
     words = "registry.example/library/gpt-4o:latest does not support tools"
     async with lying(refuses={"tools": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["tools", "seed"])
-    results = {one.capability: one for one in report.results}
+    results = {result.capability: result for result in report.results}
     assert results["tool-calling"].verdict == "unsupported"
     assert results["tool-calling"].detail == f"rejected: {words}"
     assert results["tool-calling"].contradicts
@@ -195,7 +203,7 @@ async def test_the_token_limit_parameter_is_found(tmp_path: Path) -> None:
     words = "Unrecognized request argument supplied: max_tokens"
     async with lying(refuses={"max_tokens": words}) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["token-limit-param", "stop"])
-    results = {one.capability: one for one in report.results}
+    results = {result.capability: result for result in report.results}
     assert results["token-limit-param"].value == "max-completion-tokens"
     assert results["token-limit-param"].contradicts
     assert results["stop-sequences"].verdict == "supported"
@@ -220,7 +228,7 @@ def test_an_outage_makes_the_rest_inconclusive(fail: Fail, tmp_path: Path) -> No
             "stop-sequences": "inconclusive",
         }
         assert str(fail.status) in report.stopped
-        assert [one.capability for one in report.observations] == ["tool-calling"]
+        assert [observation.capability for observation in report.observations] == ["tool-calling"]
         assert len(fake.requests) == 3
 
     run()
@@ -289,7 +297,7 @@ async def test_every_call_is_an_invocation_with_its_cost(tmp_path: Path) -> None
         report = await probe(fake, "gpt-4o", tmp_path, ["stop", "image"])
     assert report.envelope.startswith("probe/")
     with ledger(tmp_path) as opened_ledger:
-        types = [one.type for one in opened_ledger.events(report.envelope)]
+        types = [event.type for event in opened_ledger.events(report.envelope)]
         invoked = opened_ledger.events(report.envelope)[0].payload
     assert types == ["capability.invoked", "capability.completed"] * report.calls
     assert invoked["attribution"]["intent"] == "probe"

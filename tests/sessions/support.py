@@ -138,8 +138,8 @@ def trail(ledger: Ledger, session: Session) -> list[Event]:
 
 
 def types(ledger: Ledger, session: Session) -> list[str]:
-    return [one.type for one in trail(ledger, session)]
+    return [event.type for event in trail(ledger, session)]
 
 
 def last(ledger: Ledger, session: Session, kind: str) -> Event:
-    return next(one for one in reversed(trail(ledger, session)) if one.type == kind)
+    return next(event for event in reversed(trail(ledger, session)) if event.type == kind)

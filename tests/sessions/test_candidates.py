@@ -58,13 +58,16 @@ def test_models_that_fit_come_first(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED))
     with Session.open("mock/demo", ledger=ledger, models=models, needs="tools") as session:
         near = configured_candidates(session, models)
-        assert [(one.target, one.verdict.ok) for one in near] == [
+        assert [(candidate.target, candidate.verdict.ok) for candidate in near] == [
             ("mock/second", True),
             ("mock/demo", True),
             ("local/tuned", False),
         ]
         assert find_candidates(session, models, "") == near
-        answers = [one.verdict.answer for one in find_candidates(session, models, "openai/gpt-")]
+        answers = [
+            candidate.verdict.answer
+            for candidate in find_candidates(session, models, "openai/gpt-")
+        ]
         assert answers == sorted(answers, key=["yes", "labelled", "no"].index)
         assert "yes" in answers
 
@@ -72,13 +75,18 @@ def test_models_that_fit_come_first(ledger: Ledger) -> None:
 def test_names_match_by_prefix_and_substring(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED), OPENAI_API_KEY="-".join("abc"))
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
-        assert [one.target for one in find_candidates(session, models, "tun")] == ["local/tuned"]
-        assert [one.target for one in find_candidates(session, models, "local/une")] == [
+        assert [candidate.target for candidate in find_candidates(session, models, "tun")] == [
             "local/tuned"
         ]
-        targets = [one.target for one in find_candidates(session, models, "gpt-4o-mini", limit=5)]
+        assert [
+            candidate.target for candidate in find_candidates(session, models, "local/une")
+        ] == ["local/tuned"]
+        targets = [
+            candidate.target
+            for candidate in find_candidates(session, models, "gpt-4o-mini", limit=5)
+        ]
         assert len(targets) == 5
-        assert all(one.startswith("openai/") for one in targets)
+        assert all(target.startswith("openai/") for target in targets)
         assert find_candidates(session, models, "nothing-has-this-name") == []
 
 
@@ -103,9 +111,10 @@ def test_neither_the_rejected_model_nor_the_one_in_use_is_suggested(ledger: Ledg
         with pytest.raises(SwitchRejected) as rejected:
             session.attach(StateMachine("plan"))
         assert rejected.value.diagnostic.suggestion == "mock/demo"
-        would = Needs(one.need for one in rejected.value.verdict.findings)
+        would = Needs(finding.need for finding in rejected.value.verdict.findings)
         assert [
-            (one.target, one.verdict.ok) for one in configured_candidates(session, models, would)
+            (candidate.target, candidate.verdict.ok)
+            for candidate in configured_candidates(session, models, would)
         ] == [
             ("mock/demo", True),
             ("mock/small", False),

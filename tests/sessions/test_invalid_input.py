@@ -102,7 +102,7 @@ def test_a_name_with_a_slash_may_be_a_model_of_the_provider_in_use(ledger: Ledge
     ("target", "how", "error"),
     [
         ("nobody/model", {}, "unknown provider 'nobody'"),
-        ("model", {}, "whose model"),
+        ("model", {}, "'model' has no provider: write PROVIDER/MODEL"),
         ("openai/gpt-full", {"policy": "refuse"}, "policy is a Policy"),
         (
             "openai/gpt-full",

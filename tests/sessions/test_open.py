@@ -19,7 +19,7 @@ def test_needs_of_open_are_required_whatever_is_attached(ledger: Ledger) -> None
     with opened(ledger, known=known, needs=needs) as session:
         session.attach(StateMachine("plan"))
         session.detach()
-        assert [one.required_by for one in session.needs] == [("you",)]
+        assert [need.required_by for need in session.needs] == [("you",)]
         with pytest.raises(SwitchRejected) as rejected:
             session.switch_model("openai/gpt-no_tools")
         assert rejected.value.diagnostic.missing[0].required_by == ("you",)
@@ -59,7 +59,7 @@ def test_a_missing_key_is_recorded_and_has_a_code(ledger: Ledger) -> None:
             assert payload["error"].startswith("openai: no key")
     with pytest.raises(KeyMissing):
         Session.open("openai/gpt-5", ledger=ledger, models=models, id="never")
-    assert [one.type for one in ledger.events("session/never")][-1] == "session.rejected"
+    assert [event.type for event in ledger.events("session/never")][-1] == "session.rejected"
 
 
 def test_an_unreachable_provider_has_a_code(ledger: Ledger) -> None:
@@ -88,7 +88,7 @@ def test_the_transcript_includes_unanswered_messages_in_order(ledger: Ledger) ->
     with pytest.raises(CallFailed) as failed:
         session.send("Two")
     session.send("Three")
-    entries = [(one.turn, one.answered, one.message.text) for one in session.transcript]
+    entries = [(entry.turn, entry.answered, entry.message.text) for entry in session.transcript]
     assert entries == [
         (1, True, "One"),
         (1, True, "First."),

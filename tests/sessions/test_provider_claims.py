@@ -24,10 +24,10 @@ class Describing(MockProvider):
     def __init__(self, declared: Any) -> None:
         super().__init__()
         self.declared = declared
-        self.asked: list[str] = []
+        self.described: list[str] = []
 
     def describe_capabilities(self, model: str) -> Any:
-        self.asked.append(model)
+        self.described.append(model)
         return self.declared(model) if callable(self.declared) else self.declared
 
 
@@ -47,7 +47,7 @@ def test_the_provider_is_asked_on_every_switch(ledger: Ledger) -> None:
         session.switch_model("openai/gpt-full")
     session.fit("openai/gpt-full")
     session.attach({"name": "sm"})
-    assert port.asked == ["gpt-full", "gpt-full"]
+    assert port.described == ["gpt-full", "gpt-full"]
 
 
 def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> None:
@@ -55,7 +55,7 @@ def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> N
     session, _ = at(ledger, {"toolCalling": True, "contextWindow": 64_000})
     session.reload(context_providers=needing("tools", "context>=60k"))
     verdict = session.switch_model(UNLISTED).verdict
-    assert [one.outcome for one in verdict.findings] == ["met", "met"]
+    assert [finding.outcome for finding in verdict.findings] == ["met", "met"]
     assert verdict.answer == "labelled"
     assert "only its provider says that it has context-window, tool-calling" in verdict.notes[-1]
     with pytest.raises(SwitchRejected):

@@ -52,7 +52,7 @@ def test_a_model_that_no_longer_fits_is_sent_nothing(either: Ledger) -> None:
     refusal = again.refusal
     assert isinstance(refusal, NoLongerFits)
     assert refusal.code == "Session/ModelNoLongerFits"
-    assert [one.capability for one in refusal.diagnostic.missing] == ["tool-calling"]
+    assert [missing.capability for missing in refusal.diagnostic.missing] == ["tool-calling"]
     assert refusal.diagnostic.missing[0].required_by == ("state-machine:plan",)
     assert refusal.diagnostic.suggestion not in (None, "openai/gpt-full")
     payload = last(either, again, "session.rejected").payload
@@ -70,7 +70,7 @@ def test_a_model_that_no_longer_fits_is_sent_nothing(either: Ledger) -> None:
     again.switch_model("anthropic/gpt-other")
     assert again.refusal is None
     assert again.send("Two").text == "You said: Two"
-    assert [one.text for one in again.messages][:3] == ["One", "You said: One", "Two"]
+    assert [message.text for message in again.messages][:3] == ["One", "You said: One", "Two"]
 
 
 def test_new_evidence_counts_until_it_is_dropped(ledger: Ledger) -> None:

@@ -24,13 +24,13 @@ name = "answer"
 
 
 def test_configured_and_bundled_machines_are_listed() -> None:
-    assert [one.name for one in list_machines(CONFIGURED)] == ["triage", "review"]
-    assert [one.name for one in list_machines(Configuration())] == ["review"]
+    assert [machine.name for machine in list_machines(CONFIGURED)] == ["triage", "review"]
+    assert [machine.name for machine in list_machines(Configuration())] == ["review"]
 
 
 def test_stages_contribute_what_they_need() -> None:
     needs = required_set(find_machine("triage", CONFIGURED))
-    assert {one.capability: one.required_by for one in needs} == {
+    assert {need.capability: need.required_by for need in needs} == {
         "tool-calling": ("state-machine:triage",),
         "streaming": ("state-machine:triage",),
         "structured-output": ("state-machine:triage/sort",),
@@ -70,7 +70,7 @@ def test_an_invalid_file_is_rejected(tmp_path: Path, content: bytes, error: str)
 
 def test_the_contract_is_checked_when_a_machine_is_loaded() -> None:
     other = read_configuration('[machines.old]\ncontract = "^9.0"\n')
-    assert [one.name for one in list_machines(other)] == ["old", "review"]
+    assert [machine.name for machine in list_machines(other)] == ["old", "review"]
     with pytest.raises(LoadError):
         find_machine("old", other)
 

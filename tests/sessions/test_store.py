@@ -63,7 +63,11 @@ def test_the_newest_session_is_listed_first(either: Ledger) -> None:
         opened(either, id=name)
     Session.resume("one", ledger=either, models=models_of(either)).send("Hello")
     listed = list_sessions(either)
-    assert [(one.id, one.messages) for one in listed] == [("one", 2), ("three", 0), ("two", 0)]
+    assert [(summary.id, summary.messages) for summary in listed] == [
+        ("one", 2),
+        ("three", 0),
+        ("two", 0),
+    ]
     assert list_sessions(either, 1)[0].target == "openai/gpt-full"
 
 
@@ -77,7 +81,7 @@ def test_a_closed_session_can_be_resumed(either: Ledger) -> None:
     session.close()
     again = Session.resume("a", ledger=either, models=models_of(either))
     assert again.send("Hello").text == "You said: Hello"
-    kinds = [one.type for one in either.events("session/a")]
+    kinds = [event.type for event in either.events("session/a")]
     assert kinds[2:4] == ["session.closed", "session.resumed"]
     with pytest.raises(UnknownSession):
         Session.resume("nobody", ledger=either, models=models_of(either))
@@ -128,7 +132,7 @@ def test_an_answer_is_not_stored_if_the_session_moved(either: Ledger) -> None:
     with pytest.raises(SessionMoved):
         session.send("Hello")
     assert last(either, session, "session.failed").payload["code"] == "Session/Moved"
-    assert [one.answered for one in other.transcript] == [False]
+    assert [entry.answered for entry in other.transcript] == [False]
 
 
 def test_a_switch_during_an_answer_in_the_same_process_is_allowed(ledger: Ledger) -> None:
@@ -136,7 +140,7 @@ def test_a_switch_during_an_answer_in_the_same_process_is_allowed(ledger: Ledger
     session = opened(ledger, ports={"openai": port})
     port.happens = lambda: session.switch_model("anthropic/gpt-full")
     assert session.send("Hello").text == "You said: Hello"
-    assert [one.answered for one in session.transcript] == [True, True]
+    assert [entry.answered for entry in session.transcript] == [True, True]
 
 
 def test_an_extension_of_another_contract_is_not_resumed(ledger: Ledger) -> None:
@@ -161,7 +165,7 @@ def test_a_switch_is_one_commit(ledger: Ledger) -> None:
     ledger.write = counting  # type: ignore[method-assign]
     session.switch_model("anthropic/gpt-full")
     assert len(commits) == 1
-    times = [one.time for one in ledger.events(session.envelope)[-2:]]
+    times = [event.time for event in ledger.events(session.envelope)[-2:]]
     assert len(set(times)) == 1
 
 
@@ -216,13 +220,13 @@ def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger
     session.switch_model("gpt-weak")
     session.send("Hello")
     assert session.target == "openai/gpt-weak"
-    assert [one.type for one in events] == [
+    assert [event.type for event in events] == [
         *("session.opened", "session.reloaded", "session.switched", "session.downgraded"),
         *("session.turn", "session.answered"),
     ]
-    assert [one.sequence for one in events] == sorted(one.sequence for one in events)
+    assert [event.sequence for event in events] == sorted(event.sequence for event in events)
     assert ledger.bus.failures == len(trail(ledger, session)) + len(ledger.events("registry"))
-    switched = next(one for one in events if one.type == "session.switched")
+    switched = next(event for event in events if event.type == "session.switched")
     assert (
         switched.payload["diagnostic"]
         == last(ledger, session, "session.switched").payload["diagnostic"]
@@ -246,7 +250,7 @@ def test_a_listener_that_would_deadlock_gets_an_error(ledger: Ledger) -> None:
     stop()
     assert session.target == before
     assert len(errors) == 2
-    assert all("Ledger.submit" in one for one in errors)
+    assert all("Ledger.submit" in error for error in errors)
     assert ledger.bus.failures == 0
 
 
@@ -296,9 +300,9 @@ def test_after_kill_9_the_session_is_as_last_committed(url: str, where: str) -> 
         target = "anthropic/gpt-full" if where == "after the commit" else "openai/gpt-full"
         assert session.target == target
         assert session.params == {"temperature": 0.5}
-        assert [one.text for one in session.messages] == ["Hello", "You said: Hello"]
+        assert [message.text for message in session.messages] == ["Hello", "You said: Hello"]
         unanswered = ["die"] if where == "in a turn" else []
-        assert [one.text for one in session.unanswered] == unanswered
+        assert [message.text for message in session.unanswered] == unanswered
         assert session.send("again").text == "You said: again"
         trail(ledger, session)
 
@@ -307,7 +311,10 @@ def test_an_unreadable_row_is_listed_and_skipped(ledger: Ledger) -> None:
     for name in ("good", "bad"):
         opened(ledger, id=name)
     ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = '{}' WHERE id = 'bad'"))
-    assert {one.id: one.readable for one in list_sessions(ledger)} == {"bad": False, "good": True}
+    assert {summary.id: summary.readable for summary in list_sessions(ledger)} == {
+        "bad": False,
+        "good": True,
+    }
     with pytest.raises(UnreadableSession, match=r"session bad cannot be read"):
         Session.resume("bad", ledger=ledger, models=models_of(ledger))
 

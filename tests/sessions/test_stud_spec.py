@@ -35,7 +35,7 @@ MACHINE = StateMachine("review", (Stage("draft"), Stage("check", ("streaming",))
 
 
 def by(needs: Any) -> dict[str, tuple[str, ...]]:
-    return {str(one): one.required_by for one in needs}
+    return {str(need): need.required_by for need in needs}
 
 
 def asking(name: str, level: str) -> ContextProvider:
@@ -147,7 +147,7 @@ def test_tool_calling_hard_fails_on_every_path(ledger: Ledger, trigger: str) -> 
     with pytest.raises(SwitchRejected) as caught:
         act[trigger]()
     assert caught.value.trigger == trigger
-    assert [one.capability for one in caught.value.diagnostic.missing] == ["tool-calling"]
+    assert [missing.capability for missing in caught.value.diagnostic.missing] == ["tool-calling"]
 
 
 # Three levels × seven capabilities.
@@ -177,7 +177,7 @@ def test_matrix_preferred(ledger: Ledger, name: str) -> None:
         context_providers=[asking(name, "preferred")],
     )
     switched = session.switch_model("gpt-weak")
-    assert [one.outcome for one in switched.verdict.warnings] == ["preferred-unmet"]
+    assert [warning.outcome for warning in switched.verdict.warnings] == ["preferred-unmet"]
     assert session.target == "openai/gpt-weak"
     audited = last(ledger, session, "session.downgraded")
     assert audited.payload == {
@@ -192,12 +192,12 @@ def test_matrix_preferred(ledger: Ledger, name: str) -> None:
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_probed(ledger: Ledger, name: str) -> None:
     """S000-6-3, S000-6-6: `probe-pending`."""
-    said = {"context_window": "unknown"} if name == "contextWindow" else LACKING[name]
+    declared = {"context_window": "unknown"} if name == "contextWindow" else LACKING[name]
     session = opened(
-        ledger, known=small_catalog(weak=said), context_providers=[asking(name, "probed")]
+        ledger, known=small_catalog(weak=declared), context_providers=[asking(name, "probed")]
     )
     switched = session.switch_model("gpt-weak")
-    assert [one.outcome for one in switched.verdict.warnings] == ["probe-pending"]
+    assert [warning.outcome for warning in switched.verdict.warnings] == ["probe-pending"]
     assert "session.downgraded" not in types(ledger, session)
 
 
@@ -207,7 +207,7 @@ def test_a_probed_window_is_always_deferred(ledger: Ledger, level: str) -> None:
     known = small_catalog(unsure={"context_window": "unknown"})
     session = opened(ledger, known=known, context_providers=[asking("contextWindow", level)])
     switched = session.switch_model("gpt-unsure")
-    assert [one.outcome for one in switched.verdict.warnings] == ["probe-pending"]
+    assert [warning.outcome for warning in switched.verdict.warnings] == ["probe-pending"]
 
 
 @pytest.mark.parametrize("unknown", ["refuse", "probe"])
@@ -220,7 +220,7 @@ def test_an_unknown_pair_has_the_default_vector(ledger: Ledger, unknown: Any) ->
     everything = [ContextProvider(name, needs=(text,)) for name, text in NEED.items()]
     session.reload(context_providers=everything)
     verdict = session.fit("openai/nobody-lists-this")
-    assert {one.claim.support for one in verdict.findings} == {"unknown"}
+    assert {finding.claim.support for finding in verdict.findings} == {"unknown"}
     assert verdict.ok is (unknown == "probe")
 
 
@@ -238,7 +238,7 @@ def test_trigger_model(ledger: Ledger) -> None:
     )
     with pytest.raises(SwitchRejected) as caught:
         session.switch_model("gpt-weak")
-    missing = [one.capability for one in caught.value.diagnostic.missing]
+    missing = [missing.capability for missing in caught.value.diagnostic.missing]
     assert missing == ["tool-calling", "context-window"]
     assert session.switch_model("anthropic/gpt-full").previous == "openai/gpt-full"
 
@@ -268,7 +268,7 @@ def test_trigger_state_machine_attach(ledger: Ledger) -> None:
     session.switch_model("gpt-weak")
     with pytest.raises(SwitchRejected) as caught:
         session.attach(MACHINE)
-    assert [one.capability for one in caught.value.diagnostic.missing] == ["streaming"]
+    assert [missing.capability for missing in caught.value.diagnostic.missing] == ["streaming"]
     assert session.machine is None
     assert not session.needs
 
@@ -323,16 +323,16 @@ def rejected(ledger: Ledger) -> tuple[SwitchRejected, dict[str, Any]]:
 
 def test_diagnostic_target(ledger: Ledger) -> None:
     """S000-9-1: the provider and model that the user asked for."""
-    error, told = rejected(ledger)
+    error, diagnostic = rejected(ledger)
     assert error.diagnostic.target == "openai/gpt-weak"
-    assert told["target"] == {"provider": "openai", "model": "gpt-weak"}
+    assert diagnostic["target"] == {"provider": "openai", "model": "gpt-weak"}
 
 
 def test_diagnostic_missing(ledger: Ledger) -> None:
     """S000-9-2: a list of capability and requiredBy."""
-    error, told = rejected(ledger)
+    error, diagnostic = rejected(ledger)
     assert error.diagnostic.missing[0].required_by == ("state-machine:review",)
-    assert told["missing"] == [
+    assert diagnostic["missing"] == [
         {
             "capability": "toolCalling",
             "requiredBy": ["state-machine:review"],
@@ -343,23 +343,23 @@ def test_diagnostic_missing(ledger: Ledger) -> None:
 
 def test_diagnostic_previous(ledger: Ledger) -> None:
     """S000-9-3: the provider and model before the switch."""
-    error, told = rejected(ledger)
+    error, diagnostic = rejected(ledger)
     assert error.diagnostic.previous == "openai/gpt-full"
-    assert told["previous"] == {"provider": "openai", "model": "gpt-full"}
+    assert diagnostic["previous"] == {"provider": "openai", "model": "gpt-full"}
 
 
 def test_diagnostic_suggestion(ledger: Ledger) -> None:
     """S000-9-4: a target that would satisfy the session."""
-    error, told = rejected(ledger)
+    error, diagnostic = rejected(ledger)
     assert error.diagnostic.suggestion == "openai/gpt-suggested"
-    assert told["suggestion"] == {"provider": "openai", "model": "gpt-suggested"}
+    assert diagnostic["suggestion"] == {"provider": "openai", "model": "gpt-suggested"}
 
 
 def test_diagnostic_params_affected(ledger: Ledger) -> None:
     """S000-9-5: paramPath, reason, activeModelId, currentValue, sourceLayer."""
-    _, told = rejected(ledger)
-    affected = {tuple(one["paramPath"]): one for one in told["paramsAffected"]}
-    assert {path: one["sourceLayer"] for path, one in affected.items()} == {
+    _, diagnostic = rejected(ledger)
+    affected = {tuple(param["paramPath"]): param for param in diagnostic["paramsAffected"]}
+    assert {path: param["sourceLayer"] for path, param in affected.items()} == {
         ("temperature",): "launch",
         ("top_k",): "/params",
     }
@@ -388,7 +388,7 @@ def test_diagnostic_source_layer_and_redaction(ledger: Ledger, layer: str) -> No
     (affected,) = switched.diagnostic.params_affected
     assert affected.source_layer == layer
     assert affected.current_value == ["[REDACTED]"]
-    trail = [str(one.payload) for one in ledger.events(session.envelope)]
+    trail = [str(event.payload) for event in ledger.events(session.envelope)]
     assert not any(secret in text for text in trail)
 
 
@@ -399,16 +399,16 @@ def test_params_lost_on_a_plain_yes_are_reported_too(ledger: Ledger) -> None:
     switched = session.switch_model("gpt-cold")
     assert switched.verdict.answer == "yes"
     assert switched.diagnostic is not None
-    assert [one.param_path for one in switched.diagnostic.params_affected] == [("temperature",)]
+    assert [param.param_path for param in switched.diagnostic.params_affected] == [("temperature",)]
 
 
 def test_diagnostic_is_emitted_on_the_bus_and_in_the_audit_trail(ledger: Ledger) -> None:
     """S000-9-9: on the event bus and in the audit trail."""
     heard: list[Event] = []
     ledger.bus.subscribe(heard.append, "session.rejected")
-    _, told = rejected(ledger)
+    _, diagnostic = rejected(ledger)
     (event,) = heard
-    assert event.payload["diagnostic"] == told
+    assert event.payload["diagnostic"] == diagnostic
     assert event in ledger.events(event.envelope)
 
 
@@ -416,20 +416,20 @@ def test_diagnostic_is_emitted_on_the_bus_and_in_the_audit_trail(ledger: Ledger)
 
 
 @pytest.mark.parametrize(
-    ("said", "beyond"),
+    ("declaration", "beyond"),
     [
         ({"contextWindow": 2_000_000}, "context>=300k"),
         ({"multimodal": {"video": True}}, "video-input"),
     ],
 )
-def test_security_declarations_are_untrusted(ledger: Ledger, said: Any, beyond: str) -> None:
+def test_security_declarations_are_untrusted(ledger: Ledger, declaration: Any, beyond: str) -> None:
     """S000-10-1, S000-10-2, S000-4-1: declarations are hints, checked against contextWindow and
     multimodal.
     """
 
     class Boasting(MockProvider):
         def describe_capabilities(self, model: str) -> Any:
-            return said
+            return declaration
 
     known = small_catalog(still={"video_input": False})
     session = opened(ledger, "anthropic/gpt-full", known=known, ports={"openai": Boasting()})
@@ -451,7 +451,7 @@ def test_security_downgrades_are_audited(ledger: Ledger) -> None:
     assert audited.payload["lost"] == [
         {"capability": "promptCaching", "requiredBy": ["context-provider:notes"]}
     ]
-    assert [one.type for one in ledger.cause_chain(audited.id)][1] == "session.switched"
+    assert [event.type for event in ledger.cause_chain(audited.id)][1] == "session.switched"
 
 
 def test_no_automatic_fallback(ledger: Ledger) -> None:
@@ -477,7 +477,7 @@ def test_a_subagent_inherits_the_required_set(ledger: Ledger) -> None:
     assert "tool-calling>=native" in by(child.needs)
     assert child.parent == parent.id
     opening = ledger.events(child.envelope)[0]
-    assert [one.type for one in ledger.cause_chain(opening.id)][:2] == [
+    assert [event.type for event in ledger.cause_chain(opening.id)][:2] == [
         "negotiation.decided",
         "session.spawned",
     ]

@@ -177,8 +177,8 @@ class Triggers(RuleBasedStateMachine):
         ok, needs = self.fits(
             self.session.target, context_providers=tuple(context), hooks=remaining
         )
-        twice = len({one.name for one in context}) < len(context)
-        twice = twice or len({one.name for one in remaining}) < len(remaining)
+        twice = len({event.name for event in context}) < len(context)
+        twice = twice or len({run.name for run in remaining}) < len(remaining)
         self.attempt(
             lambda: self.session.reload(context_providers=context, hooks=hooks),
             accepted=ok and not twice,

@@ -39,11 +39,13 @@ def test_a_turn_is_stored_and_its_events_are_linked(ledger: Ledger) -> None:
     session = opened(ledger)
     turn = session.send("Hello")
     assert turn.text == "You said: Hello"
-    assert [one.role for one in session.messages] == ["user", "assistant"]
+    assert [message.role for message in session.messages] == ["user", "assistant"]
     assert types(ledger, session)[-4:] == [
         *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
     ]
-    chain = [one.type for one in ledger.cause_chain(last(ledger, session, "session.answered").id)]
+    chain = [
+        event.type for event in ledger.cause_chain(last(ledger, session, "session.answered").id)
+    ]
     assert chain[:4] == [
         *("session.answered", "capability.completed", "capability.invoked", "session.turn"),
     ]
@@ -57,7 +59,7 @@ def test_a_request_includes_the_earlier_messages(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": port})
     session.send([Message("system", (TextBlock("Be brief"),)), "first"])
     session.send(Message("user", (TextBlock("second"),)))
-    assert [one.text for one in port.requests[1].messages] == [
+    assert [message.text for message in port.requests[1].messages] == [
         *("Be brief", "first", "one", "second"),
     ]
 
@@ -80,11 +82,11 @@ def test_a_stream_ends_with_the_turn(ledger: Ledger) -> None:
 
     async def follow() -> list[Any]:
         async with session:
-            return [one async for one in session.stream("Hello")]
+            return [event async for event in session.stream("Hello")]
 
     *pieces, turn = asyncio.run(follow())
     assert isinstance(turn, Turn)
-    assert "".join(one.text for one in pieces if isinstance(one, TextDelta)) == turn.text
+    assert "".join(event.text for event in pieces if isinstance(event, TextDelta)) == turn.text
     assert len(session.messages) == 2
 
 
@@ -94,10 +96,10 @@ def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> 
     before = len(trail(ledger, session))
 
     async def follow() -> list[Any]:
-        return [one async for one in session.stream("Hello")]
+        return [event async for event in session.stream("Hello")]
 
     *pieces, turn = asyncio.run(follow())
-    assert sum(isinstance(one, TextDelta) for one in pieces) > 10_000
+    assert sum(isinstance(event, TextDelta) for event in pieces) > 10_000
     assert isinstance(pieces.pop(), Finish)  # the end that comes when it is settled
     assert turn.text == long
     assert types(ledger, session)[before:] == [
@@ -136,7 +138,7 @@ def test_an_abandoned_stream_is_cancelled_and_unanswered(ledger: Ledger) -> None
         await pieces.aclose()
 
     asyncio.run(leave())
-    assert [one.text for one in session.unanswered] == ["Hello"]
+    assert [message.text for message in session.unanswered] == ["Hello"]
     assert session.messages == ()
     assert "capability.cancelled" in types(ledger, session)
     assert last(ledger, session, "session.failed").payload["error"] == "the caller went away"
@@ -162,7 +164,7 @@ def test_one_turn_at_a_time(ledger: Ledger) -> None:
     session.switch_model("anthropic/gpt-full")
     leave.set()
     first.join(20)
-    assert [one.text for one in session.messages] == ["one", "You said: one"]
+    assert [message.text for message in session.messages] == ["one", "You said: one"]
     assert session.target == "anthropic/gpt-full"
 
 
@@ -171,10 +173,10 @@ def test_a_failed_message_is_stored_but_not_sent_again(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": port})
     with pytest.raises(CallFailed, match="out of order"):
         session.send("first")
-    assert [one.text for one in session.unanswered] == ["first"]
+    assert [message.text for message in session.unanswered] == ["first"]
     assert session.send("second").text == "fine"
-    assert [one.text for one in port.requests[1].messages] == ["second"]
-    assert [one.text for one in session.unanswered] == ["first"]
+    assert [message.text for message in port.requests[1].messages] == ["second"]
+    assert [message.text for message in session.unanswered] == ["first"]
     again = Session.resume(session.id, ledger=ledger, models=models_of(ledger))
     assert (again.messages, again.unanswered) == (session.messages, session.unanswered)
 
@@ -203,7 +205,7 @@ def test_a_port_that_raises_fails_only_its_call(
     with pytest.raises(CallFailed, match=f"the port crashed: {type(raised).__name__}"):
         asyncio.run(follow(session)) if streamed else session.send("first")
     assert types(ledger, session)[-2:] == ["capability.failed", "session.failed"]
-    assert [one.text for one in session.unanswered] == ["first"]
+    assert [message.text for message in session.unanswered] == ["first"]
     session.switch_model("anthropic/gpt-full")
     assert session.send("second").text == "You said: second"
 
@@ -393,7 +395,7 @@ def test_a_response_teaches_what_it_proves(ledger: Ledger) -> None:
 
     asyncio.run(follow())
     session.reload(context_providers=[ContextProvider("x", needs=("tools", "streaming"))])
-    assert [one.outcome for one in session.fit(UNLISTED).findings] == ["met", "met"]
+    assert [finding.outcome for finding in session.fit(UNLISTED).findings] == ["met", "met"]
 
 
 def test_an_outage_teaches_nothing(ledger: Ledger) -> None:
@@ -422,7 +424,7 @@ def test_emulation_if_policy_and_need_allow_it(ledger: Ledger) -> None:
     )
     turn = session.send("Who?")
     assert turn.text == answer_text
-    assert any("structured-output is emulated" in one for one in turn.warnings)
+    assert any("structured-output is emulated" in warning for warning in turn.warnings)
     with pytest.raises(SwitchRejected):
         session.reload(context_providers=[ContextProvider("x", needs=("structured-output",))])
 
@@ -438,9 +440,9 @@ def test_an_emulated_stream(ledger: Ledger) -> None:
     )
 
     async def follow() -> list[Any]:
-        return [one async for one in session.stream("Hello")]
+        return [event async for event in session.stream("Hello")]
 
     turn = asyncio.run(follow())[-1]
     assert turn.text == "in one piece"
-    assert any("streaming is emulated" in one for one in turn.warnings)
+    assert any("streaming is emulated" in warning for warning in turn.warnings)
     assert trail(ledger, session)[-1].type == "session.answered"

@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 
 from modelpact import InputError
 from modelpact.ledger import Ledger
-from modelpact.sessions import (
-    CONTRACT_VERSION,
-    ContextProvider,
-    ContractVersion,
-    Hook,
-    LoadError,
-    StateMachine,
-    SwitchRejected,
-    VersionRange,
-)
+from modelpact.sessions import ContextProvider, Hook, LoadError, StateMachine, SwitchRejected
+from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
 from tests.sessions.support import opened, seen, small_catalog, stored
 
 NUMBERS = st.integers(0, 3)
@@ -64,8 +56,8 @@ def test_the_contract_version_is_that_of_the_specification() -> None:
     ],
 )
 def test_ranges(text: str, inside: list[str], outside: list[str]) -> None:
-    assert [one for one in inside if not holds(text, one)] == []
-    assert [one for one in outside if holds(text, one)] == []
+    assert [version for version in inside if not holds(text, version)] == []
+    assert [version for version in outside if holds(text, version)] == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +85,7 @@ def test_a_caret_fixes_the_first_nonzero_number(
     base: ContractVersion, other: ContractVersion
 ) -> None:
     """semver.org: a caret allows changes that do not modify the left-most non-zero number."""
-    first = next((place for place, one in enumerate(base.numbers) if one), 2)
+    first = next((place for place, number in enumerate(base.numbers) if number), 2)
     expected = (
         other.numbers >= base.numbers and other.numbers[: first + 1] == base.numbers[: first + 1]
     )

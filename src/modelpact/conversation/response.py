@@ -59,6 +59,13 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
         """The tool calls of the model."""
         return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
 
+    @property
+    def finish(self) -> "Finish":
+        """The event that ends the response in a stream."""
+        return Finish(
+            self.stop_reason, self.stop_sequence, self.usage, self.model, self.id, self.extra
+        )
+
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
     """A piece of the text of a response, or of the text of a refusal."""
@@ -168,14 +175,7 @@ def response_events(response: Response) -> Iterator[StreamEvent]:
             yield ToolCall(block)
         elif isinstance(block, OtherBlock):
             yield OpaqueBlock(block)
-    yield Finish(
-        response.stop_reason,
-        response.stop_sequence,
-        response.usage,
-        response.model,
-        response.id,
-        response.extra,
-    )
+    yield response.finish
 
 
 _STATUSES: Final[Mapping[str, int]] = {

@@ -36,17 +36,15 @@ from modelpact.sessions.extensions import (
     list_machines,
     required_set,
 )
-from modelpact.sessions.session import Session, Switched
-from modelpact.sessions.store import SessionSummary, TranscriptEntry, list_sessions
+from modelpact.sessions.session import Session
+from modelpact.sessions.store import SessionSummary, list_sessions
+from modelpact.sessions.transitions import Switched
 from modelpact.sessions.turns import Turn
-from modelpact.sessions.versions import CONTRACT_VERSION, ContractVersion, VersionRange
 
 __all__ = [
-    "CONTRACT_VERSION",
     "Candidate",
     "CapabilityMissing",
     "ContextProvider",
-    "ContractVersion",
     "Hook",
     "KeyMissing",
     "LoadError",
@@ -65,11 +63,9 @@ __all__ = [
     "SwitchRejected",
     "Switched",
     "TargetUnreachable",
-    "TranscriptEntry",
     "Turn",
     "UnknownSession",
     "UnreadableSession",
-    "VersionRange",
     "configured_candidates",
     "find_candidates",
     "find_machine",

@@ -65,22 +65,19 @@ class SwitchRejected(SessionError):
             f"required by {', '.join(missing.required_by) or 'you'}"
             for missing in diagnostic.missing
         )
-        message = f"runtime capability: {self._summary(diagnostic, trigger)}: {lacks}"
-        if consequence := self._consequence(diagnostic):
-            message += f"; {consequence}"
-        if diagnostic.suggestion:
-            message += f"; {diagnostic.suggestion} fits"
-        if self.evidence_hint:
-            message += f"; {self.evidence_hint}"
-        super().__init__(self.default_code, message, context)
+        parts = (
+            f"runtime capability: {self._summary()}: {lacks}",
+            self._consequence(),
+            f"{diagnostic.suggestion} fits" if diagnostic.suggestion else "",
+            self.evidence_hint,
+        )
+        super().__init__(self.default_code, "; ".join(filter(None, parts)), context)
 
-    @staticmethod
-    def _summary(diagnostic: Diagnostic, trigger: str) -> str:
-        return f"{trigger} rejected, {diagnostic.target} does not fit"
+    def _summary(self) -> str:
+        return f"{self.trigger} rejected, {self.diagnostic.target} does not fit"
 
-    @staticmethod
-    def _consequence(diagnostic: Diagnostic) -> str:
-        return _stays(diagnostic)
+    def _consequence(self) -> str:
+        return _stays(self.diagnostic)
 
     @property
     def evidence_hint(self) -> str:
@@ -112,12 +109,10 @@ class NoLongerFits(SwitchRejected):
 
     default_code = "Session/ModelNoLongerFits"
 
-    @staticmethod
-    def _summary(diagnostic: Diagnostic, trigger: str) -> str:  # noqa: ARG004
-        return f"the session was resumed, and {diagnostic.target} does not fit any more"
+    def _summary(self) -> str:
+        return f"the session was resumed, and {self.diagnostic.target} does not fit any more"
 
-    @staticmethod
-    def _consequence(diagnostic: Diagnostic) -> str:  # noqa: ARG004
+    def _consequence(self) -> str:
         return "nothing is sent until a model that fits is chosen, and nothing is lost"
 
 

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
 
@@ -40,24 +40,31 @@ class Stage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     needs: tuple[DeclaredNeed, ...] = ()
 
 
-class StateMachine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A state machine. Its stages end with strict tool calls, so it always needs tool calling."""
+class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a session that declares needs."""
 
+    type_name: ClassVar[str]
     name: str
-    stages: tuple[Stage, ...] = ()
-    needs: tuple[DeclaredNeed, ...] = ()
-    contract: str = _CONTRACT_1
 
     @property
     def label(self) -> str:
         """Its name in `required_by` and in errors."""
-        return f"state-machine:{self.name}"
+        return f"{self.type_name}:{self.name}"
 
 
-class ContextProvider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StateMachine(Extension, frozen=True):
+    """A state machine. Its stages end with strict tool calls, so it always needs tool calling."""
+
+    type_name = "state-machine"
+    stages: tuple[Stage, ...] = ()
+    needs: tuple[DeclaredNeed, ...] = ()
+    contract: str = _CONTRACT_1
+
+
+class ContextProvider(Extension, frozen=True):
     """Something that adds content to the context: its kinds, and at most how many tokens."""
 
-    name: str
+    type_name = "context-provider"
     produces: tuple[Content, ...] = ("text",)
     tokens: int = 0
     level: Level = "hard"
@@ -65,26 +72,16 @@ class ContextProvider(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     needs: tuple[DeclaredNeed, ...] = ()
     contract: str = _CONTRACT_1
 
-    @property
-    def label(self) -> str:
-        """Its name in `required_by` and in errors."""
-        return f"context-provider:{self.name}"
 
-
-class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Hook(Extension, frozen=True):
     """Something that observes, guards or transforms events of one kind."""
 
-    name: str
+    type_name = "hook"
     kind: Literal["observe", "guard", "transform"]
     on: Literal["tokens", "messages", "tools"]
     level: Level = "hard"
     needs: tuple[DeclaredNeed, ...] = ()
     contract: str = _CONTRACT_1
-
-    @property
-    def label(self) -> str:
-        """Its name in `required_by` and in errors."""
-        return f"hook:{self.name}"
 
 
 class SecurityMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

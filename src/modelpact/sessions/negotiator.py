@@ -167,7 +167,7 @@ class Negotiator:
             )
         first, slash, rest = text.partition("/")
         if not slash and not provider:
-            raise InputError(f"{brief(text)}: whose model? Write PROVIDER/MODEL")
+            raise InputError(f"{brief(text)} has no provider: write PROVIDER/MODEL")
         if slash and not (first and rest):
             raise InputError(f"a model is named PROVIDER/MODEL, not {brief(text)}")
         if not slash or (not self._models.knows(first) and self._may_have(provider, text)):

@@ -23,7 +23,7 @@ from modelpact.negotiation.parameters import (
     negotiate_parameters,
     params_affected,
 )
-from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Policy, Verdict
+from modelpact.negotiation.verdict import ParamAffected, Policy, Verdict
 from modelpact.sessions.errors import SessionError
 from modelpact.sessions.extensions import (
     ContextProvider,
@@ -44,20 +44,11 @@ from modelpact.sessions.store import (
     SessionStore,
     TranscriptEntry,
 )
-from modelpact.sessions.transitions import StateTransitions, event_payload
+from modelpact.sessions.transitions import StateTransitions, Switched, event_payload
 from modelpact.sessions.turns import MessageInput, Turn, TurnRunner, read_messages
 from modelpact.vocabulary.errors import InputError, brief
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-class Switched(msgspec.Struct, frozen=True):
-    """A change that was accepted. The diagnostic has its warnings, if there are any."""
-
-    target: str
-    previous: str
-    verdict: Verdict
-    diagnostic: Diagnostic | None = None
 
 
 class Session:
@@ -289,7 +280,9 @@ class Session:
         with self._transitions.lock:
             proposed = msgspec.structs.replace(self._transitions.current(), machine=loaded)
             needs = proposed.required()
-            return self._change("/sm attach", proposed, needs, "session.attached", payload)
+            return self._transitions.change(
+                "/sm attach", proposed, needs, "session.attached", payload
+            )
 
     def detach(self) -> None:
         """Detach the state machine. What it required is no longer required."""
@@ -319,8 +312,9 @@ class Session:
                 "contextProviders": [provider.name for provider in proposed.context_providers],
                 "hooks": [hook.name for hook in proposed.hooks],
             }
-            needs = proposed.required()
-            return self._change("reload", proposed, needs, "session.reloaded", payload)
+            return self._transitions.change(
+                "reload", proposed, proposed.required(), "session.reloaded", payload
+            )
 
     def set_params(
         self, params: Mapping[str, Any], *, unset: Iterable[str] = ()
@@ -393,18 +387,7 @@ class Session:
     def _switch(self, trigger: str, target: str) -> Switched:
         payload = {"target": target, "previous": self.target, "trigger": trigger}
         proposed = self._state.with_target(target)
-        return self._change(trigger, proposed, self.needs, "session.switched", payload)
-
-    def _change(
-        self,
-        trigger: str,
-        proposed: SessionState,
-        needs: Needs,
-        event_type: str,
-        payload: dict[str, Any],
-    ) -> Switched:
-        decision = self._transitions.change(trigger, proposed, needs, event_type, payload)
-        return Switched(proposed.target, decision.previous, decision.verdict, decision.diagnostic)
+        return self._transitions.change(trigger, proposed, self.needs, "session.switched", payload)
 
     def _change_params(
         self, added: dict[str, Any], removed: Iterable[str]

@@ -73,7 +73,7 @@ class History(msgspec.Struct, frozen=True):
     rows: int = 0
     turns: int = 0
 
-    def asked(self, messages: tuple[Message, ...]) -> "History":
+    def with_question(self, messages: tuple[Message, ...]) -> "History":
         """Return the history after a turn has begun with these messages."""
         return History(
             self.messages,
@@ -82,7 +82,7 @@ class History(msgspec.Struct, frozen=True):
             self.turns + 1,
         )
 
-    def answered(self, messages: tuple[Message, ...], answer: Message) -> "History":
+    def with_answer(self, messages: tuple[Message, ...], answer: Message) -> "History":
         """Return the history after the turn that began with these messages was answered."""
         return History(
             (*self.messages, *messages, answer),

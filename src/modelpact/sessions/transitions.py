@@ -16,6 +16,7 @@ from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.needs.need import Needs
 from modelpact.negotiation.stud import diagnostic_json, wire_name
+from modelpact.negotiation.verdict import Diagnostic, Verdict
 from modelpact.sessions.errors import (
     NoLongerFits,
     SessionClosed,
@@ -28,6 +29,15 @@ from modelpact.sessions.store import CommittedState, SessionState, SessionStore
 from modelpact.vocabulary.redaction import redact
 
 T = TypeVar("T")
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """A change that was accepted. The diagnostic has its warnings, if there are any."""
+
+    target: str
+    previous: str
+    verdict: Verdict
+    diagnostic: Diagnostic | None = None
 
 
 class StateTransitions:
@@ -124,7 +134,7 @@ class StateTransitions:
         needs: Needs,
         event_type: str,
         payload: dict[str, Any],
-    ) -> SessionDecision:
+    ) -> Switched:
         """Negotiate a proposed state and put it in force, or record its rejection and raise."""
         before = self.committed
         decision = self.negotiator.negotiate(trigger, before.state, proposed, needs)
@@ -139,7 +149,7 @@ class StateTransitions:
 
         self.committed = self._write(commit)
         self.refusal = None
-        return decision
+        return Switched(proposed.target, decision.previous, decision.verdict, decision.diagnostic)
 
     def relax(self, proposed: SessionState, event_type: str, payload: dict[str, Any]) -> None:
         """Put a state in force that requires nothing more than the one before: no negotiation."""

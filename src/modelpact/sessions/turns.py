@@ -17,7 +17,7 @@ from modelpact.conversation.message import (
     ToolUseBlock,
 )
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
-from modelpact.conversation.response import Finish, Response, StreamEvent, collect
+from modelpact.conversation.response import Response, StreamEvent, collect
 from modelpact.dispatch import emulated_call
 from modelpact.dispatch.emulated_call import closing_stream
 from modelpact.dispatch.model_caller import CallFailed, CallOptions, ModelCaller, ModelResult
@@ -218,7 +218,7 @@ class TurnRunner:
             return tx.append(draft).id
 
         begun = await self._store.ledger.write_async(commit)
-        self.history = before.asked(messages)
+        self.history = before.with_question(messages)
         return begun
 
     async def _record_answer(
@@ -249,7 +249,7 @@ class TurnRunner:
             tx.append(draft)
 
         await self._store.ledger.write_async(commit)
-        self.history = before.answered(messages, answer)
+        self.history = before.with_answer(messages, answer)
         return Turn(response, invocations, self._cost(invocations), tuple(warnings))
 
     async def _record_failure(self, error: ModelpactError, cause: str) -> None:
@@ -295,7 +295,7 @@ class _RecordedPort:
             async for piece in pieces:
                 if isinstance(piece, ModelResult):
                     self.results.append(piece)
-                    yield _finish(piece.response)
+                    yield piece.response.finish
                 else:
                     yield piece
 
@@ -361,14 +361,3 @@ def _losses(invocations: tuple[Invocation, ...]) -> list[str]:
     outputs = [call.output for call in invocations if isinstance(call.output, dict)]
     losses = [loss for output in outputs for loss in output.get("losses", ())]
     return [f"{loss['path']} was lost: {loss['what']}" for loss in losses]
-
-
-def _finish(response: Response) -> Finish:
-    return Finish(
-        response.stop_reason,
-        response.stop_sequence,
-        response.usage,
-        response.model,
-        response.id,
-        response.extra,
-    )
