@@ -7,18 +7,11 @@ from typing import Any
 
 import json_repair
 
-from modelpact.conversation import (
-    Conversation,
-    JsonSchema,
-    Message,
-    Reasoning,
-    Request,
-    TextBlock,
-    Tool,
-    write_conversation,
-)
-from modelpact.emulation import EmulationEngine, Emulator, emulator_strategies
+from modelpact.conversation.message import Conversation, Message, TextBlock, write_conversation
+from modelpact.conversation.request import JsonSchema, Reasoning, Request, Tool
+from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.emulation.json_text import find_json
+from modelpact.emulation.strategies import EmulationEngine
 from modelpact.emulation.streaming import StopScanner
 from modelpact.emulation.validation import Schema
 from rows import Row, emit

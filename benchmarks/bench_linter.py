@@ -7,7 +7,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from modelpact.schemas import fix_schema, lint_schema
+from modelpact.schemas.fix import fix_schema
+from modelpact.schemas.lint import lint_schema
 from rows import Row, emit
 from timing import per_round, settle
 

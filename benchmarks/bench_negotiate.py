@@ -2,7 +2,7 @@
 
 import modelpact
 import peers
-from modelpact.negotiation import decide
+from modelpact.negotiation.negotiate import decide
 from rows import Row, emit
 from timing import per_call, settle
 

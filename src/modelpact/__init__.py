@@ -7,42 +7,26 @@ Before any token is spent, it answers yes, yes with a label, or no and why.
 import typing as _typing
 
 from modelpact._version import __version__
-from modelpact.catalog import (
-    Catalog,
-    Claim,
-    Claims,
-    Constraint,
-    Evidence,
-    Price,
-    Resolution,
-    default_catalog,
-    resolve,
-)
-from modelpact.needs import Need, Needs, need
-from modelpact.negotiation import (
-    Diagnostic,
-    Finding,
-    Policy,
-    Strategies,
-    Verdict,
-    diagnose,
-    find_models,
-    negotiate,
-    negotiate_parameters,
-    suggest,
-)
-from modelpact.vocabulary import (
-    CAPABILITIES,
-    Capability,
+from modelpact.catalog.catalog import Catalog, default_catalog, resolve
+from modelpact.catalog.claim import Claim, Claims, Constraint, Evidence
+from modelpact.catalog.facts import Price
+from modelpact.catalog.resolution import Resolution
+from modelpact.needs.need import Need, Needs, need
+from modelpact.negotiation.diagnosis import diagnose
+from modelpact.negotiation.negotiate import Strategies, negotiate
+from modelpact.negotiation.parameters import negotiate_parameters
+from modelpact.negotiation.search import find_models, suggest
+from modelpact.negotiation.verdict import Diagnostic, Finding, Policy, Verdict
+from modelpact.vocabulary.capability import CAPABILITIES, Capability, capability
+from modelpact.vocabulary.errors import (
     CatalogError,
     ConfigurationError,
     InputError,
     InvalidNeed,
     ModelpactError,
     UnknownCapability,
-    capability,
-    redact,
 )
+from modelpact.vocabulary.redaction import redact
 
 if _typing.TYPE_CHECKING:
     from modelpact.dispatch.gate import Gate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelpact import Catalog, Price, default_catalog
 from modelpact.catalog.build import Fact
 from modelpact.catalog.snapshot import INDEXED, LIMITS, Index, IndexContent, limit_value, pack
-from modelpact.vocabulary import satisfies
+from modelpact.vocabulary.capability import satisfies
 from tests.conftest import catalog, fact, lineage
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact import Catalog, resolve
-from modelpact.catalog import Overlay
+from modelpact.catalog.catalog import Overlay
 from tests.conftest import catalog, fact, lineage
 
 FAMILY = lineage(

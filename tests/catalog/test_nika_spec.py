@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from modelpact import find_models, resolve
-from modelpact.catalog import ModelCapabilities, Resolution, default_catalog
+from modelpact.catalog.catalog import default_catalog
+from modelpact.catalog.resolution import ModelCapabilities, Resolution
 from modelpact.vocabulary.capability import MODALITIES, PARAMETERS
 from tests.conftest import catalog
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact import Catalog, InputError, default_catalog, negotiate, resolve
-from modelpact.catalog import Claim, Evidence, Overlay
 from modelpact.catalog.build import Fact
+from modelpact.catalog.catalog import Overlay
+from modelpact.catalog.claim import Claim, Evidence
 from modelpact.catalog.facts import Layer
 from modelpact.catalog.statement import compile_statement
 from tests.conftest import catalog, claims, fact, lineage

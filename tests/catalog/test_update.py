@@ -11,8 +11,7 @@ import pytest
 
 from modelpact.catalog.build import LINEAGES
 from modelpact.catalog.update import update
-from modelpact.vocabulary import InputError
-from modelpact.vocabulary.errors import ProblemsError
+from modelpact.vocabulary.errors import InputError, ProblemsError
 
 
 def lineage(name: str = "litellm", date: str = "2099-01-01", rows: int = 5) -> bytes:

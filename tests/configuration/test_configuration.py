@@ -6,7 +6,7 @@ import pytest
 
 from modelpact.configuration import find_configuration, load_configuration, read_configuration
 from modelpact.configuration.reader import KeyLines
-from modelpact.vocabulary import ConfigurationError
+from modelpact.vocabulary.errors import ConfigurationError
 
 EXAMPLE = """\
 [store]

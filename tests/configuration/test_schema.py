@@ -9,7 +9,7 @@ import pytest
 from modelpact.configuration import read_configuration
 from modelpact.configuration.load import SECTIONS
 from modelpact.configuration.schema import SCHEMA_FILE, ConfigurationFile, configuration_schema
-from modelpact.vocabulary import ConfigurationError
+from modelpact.vocabulary.errors import ConfigurationError
 from tests.configuration.test_configuration import CONTRACT, EXAMPLE
 
 ACCEPTED = [

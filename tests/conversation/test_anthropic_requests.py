@@ -7,7 +7,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import JsonSchema, Reasoning, ToolChoice, ToolResultBlock, anthropic
+from modelpact.conversation import anthropic
+from modelpact.conversation.message import ToolResultBlock
+from modelpact.conversation.request import JsonSchema, Reasoning, ToolChoice
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.anthropic_request_bodies import (
     BODIES,

@@ -6,27 +6,28 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.message import (
     Conversation,
-    Finish,
     ImageBlock,
     Message,
-    Response,
-    StreamEvent,
     TextBlock,
-    TextDelta,
     ThinkingBlock,
-    ThinkingDelta,
-    ToolCall,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
-    anthropic,
-    openai_chat,
     read_conversation,
     write_conversation,
 )
-from modelpact.conversation.response import collect
+from modelpact.conversation.response import (
+    Finish,
+    Response,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    Usage,
+    collect,
+)
 from modelpact.vocabulary.errors import InputError
 from tests.conversation import anthropic_request_bodies as anthropic_bodies
 from tests.conversation import openai_chat_request_bodies as openai_bodies

@@ -7,7 +7,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import JsonSchema, ToolChoice, ToolUseBlock, openai_chat
+from modelpact.conversation import openai_chat
+from modelpact.conversation.message import ToolUseBlock
+from modelpact.conversation.request import JsonSchema, ToolChoice
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.leaves import names, values
 from tests.conversation.openai_chat_request_bodies import (

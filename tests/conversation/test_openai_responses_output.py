@@ -10,24 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.conversation import (
-    BlockEnd,
-    Finish,
-    OtherBlock,
-    Response,
-    StreamEvent,
-    TextBlock,
-    TextDelta,
-    ThinkingBlock,
-    ThinkingDelta,
-    ToolCall,
-    ToolUseBlock,
-    Usage,
-    anthropic,
-    openai_chat,
-    openai_responses,
-)
+from modelpact.conversation import anthropic, openai_chat, openai_responses
 from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
+from modelpact.conversation.message import OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_chat import OpenAIChatStreamWriter
 from modelpact.conversation.openai_responses import (
     OpenAIResponsesStreamReader,
@@ -35,8 +20,16 @@ from modelpact.conversation.openai_responses import (
 )
 from modelpact.conversation.response import (
     REFUSED,
+    BlockEnd,
     ErrorBody,
+    Finish,
+    Response,
     ResponseError,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    Usage,
     collect,
     response_events,
 )

@@ -8,19 +8,15 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
-    JsonSchema,
+from modelpact.conversation import openai_responses
+from modelpact.conversation.message import (
     Message,
-    Reasoning,
-    Request,
     TextBlock,
     ThinkingBlock,
-    Tool,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    openai_responses,
 )
+from modelpact.conversation.request import JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.leaves import names, values
 from tests.conversation.openai_responses_request_bodies import (

@@ -9,26 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.conversation import (
-    BlockEnd,
-    Finish,
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
+from modelpact.conversation.message import (
     Message,
     OtherBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from modelpact.conversation.openai_chat import OpenAIChatStreamReader, OpenAIChatStreamWriter
+from modelpact.conversation.response import (
+    REFUSED,
+    BlockEnd,
+    Finish,
     Response,
     StreamEvent,
-    TextBlock,
     TextDelta,
-    ThinkingBlock,
     ThinkingDelta,
     ToolCall,
-    ToolUseBlock,
     Usage,
-    anthropic,
-    openai_chat,
+    collect,
+    response_events,
 )
-from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
-from modelpact.conversation.openai_chat import OpenAIChatStreamReader, OpenAIChatStreamWriter
-from modelpact.conversation.response import REFUSED, collect, response_events
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import EventParser, write_event
 from tests.conversation.response_bodies import (
@@ -284,7 +287,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
 
 
 def test_a_refusal_can_be_sent_back_as_text() -> None:
-    from modelpact.conversation import Request
+    from modelpact.conversation.request import Request
 
     answer = openai_chat.read_response(
         _body({"role": "assistant", "content": None, "refusal": "No."})

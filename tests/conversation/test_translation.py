@@ -8,7 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import Request, ThinkingBlock, TranslatedBody, anthropic, openai_chat
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.fidelity import TranslatedBody
+from modelpact.conversation.message import ThinkingBlock
+from modelpact.conversation.request import Request
 from tests.conversation import anthropic_request_bodies as a
 from tests.conversation import openai_chat_request_bodies as o
 from tests.conversation.leaves import leaves

@@ -8,14 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
-    Message,
-    Request,
-    TranslatedBody,
-    anthropic,
-    openai_chat,
-    openai_responses,
-)
+from modelpact.conversation import anthropic, openai_chat, openai_responses
+from modelpact.conversation.fidelity import TranslatedBody
+from modelpact.conversation.message import Message
+from modelpact.conversation.request import Request
 from tests.conversation import anthropic_request_bodies as a
 from tests.conversation import openai_chat_request_bodies as o
 from tests.conversation import openai_responses_request_bodies as r

@@ -10,35 +10,34 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
+from modelpact.conversation.message import (
     Conversation,
-    Finish,
-    JsonObject,
-    JsonSchema,
     Message,
-    Reasoning,
-    Request,
-    Response,
-    StreamEvent,
     TextBlock,
-    TextDelta,
     ThinkingBlock,
-    Tool,
-    ToolCall,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
+)
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
+)
+from modelpact.conversation.response import (
+    Finish,
+    Response,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
     Usage,
+    collect,
 )
-from modelpact.conversation.response import collect
 from modelpact.dispatch import EmulatedResult, complete, stream
-from modelpact.emulation import (
-    EmulatedRequest,
-    EmulationFailed,
-    Emulator,
-    StreamCutOff,
-    emulator_strategies,
-)
+from modelpact.emulation.emulated_request import EmulatedRequest, EmulationFailed, StreamCutOff
+from modelpact.emulation.emulator import Emulator, emulator_strategies
 from modelpact.providers import MockProvider, ProviderError
 
 ALL = list(emulator_strategies().labels)

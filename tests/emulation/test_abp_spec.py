@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from modelpact.conversation import Conversation, Message, TextBlock
-from modelpact.emulation import (
+from modelpact.conversation.message import Conversation, Message, TextBlock
+from modelpact.emulation.strategies import (
     Disabled,
     EmulationConfig,
     EmulationEngine,
@@ -19,10 +19,10 @@ from modelpact.emulation import (
     can_emulate,
     default_strategies,
     default_strategy,
+    read_config,
 )
-from modelpact.emulation.strategies import read_config
-from modelpact.vocabulary import InputError, UnknownName
 from modelpact.vocabulary.dialects import ABP
+from modelpact.vocabulary.errors import InputError, UnknownName
 
 THINK = "Think step by step before answering."
 

@@ -4,31 +4,28 @@ from typing import Any
 
 import pytest
 
-from modelpact.conversation import (
-    JsonObject,
-    JsonSchema,
+from modelpact.conversation import openai_chat
+from modelpact.conversation.message import (
     Message,
-    Reasoning,
-    Request,
-    Response,
     TextBlock,
     ThinkingBlock,
-    Tool,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    openai_chat,
 )
-from modelpact.emulation import (
-    EmulatedRequest,
-    EmulationFailed,
-    Emulator,
-    PostProcessing,
-    RepairRequest,
-    SystemPromptInjection,
-    emulator_strategies,
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
 )
-from modelpact.vocabulary import CAPABILITIES, InputError, UnknownCapability
+from modelpact.conversation.response import Response
+from modelpact.emulation.emulated_request import EmulatedRequest, EmulationFailed, RepairRequest
+from modelpact.emulation.emulator import Emulator, emulator_strategies
+from modelpact.emulation.strategies import PostProcessing, SystemPromptInjection
+from modelpact.vocabulary.capability import CAPABILITIES
+from modelpact.vocabulary.errors import InputError, UnknownCapability
 
 CITY = {
     "type": "object",

@@ -1,18 +1,16 @@
 """What emulation must leave as it is: every block, every id, every refusal."""
 
-from modelpact.conversation import (
+from modelpact.conversation.message import (
     Message,
     OtherBlock,
-    Request,
-    Response,
     TextBlock,
     ThinkingBlock,
-    Tool,
     ToolUseBlock,
 )
-from modelpact.conversation.request import JsonSchema
-from modelpact.conversation.response import collect
-from modelpact.emulation import EmulationFailed, Emulator, RepairRequest
+from modelpact.conversation.request import JsonSchema, Request, Tool
+from modelpact.conversation.response import Response, collect
+from modelpact.emulation.emulated_request import EmulationFailed, RepairRequest
+from modelpact.emulation.emulator import Emulator
 
 USER = Message("user", (TextBlock("Go."),))
 WHOLE = Response(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from modelpact import Needs, Policy, need, negotiate
-from modelpact.emulation import default_strategies, emulator_strategies
+from modelpact.emulation.emulator import emulator_strategies
+from modelpact.emulation.strategies import default_strategies
 from modelpact.negotiation import abp
 from tests.conftest import claims
 

@@ -5,18 +5,11 @@ from typing import Any
 
 import msgspec
 
-from modelpact.conversation import (
-    JsonSchema,
-    Message,
-    Reasoning,
-    Request,
-    Response,
-    TextBlock,
-    Tool,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from modelpact.emulation import EmulatedRequest, Emulator, emulator_strategies
+from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import JsonSchema, Reasoning, Request, Tool
+from modelpact.conversation.response import Response
+from modelpact.emulation.emulated_request import EmulatedRequest
+from modelpact.emulation.emulator import Emulator, emulator_strategies
 
 CITY = {
     "type": "object",

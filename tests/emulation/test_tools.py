@@ -7,15 +7,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
+from modelpact.conversation.message import (
     ImageBlock,
     Message,
     TextBlock,
-    Tool,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
 )
+from modelpact.conversation.request import Tool, ToolChoice
 from modelpact.emulation.tools import (
     ParsedToolCalls,
     ToolSpec,

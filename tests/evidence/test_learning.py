@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from modelpact.conversation import Message, Response, TextBlock, Usage
+from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
+from modelpact.conversation.response import Response, Usage
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller
 from modelpact.evidence import (
     EvidenceLearner,

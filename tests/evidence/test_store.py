@@ -11,7 +11,8 @@ from modelpact.catalog.statement import compile_statement
 from modelpact.evidence import Observation, forget, read_evidence, record, record_async
 from modelpact.evidence.observation import detail_line
 from modelpact.ledger import Ledger
-from modelpact.negotiation import find_models, negotiate
+from modelpact.negotiation.negotiate import negotiate
+from modelpact.negotiation.search import find_models
 from modelpact.vocabulary.capability import CAPABILITIES, Capability
 from modelpact.vocabulary.errors import InputError
 from tests.conftest import catalog, fact, lineage

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.needs import Need, Needs, need
-from modelpact.needs.need import merge_needs
-from modelpact.vocabulary import CAPABILITIES, InvalidNeed, ModelpactError, UnknownCapability
+from modelpact.needs.need import Need, Needs, merge_needs, need
+from modelpact.vocabulary.capability import CAPABILITIES
+from modelpact.vocabulary.errors import InvalidNeed, ModelpactError, UnknownCapability
 
 
 @st.composite

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.needs import Need, Needs, read_abp, read_openwop, read_stud
-from modelpact.vocabulary import InputError, ModelpactError
+from modelpact.needs.dialects import read_abp, read_openwop, read_stud
+from modelpact.needs.need import Need, Needs
+from modelpact.vocabulary.errors import InputError, ModelpactError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

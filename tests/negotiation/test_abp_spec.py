@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from modelpact import InputError
-from modelpact.negotiation import Strategies
 from modelpact.negotiation.abp import (
     CompatibilityReport,
     NegotiationResult,
@@ -17,6 +16,7 @@ from modelpact.negotiation.abp import (
     negotiate,
     read_manifest,
 )
+from modelpact.negotiation.negotiate import Strategies
 
 RESTRICTED = {"restricted": {"reason": "sandboxed"}}
 NOT_PRESENT = object()

@@ -4,8 +4,9 @@ import pytest
 
 import modelpact as mp
 from modelpact.configuration import read_configuration
-from modelpact.negotiation import find_models, negotiate
-from modelpact.vocabulary import InvalidNeed
+from modelpact.negotiation.negotiate import negotiate
+from modelpact.negotiation.search import find_models
+from modelpact.vocabulary.errors import InvalidNeed
 
 
 def test_a_need_made_by_hand_is_checked_before_it_is_asked_of_anyone() -> None:
@@ -73,7 +74,7 @@ def test_a_strangers_path_is_not_the_vendors_model() -> None:
 def test_a_secret_in_a_parameter_is_not_repeated_in_the_reason() -> None:
     secret = "s" + "k-ant-" + "a1" * 16
     model = mp.resolve("openai", "gpt-5")
-    from modelpact.negotiation import params_affected
+    from modelpact.negotiation.parameters import params_affected
 
     (found,) = params_affected({"launch": {"reasoning_effort": secret}}, model)
     assert secret not in str(found)

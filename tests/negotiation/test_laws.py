@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modelpact import ModelpactError, Need, Needs, Policy, Verdict, default_catalog, need, negotiate
-from modelpact.catalog import Claim, Claims
-from modelpact.negotiation import NO_STRATEGIES, Strategies, decide
+from modelpact.catalog.claim import Claim, Claims
+from modelpact.negotiation.negotiate import NO_STRATEGIES, Strategies, decide
 from tests.conftest import claims
 
 FLAGS = (

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact import InputError, Resolution, default_catalog, negotiate_parameters
-from modelpact.negotiation import ParamFinding, params_affected
-from modelpact.vocabulary import REDACTED
+from modelpact.negotiation.parameters import ParamFinding, params_affected
+from modelpact.vocabulary.redaction import REDACTED
 from tests.conftest import catalog
 
 RULES = """

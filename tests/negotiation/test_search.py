@@ -5,8 +5,8 @@ import random
 import pytest
 
 from modelpact import Catalog, Needs, Price, default_catalog, find_models, negotiate, suggest
-from modelpact.catalog import Overlay
 from modelpact.catalog.build import Fact
+from modelpact.catalog.catalog import Overlay
 from modelpact.negotiation.search import surely_meets
 from tests.conftest import catalog, fact, lineage
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from modelpact import InputError, ModelpactError, Policy
-from modelpact.catalog import Catalog, Price
+from modelpact.catalog.catalog import Catalog
+from modelpact.catalog.facts import Price
 from modelpact.negotiation.stud import negotiate_json
 from tests.conftest import catalog, fact, lineage
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact.openwop.documents import envelope_schemas
-from modelpact.schemas import lint_schema
+from modelpact.schemas.lint import lint_schema
 
 
 @pytest.mark.parametrize("kind", envelope_schemas())

@@ -321,7 +321,7 @@ async def test_the_hash_matches_the_transcript(tmp_path: Path) -> None:
 @on_loop
 async def test_results_are_evidence_for_the_next_negotiation(tmp_path: Path) -> None:
     from modelpact.catalog.catalog import default_catalog
-    from modelpact.negotiation import negotiate
+    from modelpact.negotiation.negotiate import negotiate
 
     async with lying(ignores=("stop",)) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["stop"])

@@ -6,32 +6,36 @@ from typing import Any
 import pytest
 
 from modelpact import default_catalog
-from modelpact.conversation import (
-    Finish,
+from modelpact.conversation.message import (
     ImageBlock,
-    JsonObject,
-    JsonSchema,
     Message,
-    Reasoning,
-    Request,
-    Response,
-    StreamEvent,
     TextBlock,
-    TextDelta,
     ThinkingBlock,
-    ThinkingDelta,
-    Tool,
-    ToolCall,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
-from modelpact.conversation.response import collect
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
+)
+from modelpact.conversation.response import (
+    Finish,
+    Response,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    Usage,
+    collect,
+)
 from modelpact.evidence import learn_from_rejection
 from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
 from modelpact.providers.models.factory import adapter_for
-from modelpact.vocabulary import UnknownCapability
+from modelpact.vocabulary.errors import UnknownCapability
 
 HI = Message("user", (TextBlock("Hi"),))
 ASK = Request("m", (HI,))

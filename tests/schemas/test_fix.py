@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import modelpact as mp
-from modelpact.schemas import fix_schema, lint_schema
+from modelpact.schemas.fix import fix_schema
+from modelpact.schemas.lint import lint_schema
 from tests.schemas.examples import closed, holding, spec_example, variant
 
 TEXT = {"type": "string"}

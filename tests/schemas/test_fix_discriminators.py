@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.schemas import fix_schema
+from modelpact.schemas.fix import fix_schema
 from tests.schemas.examples import closed, holding
 
 TEXT = {"type": "string"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelpact.schemas import fix_schema
+from modelpact.schemas.fix import fix_schema
 from tests.schemas.examples import closed, holding, variant
 
 TEXT = {"type": "string"}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import modelpact as mp
-from modelpact.schemas import fix_schema, lint_schema
+from modelpact.schemas.fix import fix_schema
+from modelpact.schemas.lint import lint_schema
 from tests.schemas.examples import closed, holding
 
 TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import modelpact as mp
-from modelpact.schemas import lint_schema
+from modelpact.schemas.lint import lint_schema
 from modelpact.schemas.profile import KEYWORDS, RULES
 from tests.schemas.examples import closed, holding, spec_example, variant
 

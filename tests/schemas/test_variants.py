@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.schemas import lint_schema
+from modelpact.schemas.lint import lint_schema
 from tests.schemas.examples import closed, holding, spec_example, variant
 
 NULL = {"type": "null"}

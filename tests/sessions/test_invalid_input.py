@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelpact import InputError, ModelpactError
-from modelpact.conversation import Message, TextBlock
+from modelpact.conversation.message import Message, TextBlock
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.runtime.runtime import Runtime

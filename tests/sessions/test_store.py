@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from modelpact import Policy
-from modelpact.conversation import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.message import (
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.evidence import Observation, record

@@ -131,7 +131,7 @@ class Triggers(RuleBasedStateMachine):
         }
         needs = required_set(**held, security=now.security)
         if target.endswith("nobody-lists-this"):
-            from modelpact.catalog import Claims
+            from modelpact.catalog.claim import Claims
 
             verdict = negotiate(needs, Claims((), target=target), now.policy)
         else:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from modelpact import InputError, Policy
-from modelpact.conversation import ImageBlock, Message, Response, TextBlock, TextDelta, ToolUseBlock
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolUseBlock
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Finish, StreamEvent
+from modelpact.conversation.response import Finish, Response, StreamEvent, TextDelta
 from modelpact.dispatch.model_caller import CallFailed
 from modelpact.ledger import Ledger
 from modelpact.providers.mock import MockProvider

@@ -4,21 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.vocabulary import (
-    CAPABILITIES,
-    InputError,
-    UnknownCapability,
-    capability,
-    find_capability,
-    satisfies,
-)
 from modelpact.vocabulary.capability import (
     ALIASES,
+    CAPABILITIES,
     MODALITIES,
     PARAMETERS,
     SUPPORTS,
+    capability,
+    find_capability,
     is_host_extension,
+    satisfies,
 )
+from modelpact.vocabulary.errors import InputError, UnknownCapability
 
 
 def test_ids_are_kebab_case_and_unique() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from modelpact.vocabulary import CAPABILITIES, DIALECTS, Dialect, UnknownName, dialect
-from modelpact.vocabulary.dialects import pascal_case
+from modelpact.vocabulary.capability import CAPABILITIES
+from modelpact.vocabulary.dialects import DIALECTS, Dialect, dialect, pascal_case
+from modelpact.vocabulary.errors import UnknownName
 
 STUD = {
     "streaming": "streaming",

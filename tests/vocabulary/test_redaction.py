@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from modelpact.vocabulary import REDACTED, redact, redact_text
+from modelpact.vocabulary.redaction import REDACTED, redact, redact_text
 
 MIXED = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0z"
 UPPER = "A1B2C3D4E5F6G7H8"

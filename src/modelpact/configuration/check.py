@@ -5,7 +5,8 @@ import msgspec
 from modelpact.catalog.catalog import Catalog
 from modelpact.configuration.config import Configuration, Workload
 from modelpact.emulation.emulator import emulator_strategies
-from modelpact.negotiation import diagnose, negotiate
+from modelpact.negotiation.diagnosis import diagnose
+from modelpact.negotiation.negotiate import negotiate
 from modelpact.negotiation.verdict import Diagnostic, Verdict
 
 

@@ -2,19 +2,3 @@
 
 Pure: nothing here reads files except its own profiles.
 """
-
-from modelpact.schemas.fix import FixedSchema, fix_schema
-from modelpact.schemas.lint import lint_schema
-from modelpact.schemas.profile import PROFILES, VendorProfile, load_profile
-from modelpact.schemas.report import LintReport, SchemaFinding
-
-__all__ = [
-    "PROFILES",
-    "FixedSchema",
-    "LintReport",
-    "SchemaFinding",
-    "VendorProfile",
-    "fix_schema",
-    "lint_schema",
-    "load_profile",
-]

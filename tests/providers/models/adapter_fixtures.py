@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from modelpact.conversation import Message, Request, StreamEvent, TextBlock
+from modelpact.conversation.message import Message, TextBlock
+from modelpact.conversation.request import Request
+from modelpact.conversation.response import StreamEvent
 from modelpact.providers.models import (
     AnthropicAdapter,
     ApiKey,

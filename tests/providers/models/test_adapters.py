@@ -6,23 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelpact.conversation import (
-    ImageBlock,
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolResultBlock
+from modelpact.conversation.request import (
     JsonObject,
     JsonSchema,
-    Message,
     Reasoning,
     Request,
-    Response,
-    TextBlock,
     Tool,
     ToolChoice,
-    ToolResultBlock,
-    Usage,
-    anthropic,
-    openai_chat,
 )
-from modelpact.conversation.response import collect
+from modelpact.conversation.response import Response, Usage, collect
 from modelpact.providers.models import NotTranslatable, OpenAIChatAdapter
 from tests.fakes import Call, Reply
 from tests.fakes.loops import on_loop

@@ -5,21 +5,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from modelpact.conversation import (
+from modelpact.conversation import anthropic, openai_chat
+from modelpact.conversation.message import (
     ImageBlock,
-    JsonObject,
-    JsonSchema,
     Message,
-    Reasoning,
-    Request,
     TextBlock,
     ThinkingBlock,
-    Tool,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    anthropic,
-    openai_chat,
+)
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
 )
 from modelpact.conversation.response import response_events
 from modelpact.emulation.validation import Schema

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modelpact.catalog.catalog import default_catalog
-from modelpact.conversation import Response, StreamEvent, TextBlock, Usage
-from modelpact.conversation.response import collect
+from modelpact.conversation.message import TextBlock
+from modelpact.conversation.response import Response, StreamEvent, Usage, collect
 from modelpact.ledger import Attribution, CostLine, Ledger
 from modelpact.ledger.costs import price_cost
 from modelpact.providers import MockProvider

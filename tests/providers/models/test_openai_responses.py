@@ -10,16 +10,10 @@ import msgspec
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.conversation import (
-    Message,
-    Reasoning,
-    Request,
-    TextBlock,
-    ToolResultBlock,
-    openai_chat,
-    openai_responses,
-)
+from modelpact.conversation import openai_chat, openai_responses
+from modelpact.conversation.message import Message, TextBlock, ToolResultBlock
 from modelpact.conversation.openai_responses import OpenAIResponsesStreamWriter
+from modelpact.conversation.request import Reasoning, Request
 from modelpact.conversation.response import collect
 from modelpact.providers.models import NotTranslatable, OpenAIResponsesAdapter, adapter_for
 from modelpact.providers.models.errors import UpstreamError

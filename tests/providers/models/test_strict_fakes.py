@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.conversation import (
+from modelpact.conversation import anthropic, openai_chat, openai_responses
+from modelpact.conversation.message import (
     Block,
     ImageBlock,
-    JsonObject,
-    JsonSchema,
     Message,
-    Reasoning,
-    Request,
     TextBlock,
     ThinkingBlock,
-    Tool,
-    ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
-    anthropic,
-    openai_chat,
-    openai_responses,
+)
+from modelpact.conversation.request import (
+    JsonObject,
+    JsonSchema,
+    Reasoning,
+    Request,
+    Tool,
+    ToolChoice,
 )
 from tests.conversation.anthropic_request_bodies import BODIES as ANTHROPIC_BODIES
 from tests.conversation.openai_chat_request_bodies import BODIES as OPENAI_BODIES

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.conversation import Finish, TextDelta
-from modelpact.conversation.response import collect
+from modelpact.conversation.response import Finish, TextDelta, collect
 from modelpact.providers import ProviderError
 from modelpact.providers.models import ApiKey, OpenAIChatAdapter, UpstreamError
 from modelpact.providers.models.errors import read_retry_after

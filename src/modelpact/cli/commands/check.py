@@ -12,7 +12,7 @@ from modelpact.cli.render.verdicts import print_verdict
 from modelpact.configuration import load_configuration
 from modelpact.configuration.check import WorkloadCheck, check_workload
 from modelpact.configuration.schema import configuration_schema
-from modelpact.negotiation import markdown, verdict_data
+from modelpact.negotiation.formats import markdown, verdict_data
 from modelpact.vocabulary.errors import InputError
 
 

@@ -21,7 +21,10 @@ from modelpact.cli.options import (
 from modelpact.cli.render.verdicts import print_verdict
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.emulation.strategies import default_strategies
-from modelpact.negotiation import NO_STRATEGIES, abp, diagnose, negotiate, stud, verdict_data
+from modelpact.negotiation import abp, stud
+from modelpact.negotiation.diagnosis import diagnose
+from modelpact.negotiation.formats import verdict_data
+from modelpact.negotiation.negotiate import NO_STRATEGIES, negotiate
 from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.errors import InputError
 
