@@ -10,7 +10,7 @@ import environment
 from modelpact import CAPABILITIES, default_catalog
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Draft, Ledger
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import ContextProvider, Session, StateMachine, SwitchRejected
 from rows import Row, emit

@@ -12,8 +12,7 @@ from modelpact.conversation.response import Response, TextDelta
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller, ModelResult
 from modelpact.evidence import read_evidence
 from modelpact.ledger.ledger import Ledger
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.port import ProviderError
+from modelpact.providers.port import MockProvider, ProviderError
 from modelpact.providers.runtime.runtime import Runtime
 
 HELLO = Request("demo", (Message("user", (TextBlock("Hello"),)),))

@@ -17,8 +17,8 @@ from modelpact.evidence import (
 )
 from modelpact.ledger import Ledger
 from modelpact.ledger.errors import LedgerUnavailable
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.models.upstream import UpstreamError
+from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
 from tests.conftest import catalog, fact, lineage
 from tests.fakes.loops import on_loop

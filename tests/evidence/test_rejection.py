@@ -11,7 +11,7 @@ from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.evidence import Observation, Rejection, learn_from_rejection
 from modelpact.evidence.rejection import RejectionPattern, rejection_patterns
-from modelpact.providers.models.errors import NotTranslatable, UpstreamError
+from modelpact.providers.models import NotTranslatable, UpstreamError
 from modelpact.providers.port import ProviderError, UnsupportedByProvider
 from modelpact.vocabulary.capability import CAPABILITIES
 from tests.evidence.requests import PLAIN, using_everything

@@ -8,7 +8,7 @@ import pytest
 from modelpact.configuration import Configuration, HostSettings, read_configuration
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.dialects import read_pack
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from tests.openwop.support import HostClient, serving
 
 CONFIGURATION = """

@@ -19,8 +19,7 @@ from modelpact.openwop import host as host_module
 from modelpact.openwop import runs as runs_module
 from modelpact.openwop.executor import NodeStep
 from modelpact.openwop.workflows import WorkflowLibrary
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.port import ProviderError
+from modelpact.providers.port import MockProvider, ProviderError
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import HttpRequest
 from tests.openwop.conftest import PACK, with_host

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.documents import openapi
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from tests.openwop.support import TOKEN, serving
 
 schema = schemathesis.openapi.from_dict(openapi(conformance=True))

@@ -9,7 +9,7 @@ from modelpact.configuration import Configuration
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.dialects import read_pack
 from modelpact.openwop.documents import read_schema
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from tests.openwop.conftest import PACK, with_host
 from tests.openwop.support import HostClient, serving, types
 

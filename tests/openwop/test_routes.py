@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger.ledger import Ledger
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.port import ProviderError
+from modelpact.providers.port import MockProvider, ProviderError
 from tests.openwop.support import HostClient, serving, types
 
 GATE = "/v1/host/sample/test/evaluate-model-capability-gate"

@@ -14,7 +14,7 @@ from modelpact.ledger.errors import NameTaken
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.host import Host
 from modelpact.openwop.runs import RunOwnedElsewhere
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
 from tests.openwop.support import TOKEN
 

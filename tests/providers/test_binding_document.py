@@ -29,7 +29,7 @@ SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
         ("Rate", Rate),
         ("Invocation", messages.InvocationMessage),
         ("Accepted", messages.AcceptedMessage),
-        ("Answer", messages.ResponseMessage),
+        ("Response", messages.ResponseMessage),
         ("Partial", messages.PartialMessage),
         ("Correction", messages.CorrectionMessage),
         ("Signal", messages.SignalMessage),
@@ -68,11 +68,11 @@ def valid(name: str, message: Any) -> bool:
 def test_messages_of_the_code_are_valid_by_the_document() -> None:
     assert valid("Registration", human_registration())
     assert valid("Invocation", messages.InvocationMessage("i", "urn:x", "sync", {}, 5))
-    assert valid("Answer", messages.ResponseMessage("i", COST, {}))
-    assert valid("Answer", messages.ResponseMessage("i", COST, error="no"))
-    assert not valid("Answer", messages.ResponseMessage("i", COST))
-    assert not valid("Answer", messages.ResponseMessage("i", COST, {}, "both"))
-    assert not valid("Answer", messages.ResponseMessage("i", [], {}))
+    assert valid("Response", messages.ResponseMessage("i", COST, {}))
+    assert valid("Response", messages.ResponseMessage("i", COST, error="no"))
+    assert not valid("Response", messages.ResponseMessage("i", COST))
+    assert not valid("Response", messages.ResponseMessage("i", COST, {}, "both"))
+    assert not valid("Response", messages.ResponseMessage("i", [], {}))
     assert valid("Signal", messages.SignalMessage("s", "i", 1, "a.b", 2, {}, COST))
     assert valid("Receipt", Receipt("e:1", 1, 3))
     assert valid("Deregistered", messages.DeregisteredMessage("p", "e:1", "expelled", "why"))

@@ -34,7 +34,7 @@ from modelpact.conversation.response import (
 )
 from modelpact.evidence import learn_from_rejection
 from modelpact.providers import MockProvider, ProviderError, UnsupportedByProvider
-from modelpact.providers.models.factory import adapter_for
+from modelpact.providers.models.adapters import adapter_for
 from modelpact.vocabulary.errors import UnknownCapability
 
 HI = Message("user", (TextBlock("Hi"),))

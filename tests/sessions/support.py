@@ -7,8 +7,7 @@ from modelpact.catalog.catalog import Catalog, Overlay
 from modelpact.catalog.facts import Price
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Event, Ledger, export_lines, verify_export
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.port import ModelPort
+from modelpact.providers.port import MockProvider, ModelPort
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import Session
 from tests.conftest import catalog, fact, lineage

@@ -5,9 +5,9 @@ import pytest
 from modelpact import InputError, Needs, need
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller
 from modelpact.ledger import Ledger
-from modelpact.providers.mock import MockProvider
 from modelpact.providers.models.credentials import MissingKey
-from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.models.upstream import UpstreamError
+from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import KeyMissing, Session, StateMachine, SwitchRejected, TargetUnreachable
 from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types

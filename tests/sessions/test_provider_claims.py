@@ -10,7 +10,7 @@ import pytest
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.ledger import Ledger
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.sessions import ContextProvider, Session, SwitchRejected, provider_claims
 from tests.conftest import catalog, fact, lineage
 from tests.sessions.support import NEED, last, opened, small_catalog, types

@@ -8,7 +8,7 @@ import pytest
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import Observation, forget, record
 from modelpact.ledger import Ledger
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.sessions import (
     ContextProvider,

@@ -18,7 +18,7 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.evidence import Observation, record
 from modelpact.ledger import Event, Ledger, LedgerError, LedgerUncertain, Transaction
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.sessions import (
     ContextProvider,
     Hook,
@@ -266,7 +266,7 @@ CRASHING = """
 import sys
 from modelpact.ledger import Ledger
 from tests.sessions.support import models_of, opened
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.sessions import Session
 
 class Deadly(MockProvider):

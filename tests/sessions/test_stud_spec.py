@@ -9,7 +9,7 @@ import pytest
 
 from modelpact import Policy
 from modelpact.ledger import Event, Ledger
-from modelpact.providers.mock import MockProvider
+from modelpact.providers.port import MockProvider
 from modelpact.sessions import (
     ContextProvider,
     Hook,
@@ -287,7 +287,7 @@ def test_trigger_reload_with_a_new_context_provider(ledger: Ledger) -> None:
 
 def test_no_trigger_context_window_exhaustion(ledger: Ledger) -> None:
     """S000-7-5: running out of context window is no trigger."""
-    from modelpact.providers.models.errors import UpstreamError
+    from modelpact.providers.models.upstream import UpstreamError
     from modelpact.sessions import CapabilityMissing
 
     full = UpstreamError(

@@ -13,9 +13,8 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import Finish, Response, StreamEvent, TextDelta
 from modelpact.dispatch.model_caller import CallFailed
 from modelpact.ledger import Ledger
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.models.errors import UpstreamError
-from modelpact.providers.port import ProviderError
+from modelpact.providers.models.upstream import UpstreamError
+from modelpact.providers.port import MockProvider, ProviderError
 from modelpact.sessions import (
     CapabilityMissing,
     ContextProvider,

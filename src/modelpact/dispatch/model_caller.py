@@ -14,9 +14,9 @@ from modelpact.conversation.response import Response, StreamEvent
 from modelpact.evidence import EvidenceLearner, Observation
 from modelpact.ledger.costs import Attribution
 from modelpact.providers.contract import Invocation, Semantics
+from modelpact.providers.models.adapters import adapter_for
 from modelpact.providers.models.credentials import ApiKey, resolve_key
 from modelpact.providers.models.endpoints import ProviderAddress, find_address
-from modelpact.providers.models.factory import adapter_for
 from modelpact.providers.models.json_codec import CHAT, read_event, read_response, write_request
 from modelpact.providers.models.model_provider import ModelProvider
 from modelpact.providers.port import ModelPort, ProviderError

@@ -4,7 +4,6 @@
 over mutual TLS, `sdk` is for authors of providers, `models` has the adapters to model APIs.
 """
 
-from modelpact.providers.mock import MockProvider
-from modelpact.providers.port import ModelPort, ProviderError, UnsupportedByProvider
+from modelpact.providers.port import MockProvider, ModelPort, ProviderError, UnsupportedByProvider
 
 __all__ = ["MockProvider", "ModelPort", "ProviderError", "UnsupportedByProvider"]

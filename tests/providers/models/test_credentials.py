@@ -9,7 +9,7 @@ import pytest
 from modelpact.catalog.provider import ProviderEntry
 from modelpact.configuration import ProviderSettings, SecretRef
 from modelpact.providers.models import ApiKey, MissingKey, OpenAIChatAdapter, resolve_key
-from modelpact.providers.models.errors import redact_upstream
+from modelpact.providers.models.upstream import redact_upstream
 
 SECRET = "-".join(("sk", "proj", "0123456789abcdef0123456789"))
 OPENAI = ProviderEntry(

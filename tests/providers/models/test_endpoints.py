@@ -7,6 +7,7 @@ from modelpact.configuration import ProviderSettings, read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ContractError
+from modelpact.providers.models.adapters import adapter_for
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, resolve_key
 from modelpact.providers.models.endpoints import (
     ProviderAddress,
@@ -16,7 +17,6 @@ from modelpact.providers.models.endpoints import (
     find_address,
     key_header_name,
 )
-from modelpact.providers.models.factory import adapter_for
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 

@@ -1,6 +1,6 @@
 """Requests and responses round-trip as JSON and match their schemas."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -19,10 +19,11 @@ from modelpact.conversation.request import (
     JsonSchema,
     Reasoning,
     Request,
+    TokenLimitParam,
     Tool,
     ToolChoice,
 )
-from modelpact.conversation.response import response_events
+from modelpact.conversation.response import Response, StopReason, response_events
 from modelpact.emulation.validation import Schema
 from modelpact.providers.models.json_codec import (
     INPUT,
@@ -137,3 +138,10 @@ def test_invalid_events_and_responses_are_errors() -> None:
         read_event({"type": "nothing"})
     with pytest.raises(InputError, match="response"):
         read_response({"content": [], "stop_reason": "bored"})
+
+
+def test_the_schemas_list_the_values_of_the_types() -> None:
+    assert INPUT["properties"]["token_limit_param"]["enum"] == list(get_args(TokenLimitParam))
+    assert OUTPUT["properties"]["stop_reason"]["enum"] == list(get_args(StopReason))
+    assert set(INPUT["properties"]) == set(Request.__struct_fields__) - {"stream"}
+    assert set(OUTPUT["properties"]) == {*Response.__struct_fields__, "losses"}

@@ -16,7 +16,7 @@ from modelpact.conversation.openai_responses import OpenAIResponsesStreamWriter
 from modelpact.conversation.request import Reasoning, Request
 from modelpact.conversation.response import collect
 from modelpact.providers.models import NotTranslatable, OpenAIResponsesAdapter, adapter_for
-from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.models.upstream import UpstreamError
 from modelpact.wire import HttpRequest, HttpResponse, serve, write_event
 from tests.fakes import Reply
 from tests.fakes.loops import on_loop

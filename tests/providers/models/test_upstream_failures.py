@@ -10,7 +10,7 @@ import pytest
 from modelpact.conversation.response import Finish, TextDelta, collect
 from modelpact.providers import ProviderError
 from modelpact.providers.models import ApiKey, OpenAIChatAdapter, UpstreamError
-from modelpact.providers.models.errors import read_retry_after
+from modelpact.providers.models.upstream import read_retry_after
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Headers, HttpRequest, HttpResponse, Timeouts, serve
 from tests.fakes import Fail, Fault, Reply, cut, drip, flood, garbage, hang

@@ -10,7 +10,7 @@ from modelpact.gateway.errors import GatewayResponse
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.contract import Invocation
-from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.models.upstream import UpstreamError
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import RawHeaders
 

@@ -18,7 +18,7 @@ from modelpact.gateway.upstream.endpoints import Endpoint
 from modelpact.gateway.upstream.rewrite import USAGE_OPTION, rewrite_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
-from modelpact.providers.models.errors import UpstreamError, error_from_response, redact_upstream
+from modelpact.providers.models.upstream import UpstreamError, error_from_response, redact_upstream
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import (
     ClientResponse,

@@ -21,7 +21,7 @@ from modelpact.gateway.upstream.answer import (
 )
 from modelpact.gateway.upstream.codecs import StreamEncoder, new_id, write_answer
 from modelpact.ledger.costs import CostLine, cost_of
-from modelpact.providers.models.errors import UpstreamError
+from modelpact.providers.models.upstream import UpstreamError
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import RawHeaders

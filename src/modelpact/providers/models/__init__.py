@@ -2,14 +2,15 @@
 
 from modelpact.providers.models.adapters import (
     AnthropicAdapter,
+    NotTranslatable,
     OpenAIChatAdapter,
     OpenAIResponsesAdapter,
+    adapter_for,
 )
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, MissingKey, resolve_key
-from modelpact.providers.models.errors import NotTranslatable, UpstreamError
-from modelpact.providers.models.factory import adapter_for
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.models.model_provider import ModelProvider
+from modelpact.providers.models.upstream import UpstreamError
 
 __all__ = [
     "CHAT",

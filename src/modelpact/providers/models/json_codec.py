@@ -1,7 +1,9 @@
 """Requests and responses as JSON: the input and output of a chat in the provider contract."""
 
+import json
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -21,122 +23,15 @@ from modelpact.conversation.request import (
     Tool,
     ToolChoice,
 )
-from modelpact.conversation.response import Response, StopReason, StreamEvent
+from modelpact.conversation.response import Response, StreamEvent
 from modelpact.vocabulary.errors import InputError
 
 CHAT: Final = "urn:modelpact:model:chat"
 """The kind of the capability that answers a conversation."""
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_OBJECT: Final = {"type": "object"}
-_TEXT: Final = {"type": "string"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_NUMBER: Final = {"type": "number"}
-_FLAG: Final = {"type": "boolean"}
-_BLOCKS: Final = {
-    "type": "array",
-    "items": {"type": "object", "properties": {"type": _TEXT}, "required": ["type"]},
-}
-INPUT: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "model": {"type": "string", "minLength": 1},
-        "messages": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "role": {"enum": ["system", "user", "assistant", "tool"]},
-                    "content": {"anyOf": [_TEXT, _BLOCKS]},
-                    "metadata": _OBJECT,
-                },
-                "required": ["role"],
-                "additionalProperties": False,
-            },
-        },
-        "tools": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": _TEXT,
-                    "parameters": _OBJECT,
-                    "description": _TEXT,
-                    "strict": _FLAG,
-                    "extra": _OBJECT,
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        },
-        "tool_choice": {
-            "type": "object",
-            "properties": {"mode": {"enum": ["auto", "none", "required", "tool"]}, "name": _TEXT},
-            "required": ["mode"],
-            "additionalProperties": False,
-        },
-        "parallel_tool_calls": _FLAG,
-        "output": {
-            "type": "object",
-            "properties": {
-                "type": {"enum": ["json_object", "json_schema"]},
-                "schema": _OBJECT,
-                "name": _TEXT,
-                "description": _TEXT,
-                "strict": _FLAG,
-            },
-            "required": ["type"],
-            "additionalProperties": False,
-        },
-        "reasoning": {
-            "type": "object",
-            "properties": {"effort": _TEXT, "budget_tokens": _COUNT, "extra": _OBJECT},
-            "additionalProperties": False,
-        },
-        "max_tokens": {"type": "integer", "minimum": 1},
-        "token_limit_param": {"enum": list(get_args(TokenLimitParam))},
-        "temperature": _NUMBER,
-        "top_p": _NUMBER,
-        "top_k": {"type": "integer"},
-        "stop": _TEXTS,
-        "api": _TEXT,
-        "extras": _OBJECT,
-        "spelling": _OBJECT,
-    },
-    "required": ["model", "messages"],
-    "additionalProperties": False,
-}
+_SCHEMAS: Final = json.loads(Path(__file__).with_name("chat_schemas.json").read_bytes())
+INPUT: Final[dict[str, Any]] = _SCHEMAS["input"]
 """The schema of a chat's input: a `Request`."""
-OUTPUT: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "content": _BLOCKS,
-        "stop_reason": {"enum": list(get_args(StopReason))},
-        "stop_sequence": _TEXT,
-        "usage": {
-            "type": "object",
-            "properties": dict.fromkeys(
-                ("input", "output", "reasoning", "cache_read", "cache_write"), _COUNT
-            ),
-            "required": ["input", "output"],
-            "additionalProperties": False,
-        },
-        "model": _TEXT,
-        "id": _TEXT,
-        "extra": _OBJECT,
-        "losses": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"path": _TEXT, "fidelity": {"const": "lossy"}, "what": _TEXT},
-                "required": ["path", "fidelity", "what"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["content", "stop_reason", "usage"],
-    "additionalProperties": False,
-}
+OUTPUT: Final[dict[str, Any]] = _SCHEMAS["output"]
 """The schema of a chat's output: a `Response`, and what its API could not express."""
 _UNCONVERTED: Final = ("max_tokens", "temperature", "top_p", "top_k", "parallel_tool_calls")
 

@@ -14,7 +14,6 @@ from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.ledger.costs import Attribution, CostLine, Unit, cost_of
 from modelpact.needs.token_estimate import expected_usage, request_tokens, tokens_for
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.models.errors import UpstreamError
 from modelpact.providers.models.json_codec import (
     CHAT,
     INPUT,
@@ -23,6 +22,7 @@ from modelpact.providers.models.json_codec import (
     write_event,
     write_response,
 )
+from modelpact.providers.models.upstream import UpstreamError
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.providers.transport import Partial
 from modelpact.vocabulary.errors import ModelpactError

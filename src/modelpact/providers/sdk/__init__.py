@@ -9,8 +9,7 @@ async def forecast(place, call):
 provider.run()
 """
 
-from modelpact.providers.sdk.environment import ProviderEnvironment
-from modelpact.providers.sdk.provider import Provider
+from modelpact.providers.sdk.provider import Provider, ProviderEnvironment
 from modelpact.providers.sdk.runtime_client import Deregistered
 from modelpact.providers.sdk.server import CapabilityCall, FinalOutput
 

@@ -1,23 +1,28 @@
-"""The provider: its capabilities and signals, its registration, and running it as a program."""
+"""The provider: its settings, its capabilities and signals, and running it as a program."""
 
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 import signal
+import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from modelpact.identity import Identity, Keyring, Trust, fingerprint
+from modelpact.identity.files import read_private
+from modelpact.identity.tls import client_context, server_context
 from modelpact.ledger.costs import CostLine, Unit
 from modelpact.providers.contract import Category, Offer, Rate, Registration, Semantics
-from modelpact.providers.sdk.environment import ProviderEnvironment
 from modelpact.providers.sdk.runtime_client import Deregistered, RegistrationStatus, RuntimeClient
 from modelpact.providers.sdk.server import CapabilityFunction, ProviderServer
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.wire import Client, serve
 
 FunctionT = TypeVar("FunctionT", bound=CapabilityFunction)
@@ -26,6 +31,88 @@ BackgroundTask = Callable[[], Awaitable[None]]
 _LOG: Final = logging.getLogger("modelpact.sdk")
 _EXIT_DEREGISTERED: Final = 3
 """The exit code of a provider that the runtime has deregistered."""
+
+
+class ProviderEnvironment(msgspec.Struct, frozen=True):
+    """The settings of a provider. `runtime` is the URL of the runtime.
+
+    `identity` is the file with the certificate and the key of the provider, `authorities` the file
+    with the certificates that may sign the runtime's. `keyring` is the folder of the signing key;
+    it is created if it does not exist. With `runtime_pin` the runtime must have that key. Without,
+    its certificate must be that of a runtime, for the host in `runtime`.
+    """
+
+    runtime: str
+    identity: Path
+    authorities: Path
+    keyring: Path
+    runtime_pin: str = ""
+    crl: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    public_url: str = ""
+    """The URL at which the runtime reaches this provider; by default `https://host:port`."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "ProviderEnvironment":
+        """Read `MODELPACT_RUNTIME` and the other variables; an error names the missing one."""
+
+        def get(name: str, default: str | None = None) -> str:
+            value = environment.get(f"MODELPACT_{name}", default)
+            if value is None:
+                raise InputError(f"MODELPACT_{name} is not set: see docs/provider-binding.md")
+            return value
+
+        port = get("PORT", "0")
+        if not port.isdecimal() or int(port) > 65_535:
+            raise InputError(f"MODELPACT_PORT: expected 0 to 65535, not {port:.20}")
+        crl, runtime = get("CRL", ""), get("RUNTIME").rstrip("/")
+        if not runtime.startswith("https://"):
+            raise InputError(
+                f"MODELPACT_RUNTIME: expected https://HOST:PORT, not {brief(runtime)}: a runtime "
+                "is reached only with TLS"
+            )
+        return cls(
+            runtime,
+            Path(get("IDENTITY")),
+            Path(get("AUTHORITIES")),
+            Path(get("KEYRING")),
+            get("RUNTIME_PIN", ""),
+            Path(crl) if crl else None,
+            get("HOST", "127.0.0.1"),
+            int(port),
+            get("PUBLIC_URL", ""),
+        )
+
+    def signer(self) -> Keyring:
+        """Open the keyring, or create it."""
+        if (self.keyring / "keys.json").exists():
+            return Keyring.open(self.keyring)
+        return Keyring.init(self.keyring)
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the key of the certificate, which is registered as identity."""
+        text = read_private(self.identity).decode("ascii", "replace")
+        start = text.find("-----BEGIN CERTIFICATE-----")
+        if start < 0:
+            raise InputError(f"{self.identity} contains no certificate in PEM")
+        end = "-----END CERTIFICATE-----"
+        first = text[start : text.find(end, start) + len(end)]
+        return fingerprint(ssl.PEM_cert_to_DER_cert(first))
+
+    def server_tls(self) -> ssl.SSLContext:
+        """Return the TLS context of the server, which accepts only a verified runtime."""
+        return server_context(Identity(self.identity), self._trust())
+
+    def client_tls(self) -> ssl.SSLContext:
+        """Return the TLS context for requests to the runtime."""
+        check = "fingerprint" if self.runtime_pin else "hostname"
+        return client_context(Identity(self.identity), self._trust(), check=check)  # type: ignore[arg-type]
+
+    def _trust(self) -> Trust:
+        if self.runtime_pin:
+            return Trust(self.authorities, frozenset([self.runtime_pin]), crl=self.crl)
+        return Trust(self.authorities, peer="modelpact:runtime", crl=self.crl)
 
 
 class Provider:
