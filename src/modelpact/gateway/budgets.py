@@ -5,7 +5,7 @@ import datetime
 from typing import Final
 
 from modelpact.gateway.keys import ClientKey, Period
-from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.observe.observer import CallObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import CostLine, money_of
@@ -18,7 +18,7 @@ MAX_AGE_TO_REFUSE_SECONDS: Final = 1.0
 """How old a total may be to refuse a request. A call that ended while it was read counts twice."""
 
 
-class Budgets(Observer):
+class Budgets(CallObserver):
     """Tells whether a key has budget left.
 
     A call counts with its estimate until it ends, and with its cost from then on.

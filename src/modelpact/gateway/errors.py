@@ -21,6 +21,15 @@ REFUSED: Final = "capability_not_provided"
 UNTRANSLATABLE: Final = "cannot_carry"
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _HTTP_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+_NOT_SETTLED: Final = "the provider answered, but that could not be recorded: "
+_NOT_SENT: Final = "the ledger is not available, so nothing was sent: "
+_RULES: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
+    (UnknownModel, 404, "model_not_found", ""),
+    (InputError, 400, "invalid_request_error", ""),
+    (SettlementNotRecorded, 503, "ledger_unavailable", _NOT_SETTLED),
+    (LedgerError, 503, "ledger_unavailable", _NOT_SENT),
+)
+"""The status, code and start of the message for an exception: the first match counts."""
 
 
 class GatewayResponse(HttpResponse):
@@ -122,16 +131,9 @@ def _as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayE
     if isinstance(error, HttpError):
         code = _HTTP_CODES.get(error.status, "refused")
         return GatewayError(error.status, code, error.reason)
-    if isinstance(error, UnknownModel):
-        return GatewayError(404, "model_not_found", str(error))
-    if isinstance(error, InputError):
-        return GatewayError(400, "invalid_request_error", str(error))
-    if isinstance(error, SettlementNotRecorded):
-        message = f"the provider answered, but that could not be recorded: {error}"
-        return GatewayError(503, "ledger_unavailable", message)
-    if isinstance(error, LedgerError):
-        message = f"the ledger is not available, so nothing was sent: {error}"
-        return GatewayError(503, "ledger_unavailable", message)
+    for kind, status, code, prefix in _RULES:
+        if isinstance(error, kind):
+            return GatewayError(status, code, f"{prefix}{error}")
     where = "a request" if request is None else f"{request.method} {request.path}"
     _LOG.error("%s failed", where, exc_info=error)
     message = "the gateway failed at this request; its log has more"

@@ -33,6 +33,8 @@ from modelpact.wire import (
     Routes,
 )
 
+OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")
+"""The gateway's part of the OpenAPI document; the OpenWOP host adds its own."""
 _MODEL_PATHS: Final[dict[str, RequestApi]] = {
     "/v1/chat/completions": "openai-chat",
     "/v1/responses": "openai-responses",
@@ -41,8 +43,6 @@ _MODEL_PATHS: Final[dict[str, RequestApi]] = {
 }
 _APIS: Final = tuple(_MODEL_PATHS.values())
 _MODEL_PREFIX: Final = "/v1/models/"
-OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")
-"""The gateway's part of the OpenAPI document; the OpenWOP host adds its own."""
 _LISTED_CAPABILITIES: Final = (
     "streaming",
     "tool-calling",
@@ -66,7 +66,7 @@ class GatewayRoutes:
         self._conformance = conformance
         self._host: Handler | None = host
         self.metrics = Metrics()
-        gateway.observers.append(self.metrics)
+        gateway.request_observers.append(self.metrics)
         self._routes = Routes(
             ("GET", "/healthz", self._health),
             ("GET", "/readyz", self._ready),
@@ -92,7 +92,7 @@ class GatewayRoutes:
     async def _serve(self, request: HttpRequest, api: RequestApi) -> HttpResponse:
         """Respond to a request for a model."""
         started = time.perf_counter()
-        observers = self._gateway.observers
+        observers = self._gateway.request_observers
         for observer in observers:
             observer.request_started(request, api)
         response: GatewayResponse | None = None
@@ -165,7 +165,7 @@ class GatewayRoutes:
             if key.allows(model["id"]) or key.allows(model["modelpact"].get("model", ""))
         ]
         if request.headers.get("anthropic-version"):
-            return _json(anthropic_list(models))
+            return _json(_anthropic_list(models))
         return _json({"object": "list", "data": models})
 
     async def _model(self, request: HttpRequest) -> HttpResponse:
@@ -175,15 +175,20 @@ class GatewayRoutes:
         resolved = state.planner.names.resolve(name)
         if not (key.allows(name) or key.allows(resolved.target)):
             raise GatewayError(404, "model_not_found", f"{name!r:.80}: no such model for this key")
-        return _json(describe(state.models, resolved.target))
+        return _json(describe_model(state.models, resolved.target))
 
     async def _capabilities(self, request: HttpRequest) -> HttpResponse:
         self._gateway.authenticate(request)
         names = parse_qs(request.query).get("model")
         if names:
             state = self._gateway.state
-            return _json(describe(state.models, state.planner.names.resolve(names[0]).target))
-        return _json({"object": "list", "data": list_capabilities()})
+            return _json(describe_model(state.models, state.planner.names.resolve(names[0]).target))
+        fields = ("id", "meaning", "kind", "group")
+        vocabulary = [
+            {field: getattr(capability, field) for field in fields}
+            for capability in CAPABILITIES.values()
+        ]
+        return _json({"object": "list", "data": vocabulary})
 
     async def _negotiate(self, request: HttpRequest) -> HttpResponse:
         """Respond with the plan for a body; nothing is sent."""
@@ -211,20 +216,26 @@ def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
         return not needs or bool(negotiate(needs, target, catalog=state.models.catalog))
 
     workloads = [
-        _own_name(f"workload/{name}", {"model": workload.model, "needs": str(workload.needs)})
+        _listed(
+            f"workload/{name}", "modelpact", {"model": workload.model, "needs": str(workload.needs)}
+        )
         for name, workload in state.configuration.workloads.items()
         if meets_needs(workload.model)
     ]
     aliases = [
-        _own_name(name, {"model": target, **describe(state.models, target)["modelpact"]})
+        _listed(
+            name,
+            "modelpact",
+            {"model": target, **describe_model(state.models, target)["modelpact"]},
+        )
         for name, target in state.configuration.gateway.aliases.items()
         if meets_needs(target)
     ]
-    models = [describe(state.models, target) for target in _targets(state, needs)]
+    models = [describe_model(state.models, target) for target in _targets(state, needs)]
     return [*workloads, *aliases, *models]
 
 
-def describe(models: ModelCaller, target: str) -> dict[str, Any]:
+def describe_model(models: ModelCaller, target: str) -> dict[str, Any]:
     """Return a model in the format of OpenAI's list, with its capabilities beside."""
     provider, model = models.catalog.split(target)
     resolution = models.catalog.resolve(provider, model)
@@ -234,42 +245,7 @@ def describe(models: ModelCaller, target: str) -> dict[str, Any]:
     for name in _LISTED_LIMITS:
         claim = resolution.claim(name)
         capabilities[name] = claim.value if claim.known else None
-    return {
-        "id": target,
-        "object": "model",
-        "created": 0,
-        "owned_by": provider,
-        "modelpact": {"capabilities": capabilities},
-    }
-
-
-def anthropic_list(models: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return models in the format of Anthropic's list."""
-    data = [
-        {
-            "type": "model",
-            "id": model["id"],
-            "display_name": model["id"],
-            "created_at": "1970-01-01T00:00:00Z",
-            "modelpact": model["modelpact"],
-        }
-        for model in models
-    ]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return {"data": data, "has_more": False, "first_id": first, "last_id": last}
-
-
-def list_capabilities() -> list[dict[str, Any]]:
-    """Return the vocabulary."""
-    return [
-        {
-            "id": capability.id,
-            "meaning": capability.meaning,
-            "kind": capability.kind,
-            "group": capability.group,
-        }
-        for capability in CAPABILITIES.values()
-    ]
+    return _listed(target, provider, {"capabilities": capabilities})
 
 
 def openapi(*, conformance: bool) -> dict[str, Any]:
@@ -277,7 +253,6 @@ def openapi(*, conformance: bool) -> dict[str, Any]:
 
     `conformance` adds the host's paths for conformance tests.
     """
-
     document = host_openapi(conformance=conformance)
     gateway = msgspec.json.decode(OPENAPI_FILE.read_bytes())
     document["info"] = {"title": "modelpact", "version": __version__}
@@ -298,15 +273,25 @@ def _json(data: Any) -> HttpResponse:
     return HttpResponse(200, (JSON,), msgspec.json.encode(data))
 
 
-def _own_name(name: str, details: dict[str, Any]) -> dict[str, Any]:
-    """Return a workload or an alias in the format of OpenAI's list."""
-    return {
-        "id": name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "modelpact",
-        "modelpact": details,
-    }
+def _listed(name: str, owner: str, details: dict[str, Any]) -> dict[str, Any]:
+    """Return a model, a workload or an alias in the format of OpenAI's list."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner, "modelpact": details}
+
+
+def _anthropic_list(models: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return models in the format of Anthropic's list."""
+    data = [
+        {
+            "type": "model",
+            "id": model["id"],
+            "display_name": model["id"],
+            "created_at": "1970-01-01T00:00:00Z",
+            "modelpact": model["modelpact"],
+        }
+        for model in models
+    ]
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return {"data": data, "has_more": False, "first_id": first, "last_id": last}
 
 
 def _targets(state: GatewayState, needs: Needs) -> list[str]:

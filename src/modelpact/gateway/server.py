@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -47,7 +46,7 @@ class GatewayServer:
 
         def check(state: GatewayState) -> None:
             new_hosts.append(configured_host(self.gateway.ledger, state.models))
-            _check_telemetry(state.configuration.gateway)
+            _import_telemetry(state.configuration.gateway)
 
         await self.gateway.reload(configuration, check)
         self.host.reconfigure(new_hosts[0])
@@ -73,11 +72,14 @@ class GatewayServer:
         old = self._telemetry
         if old is not None and old.address == settings.telemetry:
             return
-        self._telemetry = _make_telemetry(settings) if settings.telemetry else None
+        telemetry = _import_telemetry(settings)
+        self._telemetry = telemetry(settings.telemetry, settings.name) if telemetry else None
         if old is not None:
-            self.gateway.observers.remove(old)
+            self.gateway.request_observers.remove(old)
+            self.gateway.call_observers.remove(old)
         if self._telemetry is not None:
-            self.gateway.observers.append(self._telemetry)
+            self.gateway.request_observers.append(self._telemetry)
+            self.gateway.call_observers.append(self._telemetry)
         if old is not None:
             await old.aclose()
 
@@ -144,7 +146,7 @@ async def serve_gateway(
 
     `token` is the secret of the operator, who has no limits. Port 0 takes any free port.
     """
-    _check_telemetry(configuration.gateway)
+    _import_telemetry(configuration.gateway)
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
     host = configured_host(ledger, gateway.state.models, clients=_client_finder(gateway))
@@ -191,23 +193,20 @@ def _write_nothing(_: Transaction) -> None:
     """Write nothing; the transaction waits for all earlier writes."""
 
 
-def _check_telemetry(settings: GatewaySettings) -> None:
-    """Raise `InputError` if telemetry is configured and its packages are not installed."""
+def _import_telemetry(settings: GatewaySettings) -> "type[Telemetry] | None":
+    """Return the class if telemetry is configured: its packages are optional, and slow to import.
+
+    Raise `InputError` if they are not installed.
+    """
     if not settings.telemetry:
-        return
+        return None
     try:
-        importlib.import_module("modelpact.gateway.observe.telemetry")
+        from modelpact.gateway.observe.telemetry import Telemetry
     except ImportError:
         raise InputError(
             "[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]"
         ) from None
-
-
-def _make_telemetry(settings: GatewaySettings) -> "Telemetry":
-    # OpenTelemetry is optional and slow to import.
-    from modelpact.gateway.observe.telemetry import Telemetry
-
-    return Telemetry(settings.telemetry, settings.name)
+    return Telemetry
 
 
 async def _load_keys_forever(gateway: Gateway) -> None:

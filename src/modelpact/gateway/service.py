@@ -9,7 +9,7 @@ respond    with the upstream's answer, or with an error            errors.py
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_response, refusal
 from modelpact.gateway.key_store import load_keys
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
-from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.observe.observer import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
@@ -61,30 +61,26 @@ class Gateway:
         ledger: Ledger,
         configuration: Configuration,
         *,
-        models: ModelCaller | None = None,
         environment: dict[str, str] | None = None,
         operator: str = "",
-        observers: Iterable[Observer] = (),
     ) -> None:
         """Make a gateway. `operator` is the secret of a key without limits."""
         self.ledger = ledger
         self.operator = operator
         name = configuration.gateway.name
         plain_http = frozenset(configuration.contract.plain_http)
-        self.runtime = (
-            models.runtime if models else Runtime(ledger, name=name, plain_http=plain_http)
-        )
+        self.runtime = Runtime(ledger, name=name, plain_http=plain_http)
         self._environment = environment
         self._client = Client()
-        self._ports = dict(models.ports) if models else {}
         self.budgets = Budgets(ledger)
-        self.observers: list[Observer] = [self.budgets, *observers]
-        """Notified of each request; the recorder shares the list."""
+        self.request_observers: list[RequestObserver] = []
+        self.call_observers: list[CallObserver] = [self.budgets]
+        """Notified of each call of a provider; the recorder shares the list."""
         self.recorder = GatewayRecorder(
             ledger,
             self.runtime.registry,
             name,
-            self.observers,
+            self.call_observers,
             keep_content=configuration.gateway.keep_content,
         )
         self._sender = Sender(self.recorder)
@@ -109,7 +105,7 @@ class Gateway:
         planned = self._request_planner.plan_at_once(state.planner, incoming)
         if planned is None:
             planned = await self._request_planner.plan(state.planner, incoming)
-        for observer in self.observers:
+        for observer in self.request_observers:
             observer.request_planned(planned)
         if planned.plan.action == "refuse":
             event = await self.recorder.record_decision(planned.plan, caller.key.id)
@@ -179,8 +175,7 @@ class Gateway:
 
         Otherwise respond with the failure, and learn from it.
         """
-        fallback = await self._plan_fallback(state, planned, failure)
-        if fallback is not None:
+        if fallback := await self._plan_fallback(state, planned, failure):
             try:
                 return await self._send(state, fallback)
             except UpstreamFailed as second_failure:
@@ -262,7 +257,6 @@ class Gateway:
             self.runtime,
             configuration=configuration,
             catalog=configuration.catalog().extended(evidence=read_evidence(self.ledger)),
-            ports=self._ports,
             environment=self._environment,
             client=self._client,
         )

@@ -1,7 +1,6 @@
-"""Observers of the gateway: their methods are called at each moment in the life of a request.
+"""Observers of the gateway: their methods are called at each moment of a request and of a call.
 
-Metrics, telemetry and budgets are observers. The gateway and its recorder share one list of them,
-handed in at construction.
+Metrics, telemetry and budgets are observers. The gateway and its recorder share the lists of them.
 """
 
 from bisect import bisect_left
@@ -21,12 +20,11 @@ from modelpact.wire import HttpRequest
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Observer:
-    """Does nothing at any moment: an observer overrides the moments that it needs.
+class RequestObserver:
+    """Does nothing at any moment of a request: an observer overrides the moments that it needs.
 
     The methods are listed in the order in which they are called. All of them run in the task of the
-    request, so they must not block. One request may open more than one call: the second goes to
-    the fallback.
+    request, so they must not block.
     """
 
     def request_started(self, request: HttpRequest, api: RequestApi) -> None:
@@ -34,6 +32,21 @@ class Observer:
 
     def request_planned(self, planned: PlannedRequest) -> None:
         """Take note of the plan that was made for a request."""
+
+    def response_started(
+        self, api: RequestApi, response: GatewayResponse | None, seconds: float
+    ) -> None:
+        """Take note of the head of a response, `seconds` after the request started.
+
+        `response` is None if the client has disconnected.
+        """
+
+
+class CallObserver:
+    """Does nothing at any moment of a provider's call, as `RequestObserver` for requests.
+
+    One request may open more than one call: the second goes to the fallback.
+    """
 
     def call_opening(self, key: str, estimate: tuple[CostLine, ...]) -> None:
         """Take note of a call that is about to be recorded, before anything is awaited.
@@ -56,16 +69,8 @@ class Observer:
     def call_settled(self, call: Invocation, cost: tuple[CostLine, ...]) -> None:
         """Take note that the end of a call is recorded, with its cost."""
 
-    def response_started(
-        self, api: RequestApi, response: GatewayResponse | None, seconds: float
-    ) -> None:
-        """Take note of the head of a response, `seconds` after the request started.
 
-        `response` is None if the client has disconnected.
-        """
-
-
-class Metrics(Observer):
+class Metrics(RequestObserver):
     """Counts requests by API, status and verdict, and the time until their responses start."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from modelpact._version import __version__
 from modelpact.gateway.errors import GatewayResponse
-from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.observe.observer import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan, header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.costs import CostLine
@@ -63,7 +63,7 @@ _OTHER: Final = "_OTHER"
 _current: ContextVar["_RequestSpan | None"] = ContextVar("modelpact_request_span", default=None)
 
 
-class Telemetry(Observer):
+class Telemetry(RequestObserver, CallObserver):
     """Sends traces and metrics to an OTLP collector, from threads of its own."""
 
     def __init__(self, address: str, name: str) -> None:

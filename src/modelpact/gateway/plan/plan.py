@@ -41,6 +41,17 @@ RESPONSE_HEADERS: Final = (
 """The headers that the gateway sets. It does not pass on headers of these names from upstreams."""
 POLICY_HEADER: Final = "modelpact-policy"
 PROMPT_TOKENS_HEADER: Final = "modelpact-prompt-tokens"
+_SWITCH: Final = {"off": False, "on": True}
+_SETTINGS: Final[dict[str, tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "unknown": (("unknown", "unknown_in_request"), {"refuse": "refuse", "probe": "probe"}),
+    "emulate": (("emulate",), _SWITCH),
+    "params": (("unsupported_params",), {"refuse": "refuse", "drop": "drop"}),
+    "fallback": (("fallback",), _SWITCH),
+    "lossy": (("lossy",), _SWITCH),
+}
+"""The parts of the policy: the fields of each, and the words for their values, the strict first."""
+LOOSENABLE: Final = tuple(_SETTINGS)
+"""The parts of the policy that a key may allow its requests to loosen."""
 _NO_HEADERS: Final = RawHeaders()
 _MAX_HEADER_LENGTH: Final = 1_000
 
@@ -176,37 +187,6 @@ def header_safe(text: str) -> str:
     return f"{plain[: _MAX_HEADER_LENGTH - 3]}..."
 
 
-class _Setting(msgspec.Struct, frozen=True):
-    """One part of the policy: the words for it in the header, and the fields that they set."""
-
-    strict_word: str
-    loose_word: str
-    strict: dict[str, Any]
-    loose: dict[str, Any]
-
-
-def _switch(field: str) -> _Setting:
-    return _Setting("off", "on", {field: False}, {field: True})
-
-
-_SETTINGS: Final = {
-    "unknown": _Setting(
-        "refuse",
-        "probe",
-        {"unknown": "refuse", "unknown_in_request": "refuse"},
-        {"unknown": "probe", "unknown_in_request": "probe"},
-    ),
-    "emulate": _switch("emulate"),
-    "params": _Setting(
-        "refuse", "drop", {"unsupported_params": "refuse"}, {"unsupported_params": "drop"}
-    ),
-    "fallback": _switch("fallback"),
-    "lossy": _switch("lossy"),
-}
-LOOSENABLE: Final = tuple(_SETTINGS)
-"""The parts of the policy that a key may allow its requests to loosen."""
-
-
 def configured_policy(configuration: Configuration, policy: Policy) -> Policy:
     """Return the policy of requests: that of the configuration or a workload, and `lossy`."""
     return msgspec.structs.replace(policy, lossy=configuration.gateway.lossy)
@@ -221,18 +201,13 @@ def apply_policy_header(policy: Policy, header: str, loosen: Collection[str] = (
         name, equals, word = (text.strip().lower() for text in part.partition("="))
         if not (name or equals):
             continue
-        setting = _SETTINGS.get(name)
-        if setting is None or word not in (setting.strict_word, setting.loose_word):
-            known = "; ".join(
-                f"{each}={setting.strict_word}|{setting.loose_word}"
-                for each, setting in _SETTINGS.items()
-            )
+        fields, words = _SETTINGS.get(name, ((), {}))
+        if word not in words:
+            known = "; ".join(f"{each}={'|'.join(words)}" for each, (_, words) in _SETTINGS.items())
             raise InputError(f"{POLICY_HEADER}: {brief(part.strip())} is not one of {known}")
-        if word == setting.strict_word:
-            policy = msgspec.structs.replace(policy, **setting.strict)
-            continue
-        loosened = msgspec.structs.replace(policy, **setting.loose)
-        if loosened != policy and name not in loosen:
+        changed = msgspec.structs.replace(policy, **dict.fromkeys(fields, words[word]))
+        loosens = word != next(iter(words)) and changed != policy
+        if loosens and name not in loosen:
             raise InputError(f"{POLICY_HEADER}: {name} can only be made stricter with this key")
-        policy = loosened
+        policy = changed
     return policy

@@ -95,15 +95,13 @@ class Planner:
             return None
 
         def fallback() -> Plan | None:
-            resolved = self.names.resolve(key.name, key.workload)
-            return self.fallback_plan(key, resolved, _describe_broken_rules(plan.profile, rules))
+            return self.fallback_plan(key, _describe_broken_rules(plan.profile, rules))
 
         return self._schema_fallbacks.get_or_compute((key, rules), fallback)
 
-    def fallback_plan(
-        self, key: PlanKey, resolved: ResolvedName, because: str, limits: Needs = NO_NEEDS
-    ) -> Plan | None:
+    def fallback_plan(self, key: PlanKey, because: str, limits: Needs = NO_NEEDS) -> Plan | None:
         """Return the plan on the declared fallback, or None where it cannot serve the request."""
+        resolved = self.names.resolve(key.name, key.workload)
         workload = resolved.workload
         if workload is None or workload.fallback is None:
             return None
@@ -123,7 +121,7 @@ class Planner:
         if plan.diagnostic is None or not _may_fall_back(key, resolved.workload):
             return plan
         because = f"it lacks {', '.join(item.capability for item in plan.diagnostic.missing)}"
-        return self.fallback_plan(key, resolved, because, limits) or plan
+        return self.fallback_plan(key, because, limits) or plan
 
     def _plan_on(self, resolved: ResolvedName, key: PlanKey, limits: Needs) -> Plan:
         """Negotiate a request with one model, and return the plan that follows."""

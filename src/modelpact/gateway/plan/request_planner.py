@@ -93,9 +93,7 @@ class RequestPlanner:
         self, planner: Planner, incoming: IncomingRequest, because: str
     ) -> PlannedRequest | None:
         """Plan a request on its declared fallback; None where that cannot serve it."""
-        key = incoming.plan_key
-        resolved = planner.names.resolve(key.name, key.workload)
-        plan = planner.fallback_plan(key, resolved, because)
+        plan = planner.fallback_plan(incoming.plan_key, because)
         return None if plan is None else await _serve_by(plan, incoming)
 
     async def _check_schema(self, planner: Planner, plan: Plan, incoming: IncomingRequest) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.gateway.observe.observer import Observer
+from modelpact.gateway.observe.observer import CallObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.canonical import canonical
@@ -57,7 +57,7 @@ class GatewayRecorder(InvocationRecorder):
         ledger: Ledger,
         registry: Registry,
         name: str,
-        observers: Sequence[Observer],
+        observers: Sequence[CallObserver],
         *,
         keep_content: bool = False,
     ) -> None:
