@@ -82,11 +82,11 @@ class SDK:
 
         return asyncio.run(asyncio.wait_for(run(), 60))
 
-    def raw(self, find: Callable[[Any], Any], **asked: Any) -> tuple[Any, Mapping[str, str]]:
+    def raw(self, find: Callable[[Any], Any], **fields: Any) -> tuple[Any, Mapping[str, str]]:
         """Call a method for its answer and the head of it."""
 
         def work(client: Any) -> Any:
-            return find(client).with_raw_response.create(**asked)
+            return find(client).with_raw_response.create(**fields)
 
         if self.blocking:
             with self.client() as client:
@@ -98,18 +98,18 @@ class SDK:
                 answer = await work(client)
                 return await _awaited(answer.parse()), answer.headers
 
-        found: tuple[Any, Mapping[str, str]] = asyncio.run(asyncio.wait_for(run(), 60))
-        return found
+        result: tuple[Any, Mapping[str, str]] = asyncio.run(asyncio.wait_for(run(), 60))
+        return result
 
-    def events(self, find: Callable[[Any], Any], **asked: Any) -> list[Any]:
+    def events(self, find: Callable[[Any], Any], **fields: Any) -> list[Any]:
         """Call a method for a stream and read it to its end."""
         if self.blocking:
             with self.client() as client:
-                return list(find(client).create(stream=True, **asked))
+                return list(find(client).create(stream=True, **fields))
 
         async def run() -> list[Any]:
             async with self.client() as client:
-                return [one async for one in await find(client).create(stream=True, **asked)]
+                return [event async for event in await find(client).create(stream=True, **fields)]
 
         return asyncio.run(asyncio.wait_for(run(), 60))
 
@@ -130,44 +130,44 @@ class SDK:
         return asyncio.run(asyncio.wait_for(run(), 60))
 
 
-async def _awaited(found: Any) -> Any:
-    return await found if inspect.isawaitable(found) else found
+async def _awaited(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
 
 
 class OpenAISDK(SDK):
     def client(self, **more: Any) -> Any:
-        made = openai.OpenAI if self.blocking else openai.AsyncOpenAI
-        given = {"api_key": self.gateway.key, "max_retries": 0, **more}
-        return made(base_url=f"{self.gateway.url}/v1", **given)
+        client_class = openai.OpenAI if self.blocking else openai.AsyncOpenAI
+        options = {"api_key": self.gateway.key, "max_retries": 0, **more}
+        return client_class(base_url=f"{self.gateway.url}/v1", **options)
 
 
 class AnthropicSDK(SDK):
     def client(self, **more: Any) -> Any:
-        made = anthropic.Anthropic if self.blocking else anthropic.AsyncAnthropic
-        given = {"api_key": self.gateway.key, "max_retries": 0, **more}
-        return made(base_url=self.gateway.url, **given)
+        client_class = anthropic.Anthropic if self.blocking else anthropic.AsyncAnthropic
+        options = {"api_key": self.gateway.key, "max_retries": 0, **more}
+        return client_class(base_url=self.gateway.url, **options)
 
 
-def check_errors(sdk: SDK, said: Any, ask: Callable[..., Any]) -> None:
-    """Have an upstream fail in every way; `said` is the SDK's module, with a class for each."""
+def check_errors(sdk: SDK, library: Any, ask: Callable[..., Any]) -> None:
+    """Have an upstream fail in every way; `library` is the SDK's module, with a class for each."""
     sdk.fake.script.add(Fail(429, retry_after=3), Fail(500), Fail(400, "Too odd."), Fail(403))
-    with pytest.raises(said.RateLimitError) as limited:
+    with pytest.raises(library.RateLimitError) as limited:
         ask(sdk)
     assert float(limited.value.response.headers["retry-after"]) == 3
-    with pytest.raises(said.InternalServerError):
+    with pytest.raises(library.InternalServerError):
         ask(sdk)
-    with pytest.raises(said.BadRequestError, match="Too odd"):
+    with pytest.raises(library.BadRequestError, match="Too odd"):
         ask(sdk)
-    with pytest.raises(said.PermissionDeniedError):
+    with pytest.raises(library.PermissionDeniedError):
         ask(sdk)
-    with pytest.raises(said.NotFoundError, match="write PROVIDER/MODEL"):
+    with pytest.raises(library.NotFoundError, match="write PROVIDER/MODEL"):
         ask(sdk, model="nobodys")
 
 
-def check_errors_in_streams(sdk: SDK, said: Any, read: Callable[..., Any]) -> None:
+def check_errors_in_streams(sdk: SDK, library: Any, read: Callable[..., Any]) -> None:
     """Have a stream fail before its first event, and in the midst of them."""
     sdk.fake.script.add(Fail(429), Reply("x" * 200, fault=cut(8)))
-    with pytest.raises(said.RateLimitError):
+    with pytest.raises(library.RateLimitError):
         read(sdk)
-    with pytest.raises(said.APIError, match="the upstream failed"):
+    with pytest.raises(library.APIError, match="the upstream failed"):
         read(sdk)

@@ -174,19 +174,22 @@ class RunningGateway:
 
     def invocations(self) -> list[tuple[str, str, str | None]]:
         """Every invocation: its id, state and error, in order."""
-        found, _ = list_in_events(self.ledger, "", "", 10_000)
-        return [(one.id, one.state, one.error) for one in reversed(found)]
+        invocations, _ = list_in_events(self.ledger, "", "", 10_000)
+        return [
+            (invocation.id, invocation.state, invocation.error)
+            for invocation in reversed(invocations)
+        ]
 
     def settled(self) -> list[tuple[str, str | None]]:
         """The states and errors of all invocations, once none is open."""
-        found: list[tuple[str, str, str | None]] = []
+        outcomes: list[tuple[str, str, str | None]] = []
 
         def ended() -> bool:
-            found[:] = self.invocations()
-            return all(state != "open" for _, state, _ in found)
+            outcomes[:] = self.invocations()
+            return all(state != "open" for _, state, _ in outcomes)
 
         self.wait_until(ended)
-        return [(state, error) for _, state, error in found]
+        return [(state, error) for _, state, error in outcomes]
 
     def gauge(self, name: str) -> int:
         """A gauge of `/metrics`."""
@@ -240,13 +243,13 @@ def _served(
 ) -> Iterator[tuple[str, Gateway, asyncio.AbstractEventLoop]]:
     loop = asyncio.new_event_loop()
     started = threading.Event()
-    found: dict[str, Any] = {}
+    running: dict[str, Any] = {}
 
     async def run() -> None:
-        stop = found["stop"] = asyncio.Event()
+        stop = running["stop"] = asyncio.Event()
         serving = serve_gateway(ledger, configuration, environment=dict(UPSTREAM_KEYS), grace=1.0)
         async with serving as served:
-            found["served"] = served
+            running["served"] = served
             started.set()
             await stop.wait()
 
@@ -254,7 +257,7 @@ def _served(
         try:
             loop.run_until_complete(run())
         except BaseException as error:
-            found["error"] = error
+            running["error"] = error
             raise
         finally:
             started.set()
@@ -263,11 +266,11 @@ def _served(
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert started.wait(ANSWER_TIME)
-    if "error" in found:
-        raise found["error"]
+    if "error" in running:
+        raise running["error"]
     try:
-        yield found["served"].url, found["served"].gateway, loop
+        yield running["served"].url, running["served"].gateway, loop
     finally:
-        loop.call_soon_threadsafe(found["stop"].set)
+        loop.call_soon_threadsafe(running["stop"].set)
         thread.join(ANSWER_TIME)
         assert not thread.is_alive()

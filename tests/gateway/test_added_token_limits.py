@@ -13,27 +13,27 @@ from tests.gateway.support import HI, Answer, RunningGateway
 BODY = {"modelpact-report": "body"}
 LONGEST = 64_000
 """What the catalog knows of Claude Opus 4.5."""
-ASKED: dict[str, dict[str, Any]] = {
+BODIES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": HI},
     "/v1/responses": {"input": "Hi"},
 }
 
 
-def asked(gateway: RunningGateway, path: str, **more: Any) -> Answer:
-    return gateway.ask(path, {"model": "claude-opus-4-5", **ASKED[path], **more}, BODY)
+def ask(gateway: RunningGateway, path: str, **more: Any) -> Answer:
+    return gateway.ask(path, {"model": "claude-opus-4-5", **BODIES[path], **more}, BODY)
 
 
-@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("path", BODIES)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_limit_is_added_for_anthropic(gateway: RunningGateway, path: str, stream: bool) -> None:
     """Anthropic requires `max_tokens`; it is the model's own, in head and report, and no loss."""
-    answer = asked(gateway, path, stream=stream)
+    answer = ask(gateway, path, stream=stream)
     assert answer.status == 200, answer.content
     assert gateway.anthropic.bodies[-1]["max_tokens"] == LONGEST
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
     assert "modelpact-lossy" not in answer.headers
-    body = [said for _, said in answer.events] if stream else [answer.json]
-    (report,) = [one["modelpact"] for one in body if "modelpact" in one]
+    body = [event for _, event in answer.events] if stream else [answer.json]
+    (report,) = [event["modelpact"] for event in body if "modelpact" in event]
     assert report["added"] == {"max_tokens": LONGEST}
     assert gateway.events("negotiation.decided")[-1].payload["added"] == {"max_tokens": LONGEST}
 
@@ -47,7 +47,7 @@ def test_a_limit_is_added_for_anthropic(gateway: RunningGateway, path: str, stre
     ],
 )
 def test_the_limit_of_the_request_is_used(gateway: RunningGateway, path: str, limit: str) -> None:
-    answer = asked(gateway, path, **{limit: 50})
+    answer = ask(gateway, path, **{limit: 50})
     assert answer.status == 200, answer.content
     assert gateway.anthropic.bodies[-1]["max_tokens"] == 50
     assert "modelpact-added" not in answer.headers
@@ -55,7 +55,7 @@ def test_the_limit_of_the_request_is_used(gateway: RunningGateway, path: str, li
 
 
 def test_a_null_limit_is_replaced(gateway: RunningGateway) -> None:
-    answer = asked(gateway, "/v1/chat/completions", max_tokens=None)
+    answer = ask(gateway, "/v1/chat/completions", max_tokens=None)
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
 
@@ -72,7 +72,7 @@ def test_a_long_prompt_lowers_the_added_limit(gateway: RunningGateway) -> None:
     """Prompt and limit together must fit the window, or Anthropic refuses both."""
     prompt = "word " * 120_000
     messages = [{"role": "user", "content": prompt}]
-    answer = asked(gateway, "/v1/chat/completions", messages=messages)
+    answer = ask(gateway, "/v1/chat/completions", messages=messages)
     assert answer.status == 200, answer.content
     sent = gateway.anthropic.bodies[-1]["max_tokens"]
     assert DEFAULT_MAX_TOKENS <= sent < 200_000 - len(prompt) // 4
@@ -83,7 +83,7 @@ def test_a_long_prompt_lowers_the_added_limit(gateway: RunningGateway) -> None:
 def test_an_image_counts_the_same_whatever_its_length(gateway: RunningGateway) -> None:
     url = f"data:image/png;base64,{'A' * 800_000}"
     parts = [{"type": "image_url", "image_url": {"url": url}}]
-    answer = asked(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": parts}])
+    answer = ask(gateway, "/v1/chat/completions", messages=[{"role": "user", "content": parts}])
     assert answer.headers["modelpact-added"] == f"max_tokens={LONGEST}"
 
 

@@ -31,17 +31,17 @@ def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> Anthrop
     return AnthropicSDK(serve(LOSSY + MORE), blocking, request.param)
 
 
-def given(sdk: AnthropicSDK, **asked: Any) -> dict[str, Any]:
-    return {"model": sdk.model, "messages": HI, "max_tokens": 500, **asked}
+def fields_of(sdk: AnthropicSDK, **fields: Any) -> dict[str, Any]:
+    return {"model": sdk.model, "messages": HI, "max_tokens": 500, **fields}
 
 
-def message(sdk: AnthropicSDK, **asked: Any) -> tuple[Any, Mapping[str, str]]:
-    return sdk.raw(lambda client: client.messages, **given(sdk, **asked))
+def message(sdk: AnthropicSDK, **fields: Any) -> tuple[Any, Mapping[str, str]]:
+    return sdk.raw(lambda client: client.messages, **fields_of(sdk, **fields))
 
 
-def final(sdk: AnthropicSDK, **asked: Any) -> Any:
+def final(sdk: AnthropicSDK, **fields: Any) -> Any:
     """Add a stream up, as the SDK does."""
-    wanted = given(sdk, **asked)
+    wanted = fields_of(sdk, **fields)
     return sdk.final(lambda client: client.messages.stream(**wanted), "get_final_message")
 
 
@@ -83,7 +83,7 @@ def test_streaming(sdk: AnthropicSDK) -> None:
     assert text(answer) == "You said: Hi"
     assert (answer.stop_reason, answer.role) == ("end_turn", "assistant")
     assert answer.usage.output_tokens > 0
-    kinds = [event.type for event in sdk.events(lambda client: client.messages, **given(sdk))]
+    kinds = [event.type for event in sdk.events(lambda client: client.messages, **fields_of(sdk))]
     assert kinds[0] == "message_start"
     assert kinds[-1] == "message_stop"
     assert kinds.count("content_block_delta") > 1
@@ -192,7 +192,7 @@ def test_prompt_caching(sdk: AnthropicSDK) -> None:
 def test_errors_have_their_classes(sdk: AnthropicSDK) -> None:
     check_errors(sdk, anthropic, message)
     with pytest.raises(anthropic.AuthenticationError, match="modelpact keys create"):
-        sdk.call(lambda client: client.messages.create(**given(sdk)), api_key="none")
+        sdk.call(lambda client: client.messages.create(**fields_of(sdk)), api_key="none")
 
 
 def test_errors_in_streams(sdk: AnthropicSDK) -> None:

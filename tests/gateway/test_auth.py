@@ -67,6 +67,6 @@ def test_an_unknown_report_option_is_an_error(value: str) -> None:
 
 def test_values_of_one_header_do_not_look_like_another() -> None:
     """A head is remembered as one text: no two heads may have the same."""
-    one = Headers([(b"a", b"1"), (b"b", b"2")])
+    first = Headers([(b"a", b"1"), (b"b", b"2")])
     other = Headers([(b"a", b"1b:2")])
-    assert one.signature != other.signature
+    assert first.signature != other.signature

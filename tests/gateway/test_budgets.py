@@ -50,8 +50,8 @@ def test_a_request_that_has_ended_counts_with_its_cost(gateway: RunningGateway) 
 @pytest.mark.parametrize("stream", [False, True])
 def test_nothing_is_spent_beyond_the_budget(gateway: RunningGateway, stream: bool) -> None:
     """One after the other, the first request after the last nano-dollar is refused."""
-    one = cost(ask(gateway, gateway.key))
-    secret = gateway.new_key(budget=3 * one - 1, period="day")
+    price = cost(ask(gateway, gateway.key))
+    secret = gateway.new_key(budget=3 * price - 1, period="day")
     statuses = []
     for _ in range(5):
         statuses.append(ask(gateway, secret, stream=stream).status)
@@ -85,13 +85,13 @@ def test_requests_at_once_do_not_overrun_it(gateway: RunningGateway) -> None:
     asking = [
         threading.Thread(target=lambda: answers.append(ask(gateway, secret))) for _ in "x" * 8
     ]
-    for one in asking:
-        one.start()
+    for thread in asking:
+        thread.start()
     gateway.wait_until(lambda: len(answers) == 6)
     assert [answer.status for answer in answers] == [429] * 6
     release.set()
-    for one in asking:
-        one.join(30)
+    for thread in asking:
+        thread.join(30)
     assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 6
     gateway.openai.hold = None
     assert ask(gateway, secret).status == 200, "they have ended, and cost next to nothing"
@@ -125,8 +125,8 @@ def test_a_fallback_counts_once(tmp_path: Path) -> None:
 
 
 def test_carried_requests_count_too(gateway: RunningGateway) -> None:
-    one = cost(gateway.message("gpt-4o", max_tokens=1_000))
-    secret = gateway.new_key(budget=2 * one - 1, period="day")
+    price = cost(gateway.message("gpt-4o", max_tokens=1_000))
+    secret = gateway.new_key(budget=2 * price - 1, period="day")
     statuses = []
     for stream in (False, True, False):
         answer = gateway.message("gpt-4o", key=secret, max_tokens=1_000, stream=stream)
@@ -138,8 +138,8 @@ def test_carried_requests_count_too(gateway: RunningGateway) -> None:
 def test_others_spend_too(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another gateway on the same store is heard of within the refresh period."""
     monkeypatch.setattr(budgets, "MAX_AGE_TO_ALLOW_SECONDS", 0.0)
-    one = cost(ask(gateway, gateway.key))
-    secret = gateway.new_key(budget=2 * one - 1, period="day")
+    price = cost(ask(gateway, gateway.key))
+    secret = gateway.new_key(budget=2 * price - 1, period="day")
     assert ask(gateway, secret).status == 200
     other = budgets.Budgets(gateway.ledger)
     key = gateway.gateway.keys.find(secret)

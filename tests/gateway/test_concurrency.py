@@ -26,8 +26,8 @@ MOST = 24 * 1024 * 1024
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream("one").in_thread() as one:
-        yield one
+    with Upstream("one").in_thread() as listening:
+        yield listening
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_client_that_does_not_read_makes_the_upstream_wait(serve: Serve, path:
                 taken += len(connection.recv(1_000_000))
             assert endless.sent > held
         assert endless.gone.wait(30), "who leaves ends it"
-        ended = [one for one in gateway.settled() if one[0] != "completed"]
+        ended = [outcome for outcome in gateway.settled() if outcome[0] != "completed"]
         assert ended == [("cancelled", "the client left")]
 
 
@@ -180,7 +180,7 @@ def test_slow_uploads_delay_nobody_else(gateway: Process) -> None:
             assert gateway.chat("here/gpt-4o")[0] == 200
         for connection in slow:
             connection.sendall(body[10:])
-        assert all(one.recv(65_536).startswith(b"HTTP/1.1 200 ") for one in slow)
+        assert all(connection.recv(65_536).startswith(b"HTTP/1.1 200 ") for connection in slow)
 
 
 def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(

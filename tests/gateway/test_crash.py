@@ -18,8 +18,8 @@ ENOUGH = 150
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream("one").in_thread() as one:
-        yield one
+    with Upstream("one").in_thread() as listening:
+        yield listening
 
 
 def folder_for(place: Path, upstream: Upstream, store: str, name: str = "gateway") -> Path:
@@ -49,8 +49,10 @@ def test_acknowledged_requests_survive_a_kill(
         killed(gateway, load)
     verify_ledger(run, url)
     record = invocation_outcomes(run, url)
-    assert {record.get(one) for one, _ in load.answered} == {"completed"}
-    assert len({one for one, _ in load.answered}) == len(load.answered), "each has its own"
+    assert {record.get(invocation) for invocation, _ in load.answered} == {"completed"}
+    assert len({invocation for invocation, _ in load.answered}) == len(load.answered), (
+        "each has its own"
+    )
     assert total_spent(run, url) >= sum(cost or 0 for _, cost in load.answered)
     with started(folder) as again:
         until(
@@ -61,7 +63,9 @@ def test_acknowledged_requests_survive_a_kill(
     verify_ledger(run, url)
     after = invocation_outcomes(run, url)
     assert set(record) <= set(after)
-    assert {after[one] for one, kind in record.items() if kind != "invoked"} == {"completed"}
+    assert {after[invocation] for invocation, kind in record.items() if kind != "invoked"} == {
+        "completed"
+    }
 
 
 @pytest.mark.slow
@@ -72,10 +76,10 @@ def test_killed_again_and_again(url: str, upstream: Upstream, run: Run, tmp_path
         with started(folder) as gateway:
             load = Load(gateway, "openai/gpt-4o", clients=12)
             killed(gateway, load)
-            answered += [one for one, _ in load.answered]
+            answered += [invocation for invocation, _ in load.answered]
     verify_ledger(run, url)
     record = invocation_outcomes(run, url)
-    assert {record.get(one) for one in answered} == {"completed"}
+    assert {record.get(invocation) for invocation in answered} == {"completed"}
 
 
 def test_two_gateways_on_one_postgresql(
@@ -84,9 +88,9 @@ def test_two_gateways_on_one_postgresql(
     """One gateway is killed; the other one works as before."""
     first = folder_for(tmp_path / "first", upstream, postgres_url, "first")
     second = folder_for(tmp_path / "second", upstream, postgres_url, "second")
-    with started(first) as one, started(second) as two:
-        loads = [Load(one, "openai/gpt-4o"), Load(two, "openai/gpt-4o")]
-        killed(one, loads[0])
+    with started(first) as left, started(second) as right:
+        loads = [Load(left, "openai/gpt-4o"), Load(right, "openai/gpt-4o")]
+        killed(left, loads[0])
         before = len(loads[1].answered)
         until(lambda: len(loads[1].answered) > before + ENOUGH, "the other goes on")
         with started(first):
@@ -111,15 +115,15 @@ def test_keys_and_budgets_hold_at_both_gateways(
     assert made.returncode == 0, made.stderr
     key = {"authorization": f"Bearer {json.loads(made.stdout)['key']}"}
     body = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
-    with started(first) as one, started(second) as two:
+    with started(first) as left, started(second) as right:
 
         def ask(gateway: Process) -> int:
             return gateway.ask("POST", "/v1/chat/completions", {**body, "max_tokens": 3}, **key)[0]
 
-        assert ask(one) == 200
-        until(lambda: ask(one) == 429, "the budget is spent")
-        assert ask(two) == 429, "what the other spent is known here as soon as it matters"
+        assert ask(left) == 200
+        until(lambda: ask(left) == 429, "the budget is spent")
+        assert ask(right) == 429, "what the other spent is known here as soon as it matters"
         revoked = run("keys", "revoke", "app", "--store", postgres_url)
         assert revoked.returncode == 0, revoked.stderr
-        for gateway in (one, two):
+        for gateway in (left, right):
             until(lambda gateway=gateway: ask(gateway) == 401, "the key is gone")  # type: ignore[misc]

@@ -15,17 +15,17 @@ from tests.gateway.test_reload import configuration
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream("one").in_thread() as one:
-        yield one
+    with Upstream("one").in_thread() as listening:
+        yield listening
 
 
 def refused(gateway: Process) -> bool:
     """Tell whether new connections are refused."""
     with contextlib.closing(
         http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)
-    ) as one:
+    ) as connection:
         try:
-            one.connect()
+            connection.connect()
         except ConnectionRefusedError:
             return True
     return False

@@ -49,18 +49,18 @@ def test_the_upstream_key_is_removed_from_errors(gateway: RunningGateway) -> Non
     assert [answer.status for answer in answers] == [401] * 4
     assert answers[2].json["error"]["message"].endswith("; check the key of openai")
     assert ".;" not in answers[2].json["error"]["message"]
-    kept = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
+    stored = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     for secret in UPSTREAM_KEYS.values():
         assert all(secret.encode() not in answer.content for answer in answers)
-        assert secret.encode() not in kept
+        assert secret.encode() not in stored
 
 
 def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: RunningGateway) -> None:
     secret = UPSTREAM_KEYS["ANTHROPIC_API_KEY"]
-    said = json.dumps({"type": "error", "error": {"type": "bad", "message": f"not {secret}"}})
-    told = f"event: error\ndata: {said}\n\n".encode()
+    event = json.dumps({"type": "error", "error": {"type": "bad", "message": f"not {secret}"}})
+    events = f"event: error\ndata: {event}\n\n".encode()
     gateway.anthropic.script.add(
-        Reply(LONG, fault=garbage(told, after=4)),
+        Reply(LONG, fault=garbage(events, after=4)),
         Fail(401, f"{secret[:12]} {secret[12:]}", headers={"www-authenticate": f"no {secret}"}),
     )
     streamed = gateway.message("claude-opus-4-5", stream=True)
@@ -68,9 +68,9 @@ def test_the_upstream_key_is_removed_from_streams_and_headers(gateway: RunningGa
     refused = gateway.message("claude-opus-4-5")
     assert refused.headers["www-authenticate"] == "no [REDACTED]"
     assert [state for state, _ in gateway.settled()] == ["failed", "failed"]
-    kept = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
+    stored = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
     assert secret.encode() not in streamed.content
-    assert secret[:12].encode() not in kept
+    assert secret[:12].encode() not in stored
 
 
 def test_an_upstream_that_cannot_be_reached(gateway: RunningGateway) -> None:
@@ -97,8 +97,8 @@ def test_a_stream_that_breaks_ends_with_an_error_event(
     assert "error" in first.events[-1][1]
     assert b"[DONE]" not in first.content
     second = gateway.message("claude-opus-4-5", stream=True)
-    name, said = second.events[-1]
-    assert (name, said["type"]) == ("error", "error")
+    name, event = second.events[-1]
+    assert (name, event["type"]) == ("error", "error")
     states = gateway.settled()
     assert [state for state, _ in states] == ["failed", "failed"]
     assert all(error and error.startswith(("cut_off", "malformed")) for _, error in states)
@@ -122,16 +122,18 @@ def test_a_translated_stream_that_breaks_ends_with_an_error_event(
 
 def test_an_error_in_a_stream_is_recorded(gateway: RunningGateway) -> None:
     """It passes as it is, no second one is added, and the record does not say "completed"."""
-    told = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
-    gateway.anthropic.script.add(Reply(LONG, fault=garbage(told + b"\n\n", after=4)))
+    event = (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
+    )
+    gateway.anthropic.script.add(Reply(LONG, fault=garbage(event + b"\n\n", after=4)))
     answer = gateway.message("claude-opus-4-5", stream=True)
-    assert [said["type"] for _, said in answer.events].count("error") == 1
+    assert [event["type"] for _, event in answer.events].count("error") == 1
     assert gateway.settled() == [("failed", "overloaded_error: M")]
 
 
 def test_text_about_the_end_does_not_end_a_stream(gateway: RunningGateway) -> None:
-    said = "data: [DONE]\n\n and message_stop " * 20
-    gateway.openai.script.add(Reply(said, fault=cut(10, clean=True)))
+    text = "data: [DONE]\n\n and message_stop " * 20
+    gateway.openai.script.add(Reply(text, fault=cut(10, clean=True)))
     gateway.openai.piece = 50
     assert "error" in gateway.chat("gpt-4o", stream=True).events[-1][1]
     assert gateway.settled()[0][0] == "failed"

@@ -82,12 +82,12 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 @pytest.mark.parametrize("path", PATHS)
 def test_ambiguous_bodies_are_refused(gateway: RunningGateway, path: str) -> None:
     """MP-A9: malformed JSON, duplicate keys, invalid UTF-8 and deep nesting are errors."""
-    for name, (body, told) in BAD.items():
+    for name, (body, expected) in BAD.items():
         content = body if isinstance(body, bytes) else body.encode()
         answer = gateway.ask(path, content)
         assert answer.status == 400, (name, answer.content)
         message = answer.json["error"]["message"]
-        assert told in message, (name, message)
+        assert expected in message, (name, message)
         assert len(message) < 500, name
     assert not gateway.openai.requests
     assert not gateway.invocations()

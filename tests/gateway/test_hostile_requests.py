@@ -39,7 +39,7 @@ def _nothing_is_sent(gateway: RunningGateway) -> Iterator[None]:
     assert len(gateway.openai.requests) + len(gateway.anthropic.requests) == before
 
 
-def said(gateway: RunningGateway, data: bytes) -> bytes:
+def exchange(gateway: RunningGateway, data: bytes) -> bytes:
     """Send bytes, and read all that comes back until the gateway closes."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
@@ -69,7 +69,7 @@ def hidden(gateway: RunningGateway) -> bytes:
 def test_malformed_http_is_refused(gateway: RunningGateway, name: str) -> None:
     """Or it is refused for its key, before its body is looked at."""
     status, data = SMUGGLING[name]
-    got = said(gateway, data + hidden(gateway))
+    got = exchange(gateway, data + hidden(gateway))
     assert got.startswith((b"HTTP/1.1 %d " % status, b"HTTP/1.1 401 ")), got
     assert answers(got) == 1
 
@@ -101,7 +101,7 @@ FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
 def test_request_smuggling_is_refused(gateway: RunningGateway, name: str) -> None:
     """MP-A9: there is one response, a refusal, and the connection ends with it."""
     lines, body = FRAMINGS[name]
-    got = said(gateway, head(gateway, *lines) + body + hidden(gateway))
+    got = exchange(gateway, head(gateway, *lines) + body + hidden(gateway))
     assert got.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 ")), got
     assert answers(got) == 1
 
@@ -110,7 +110,7 @@ def test_header_injection_does_not_reach_the_upstream(gateway: RunningGateway) -
     """What clients say in headers that are passed on cannot end the line that it stands in."""
     for sign in ("\r\n", "\n", "\r", "\0"):
         line = f"anthropic-beta: a{sign}x-api-key: stolen"
-        got = said(gateway, head(gateway, line.replace("\r\n", "\n"), path="/v1/messages"))
+        got = exchange(gateway, head(gateway, line.replace("\r\n", "\n"), path="/v1/messages"))
         assert got.startswith(b"HTTP/1.1 400 "), got
 
 
@@ -169,7 +169,7 @@ def test_other_methods_are_not_allowed(gateway: RunningGateway) -> None:
         assert gateway.ask(CHAT, BODY, override, method=method).status == 405, method
 
 
-def shown(gateway: RunningGateway, **headers: str) -> Answer:
+def ask_with(gateway: RunningGateway, **headers: str) -> Answer:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     return gateway.ask(CHAT, BODY, {"authorization": "", **fields})
 
@@ -198,12 +198,12 @@ def test_malformed_keys_are_unauthorized(gateway: RunningGateway) -> None:
         "%",
         "null",
     ]
-    for one in near:
-        assert shown(gateway, authorization=f"Bearer {one}").status == 401, one
-        assert shown(gateway, x_api_key=one).status == 401, one
+    for guess in near:
+        assert ask_with(gateway, authorization=f"Bearer {guess}").status == 401, guess
+        assert ask_with(gateway, x_api_key=guess).status == 401, guess
     for scheme in ("Basic", "Token", "Digest", "BearerX"):
-        assert shown(gateway, authorization=f"{scheme} {secret}").status == 401
-    assert shown(gateway, authorization=secret).status == 401
+        assert ask_with(gateway, authorization=f"{scheme} {secret}").status == 401
+    assert ask_with(gateway, authorization=secret).status == 401
 
 
 def test_a_key_in_another_place_is_unauthorized(gateway: RunningGateway) -> None:
@@ -220,9 +220,9 @@ def test_a_key_in_another_place_is_unauthorized(gateway: RunningGateway) -> None
 def test_a_valid_key_does_not_excuse_an_invalid_one(gateway: RunningGateway) -> None:
     """Who stands in front may have looked at the other."""
     other = gateway.new_key("other")
-    assert shown(gateway, authorization=f"Bearer {gateway.key}", x_api_key="no").status == 401
+    assert ask_with(gateway, authorization=f"Bearer {gateway.key}", x_api_key="no").status == 401
     twice = (f"Authorization: Bearer {other}", f"Content-Length: {len(BODY)}")
-    assert said(gateway, head(gateway, *twice) + BODY).startswith(b"HTTP/1.1 400 ")
+    assert exchange(gateway, head(gateway, *twice) + BODY).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_revoked_key_is_refused_on_an_open_connection(gateway: RunningGateway) -> None:
@@ -288,13 +288,13 @@ def test_no_spelling_loosens_the_policy(gateway: RunningGateway) -> None:
 def test_the_first_of_two_keys_counts(gateway: RunningGateway) -> None:
     """A proxy in front may look at the one, and the gateway at the other."""
     lines = (f"X-Api-Key: {gateway.key}", f"X-Api-Key: {gateway.key}x")
-    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    got = exchange(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
 
 
 def test_two_policy_headers_both_apply(gateway: RunningGateway) -> None:
     lines = ("modelpact-policy: fallback=off", "modelpact-policy: emulate=on")
-    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    got = exchange(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
     assert b"emulate can only be made stricter" in got
 
@@ -302,7 +302,7 @@ def test_two_policy_headers_both_apply(gateway: RunningGateway) -> None:
 def test_two_workload_headers_are_refused(gateway: RunningGateway) -> None:
     """The policy of one must not go with the needs of the other."""
     lines = ("modelpact-workload: extract", "modelpact-workload: moves")
-    got = said(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
+    got = exchange(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
     for path in (CHAT, "/v1/negotiate"):
         fields = {"model": "workload/moves", "messages": HI}

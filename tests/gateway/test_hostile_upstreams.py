@@ -184,8 +184,8 @@ def test_a_flapping_upstream(serve: Serve) -> None:
     turns = itertools.cycle([sends(GOOD), sends(b""), sends(GOOD, stay=True), sends(JSON_HEAD)])
     with scripted_upstream(lambda connection: next(turns)(connection)) as upstream:
         gateway = serve(upstream.settings)
-        found = [gateway.chat("scripted/any").status for _ in range(40)]
-        assert found == [200, 502, 200, 502] * 10
+        statuses = [gateway.chat("scripted/any").status for _ in range(40)]
+        assert statuses == [200, 502, 200, 502] * 10
         states = [state for state, _ in gateway.settled()]
         assert states == ["completed", "failed", "completed", "failed"] * 10
 

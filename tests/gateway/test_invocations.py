@@ -27,12 +27,12 @@ EVENING = 1_767_657_540 * 10**9
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream("one").in_thread() as one:
-        yield one
+    with Upstream("one").in_thread() as listening:
+        yield listening
 
 
 @contextlib.contextmanager
-def one_under_way(gateway: Process, upstream: Upstream) -> Iterator[str]:
+def open_call(gateway: Process, upstream: Upstream) -> Iterator[str]:
     """Have a stream that does not end, and give its invocation."""
     upstream.held = True
     with contextlib.closing(
@@ -46,19 +46,19 @@ def one_under_way(gateway: Process, upstream: Upstream) -> Iterator[str]:
 def open_stream(gateway: RunningGateway, model: str) -> http.client.HTTPConnection:
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
-    shown = {"authorization": f"Bearer {gateway.key}", "content-type": "application/json"}
-    connection.request("POST", CHAT, json.dumps(chat_body(model, stream=True)), shown)
+    headers = {"authorization": f"Bearer {gateway.key}", "content-type": "application/json"}
+    connection.request("POST", CHAT, json.dumps(chat_body(model, stream=True)), headers)
     return connection
 
 
 def listed(run: Run, store: str, *options: str) -> list[Any]:
     done = run("invocations", "list", *options, "--json", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
-    found: list[Any] = json.loads(done.stdout)
-    return found
+    invocations: list[Any] = json.loads(done.stdout)
+    return invocations
 
 
-def shown(run: Run, store: str, name: str) -> Any:
+def show(run: Run, store: str, name: str) -> Any:
     done = run("invocations", "show", name, "--json", "--store", store)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -80,11 +80,11 @@ def test_a_request_is_two_events_and_no_row(gateway: RunningGateway, run: Run) -
     store = f"sqlite:{gateway.path}"
     assert listed(run, store) == []
     for state, name in (("completed", names[0]), ("failed", names[1])):
-        (one,) = listed(run, store, "--state", state)
-        assert one["id"] == name
-        told = shown(run, store, name)
-        assert told["state"] == state
-        assert [event["type"] for event in told["events"]] == [
+        (invocation,) = listed(run, store, "--state", state)
+        assert invocation["id"] == name
+        details = show(run, store, name)
+        assert details["state"] == state
+        assert [event["type"] for event in details["events"]] == [
             "capability.invoked",
             f"capability.{state}",
         ]
@@ -120,11 +120,11 @@ def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
 ) -> None:
     store = f"sqlite:{tmp_path / 'ledger.db'}"
     folder = folder_for(tmp_path / "one", upstream, store)
-    with started(folder) as gateway, one_under_way(gateway, upstream) as name:
+    with started(folder) as gateway, open_call(gateway, upstream) as name:
         assert [entry["id"] for entry in listed(run, store)] == [name]
         assert listed(run, store, "--state", "failed") == []
-        told = shown(run, store, name)
-        assert (told["state"], told["cost"]) == ("open", None)
+        details = show(run, store, name)
+        assert (details["state"], details["cost"]) == ("open", None)
         cancelled = run("invocations", "cancel", name, "--store", store)
         assert cancelled.returncode == 1
         assert "is a request at a gateway: it ends with its client" in cancelled.stderr
@@ -140,7 +140,7 @@ def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
         until(lambda: listed(run, store) == [], "it ends")
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
-    assert shown(run, store, name)["state"] == "completed"
+    assert show(run, store, name)["state"] == "completed"
     again = run("invocations", "cancel", name, "--store", store)
     assert again.returncode == 1
     assert "is already completed" in again.stderr
@@ -156,21 +156,21 @@ def test_calls_of_a_killed_gateway_are_settled_by_the_next(
     """By one of the same name, as failed, with its estimate for a cost; by no other."""
     folder = folder_for(tmp_path / "one", upstream, url)
     other = folder_for(tmp_path / "other", upstream, url, "other")
-    with started(folder) as gateway, one_under_way(gateway, upstream) as name:
+    with started(folder) as gateway, open_call(gateway, upstream) as name:
         gateway.signal(signal.SIGKILL)
         assert gateway.wait() == -signal.SIGKILL
     upstream.release.set()
     with started(other):
-        assert shown(run, url, name)["state"] == "open"
+        assert show(run, url, name)["state"] == "open"
     with Ledger.open(url) as ledger:
         (opened,) = [event for event in ledger.events(name.rpartition(":")[0]) if event.id == name]
     with started(folder):
-        until(lambda: shown(run, url, name)["state"] != "open", "it is settled")
-    told = shown(run, url, name)
-    assert told["state"] == "failed"
-    assert told["error"].startswith("interrupted: ")
-    assert told["cost"]["estimate"] is True
-    assert told["cost"]["lines"] == opened.payload["estimate"]
+        until(lambda: show(run, url, name)["state"] != "open", "it is settled")
+    details = show(run, url, name)
+    assert details["state"] == "failed"
+    assert details["error"].startswith("interrupted: ")
+    assert details["cost"]["estimate"] is True
+    assert details["cost"]["lines"] == opened.payload["estimate"]
     assert [entry["id"] for entry in listed(run, url, "--state", "failed")] == [name]
     with Ledger.open(url) as ledger:
         assert ledger.events(name.rpartition(":")[0])[-1].type == "gateway.stopped"
@@ -204,8 +204,8 @@ def test_a_listing_says_when_it_was_truncated(
     monkeypatch.setattr("modelpact.providers.runtime.events._PAGE", 2)
     monkeypatch.setattr("modelpact.providers.runtime.events.MAX_LISTED_EVENTS", 4)
     assert list_in_events(gateway.ledger, "open", "", 100) == ([], True)
-    found, cut = list_in_events(gateway.ledger, "completed", "", 2)
-    assert (len(found), cut) == (2, False), "as many as were wanted"
+    invocations, cut = list_in_events(gateway.ledger, "completed", "", 2)
+    assert (len(invocations), cut) == (2, False), "as many as were wanted"
 
 
 def test_envelopes_rotate_at_midnight(serve: Serve, upstream: Upstream) -> None:

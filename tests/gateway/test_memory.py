@@ -39,7 +39,7 @@ def gateway(tmp_path: Path) -> Iterator[Process]:
 class Forgetful(list[dict[str, Any]]):
     """Keeps nothing: the test's own memory is not what is looked at."""
 
-    def append(self, one: dict[str, Any]) -> None:
+    def append(self, item: dict[str, Any]) -> None:
         """Forget it."""
 
 
@@ -66,14 +66,14 @@ async def ask(gateway: Process, bodies: Iterator[dict[str, Any]]) -> None:
     """Ask one after the other, many at once."""
     async with Client(limits=PoolLimits(connections=AT_ONCE)) as client:
 
-        async def one() -> None:
+        async def ask_once() -> None:
             for body in bodies:
                 content = json.dumps(body).encode()
                 answer = await client.request("POST", f"{gateway.url}{CHAT}", HEADERS, content)
                 await answer.read()
                 assert answer.status in (200, 422), answer.status
 
-        await asyncio.gather(*(one() for _ in range(AT_ONCE)))
+        await asyncio.gather(*(ask_once() for _ in range(AT_ONCE)))
 
 
 @pytest.mark.parametrize("made", [kind, different])

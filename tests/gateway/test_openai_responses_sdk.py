@@ -29,14 +29,14 @@ def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> OpenAIS
     return OpenAISDK(serve(MORE), blocking, request.param)
 
 
-def ask(sdk: OpenAISDK, **asked: Any) -> tuple[Any, Mapping[str, str]]:
-    fields = {"model": sdk.model, "input": "Hi", **asked}
+def ask(sdk: OpenAISDK, **more: Any) -> tuple[Any, Mapping[str, str]]:
+    fields = {"model": sdk.model, "input": "Hi", **more}
     return sdk.raw(lambda client: client.responses, **fields)
 
 
-def final(sdk: OpenAISDK, **asked: Any) -> Any:
+def final(sdk: OpenAISDK, **more: Any) -> Any:
     """Add a stream up, as the SDK does."""
-    fields = {"model": sdk.model, "input": "Hi", **asked}
+    fields = {"model": sdk.model, "input": "Hi", **more}
     return sdk.final(lambda client: client.responses.stream(**fields), "get_final_response")
 
 

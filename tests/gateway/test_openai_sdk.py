@@ -29,13 +29,13 @@ def sdk(serve: Serve, blocking: bool, request: pytest.FixtureRequest) -> OpenAIS
     return OpenAISDK(serve(MORE), blocking, request.param)
 
 
-def chat(sdk: OpenAISDK, **asked: Any) -> tuple[Any, Mapping[str, str]]:
-    fields = {"model": sdk.model, "messages": HI, **asked}
+def chat(sdk: OpenAISDK, **more: Any) -> tuple[Any, Mapping[str, str]]:
+    fields = {"model": sdk.model, "messages": HI, **more}
     return sdk.raw(lambda client: client.chat.completions, **fields)
 
 
-def chunks(sdk: OpenAISDK, **asked: Any) -> list[Any]:
-    fields = {"model": sdk.model, "messages": HI, **asked}
+def chunks(sdk: OpenAISDK, **more: Any) -> list[Any]:
+    fields = {"model": sdk.model, "messages": HI, **more}
     return sdk.events(lambda client: client.chat.completions, **fields)
 
 
@@ -232,14 +232,14 @@ def test_substituted_answers(sdk: OpenAISDK) -> None:
 
 
 def test_the_report_does_not_disturb_the_sdk(sdk: OpenAISDK) -> None:
-    asked: Any = {"model": sdk.model, "messages": HI}
+    request: Any = {"model": sdk.model, "messages": HI}
     fields = {"modelpact-report": "body"}
     answer, _ = chat(sdk, extra_headers=fields)
     assert answer.model_extra["modelpact"]["servedModel"] == f"{sdk.upstream}/{sdk.model}"
     result = chunks(sdk, extra_headers=fields)
     assert result[-1].model_extra["modelpact"]["cost"]["usd"]
     final = sdk.final(
-        lambda client: client.chat.completions.stream(**asked, extra_headers=fields),
+        lambda client: client.chat.completions.stream(**request, extra_headers=fields),
         "get_final_completion",
     )
     assert final.choices[0].message.content == "You said: Hi"
@@ -250,5 +250,5 @@ def test_models(sdk: OpenAISDK) -> None:
     assert {f"{sdk.upstream}/{sdk.model}", "workload/emulated"} <= {
         model.id for model in listed.data
     }
-    one = sdk.call(lambda client: client.models.retrieve(f"{sdk.upstream}/{sdk.model}"))
-    assert one.model_extra["modelpact"]["capabilities"]["tool-calling"] == "native"
+    model = sdk.call(lambda client: client.models.retrieve(f"{sdk.upstream}/{sdk.model}"))
+    assert model.model_extra["modelpact"]["capabilities"]["tool-calling"] == "native"

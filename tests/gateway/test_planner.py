@@ -68,7 +68,7 @@ def test_a_missing_capability_is_emulated_if_the_policy_allows_it(tmp_path: Path
     planner = make_planner(tmp_path, WORKLOADS)
     refused = plan_for(planner, "openai/text-only", tools=TOOLS)
     assert (refused.action, refused.answer) == ("refuse", "no")
-    assert any("emulate" in one for one in diagnostic(refused).would_help)
+    assert any("emulate" in hint for hint in diagnostic(refused).would_help)
     emulated = plan_for(planner, "openai/text-only", Policy(emulate=True), tools=TOOLS)
     assert (emulated.action, emulated.answer) == ("carry", "labelled")
     assert head(emulated)["modelpact-emulated"].startswith("tool-calling: ")
@@ -231,7 +231,7 @@ def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
     better = str(elsewhere.diagnostic.suggestion)
     assert better.partition("/")[0] not in ("openai", "anthropic")
     assert elsewhere.diagnostic.would_help == (f"a key for {better} on this gateway",)
-    here = planner.plan(plan_key(planner, "openai/text-only", tools=TOOLS))
-    assert here.diagnostic is not None
-    assert str(here.diagnostic.suggestion).startswith("openai/")
-    assert all("a key for" not in hint for hint in here.diagnostic.would_help)
+    with_keys = planner.plan(plan_key(planner, "openai/text-only", tools=TOOLS))
+    assert with_keys.diagnostic is not None
+    assert str(with_keys.diagnostic.suggestion).startswith("openai/")
+    assert all("a key for" not in hint for hint in with_keys.diagnostic.would_help)

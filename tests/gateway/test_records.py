@@ -11,23 +11,23 @@ from tests.gateway.planners import TOOLS
 from tests.gateway.support import Answer, RunningGateway
 
 PROMPT = "the password of the duke is swordfish"
-SAID = [{"role": "user", "content": PROMPT}]
+MESSAGES = [{"role": "user", "content": PROMPT}]
 
 
-def one_of_each(gateway: RunningGateway) -> list[Answer]:
+def ask_each_way(gateway: RunningGateway) -> list[Answer]:
     gateway.openai.script.add("one", "two", Fail(400, "no"))
     return [
-        gateway.chat("gpt-4o", messages=SAID),
-        gateway.chat("gpt-4o", messages=SAID, stream=True),
-        gateway.chat("gpt-4o", messages=SAID),
-        gateway.message("claude-opus-4-5", messages=SAID),
-        gateway.message("gpt-4o", messages=SAID, stream=True),
-        gateway.chat("openai/text-only", messages=SAID, tools=TOOLS),
+        gateway.chat("gpt-4o", messages=MESSAGES),
+        gateway.chat("gpt-4o", messages=MESSAGES, stream=True),
+        gateway.chat("gpt-4o", messages=MESSAGES),
+        gateway.message("claude-opus-4-5", messages=MESSAGES),
+        gateway.message("gpt-4o", messages=MESSAGES, stream=True),
+        gateway.chat("openai/text-only", messages=MESSAGES, tools=TOOLS),
     ]
 
 
 def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> None:
-    answers = one_of_each(gateway)
+    answers = ask_each_way(gateway)
     assert [answer.status for answer in answers] == [200, 200, 400, 200, 200, 422]
     states = gateway.settled()
     assert [state for state, _ in states] == [
@@ -41,25 +41,25 @@ def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> Non
 
 
 def test_each_invocation_follows_from_a_decision(gateway: RunningGateway) -> None:
-    one_of_each(gateway)
+    ask_each_way(gateway)
     gateway.settled()
     decisions = {event.id for event in gateway.events("negotiation.decided")}
     invoked = gateway.events("capability.invoked")
     assert len(invoked) == 5
-    assert all(one.cause in decisions for one in invoked)
+    assert all(event.cause in decisions for event in invoked)
 
 
 def test_the_audit_verifies_and_the_costs_add_up(gateway: RunningGateway, run: Run) -> None:
-    answers = one_of_each(gateway)
+    answers = ask_each_way(gateway)
     gateway.settled()
     store = ["--store", f"sqlite:{gateway.path}"]
     verified = run("audit", "verify", *store)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     summed = run("costs", "--by", "model", "--json", *store)
     assert summed.returncode == 0, summed.stderr
-    told = json.dumps(json.loads(summed.stdout))
-    assert "gpt-4o" in told
-    assert "claude-opus-4-5" in told
+    totals = json.dumps(json.loads(summed.stdout))
+    assert "gpt-4o" in totals
+    assert "claude-opus-4-5" in totals
     assert answers[0].headers["modelpact-cost-usd"]
     paid = [
         event.payload["cost"]
@@ -70,17 +70,17 @@ def test_the_audit_verifies_and_the_costs_add_up(gateway: RunningGateway, run: R
     assert money["amount"] == round(float(answers[0].headers["modelpact-cost-usd"]) * 1e9)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_prompts_and_answers_are_kept_only_on_request(serve: Serve, kept: bool) -> None:
+@pytest.mark.parametrize("keep", [False, True])
+def test_prompts_and_answers_are_kept_only_on_request(serve: Serve, keep: bool) -> None:
     """MP-A6: the store has only the hashes of prompts."""
-    gateway = serve(f"[gateway]\nkeep_content = {str(kept).lower()}\n")
+    gateway = serve(f"[gateway]\nkeep_content = {str(keep).lower()}\n")
     gateway.openai.script.add("the answer is trout")
-    gateway.chat("gpt-4o", messages=SAID)
-    gateway.message("gpt-4o", messages=SAID, stream=True)
+    gateway.chat("gpt-4o", messages=MESSAGES)
+    gateway.message("gpt-4o", messages=MESSAGES, stream=True)
     gateway.settled()
     files = b"".join(path.read_bytes() for path in gateway.path.parent.glob("ledger.db*"))
-    assert (PROMPT.encode() in files) is kept
-    assert (b"the answer is trout" in files) is kept
+    assert (PROMPT.encode() in files) is keep
+    assert (b"the answer is trout" in files) is keep
 
 
 def test_costs_are_attributed_to_keys_and_workloads(serve: Serve) -> None:
@@ -88,8 +88,8 @@ def test_costs_are_attributed_to_keys_and_workloads(serve: Serve) -> None:
     secret = gateway.new_key("app")
     gateway.chat("workload/extract", key=secret)
     (settled,) = gateway.events("capability.completed")
-    told = settled.payload["cost"]["attribution"]
-    assert told["function"] == "extract"
-    assert told["worker"].startswith("key_")
-    assert (told["provider"], told["model"]) == ("openai", "gpt-4o")
+    attribution = settled.payload["cost"]["attribution"]
+    assert attribution["function"] == "extract"
+    assert attribution["worker"].startswith("key_")
+    assert (attribution["provider"], attribution["model"]) == ("openai", "gpt-4o")
     assert "/extract/" in settled.envelope

@@ -43,15 +43,15 @@ def recorder(ledger: Ledger) -> GatewayRecorder:
 def died(ledger: Ledger, workload: str, calls: int) -> str:
     """Write what a gateway leaves that was killed with calls open; return the envelope."""
     envelope = f"gateway/{NAME}-dead/{workload}/2026-01-02"
-    who = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
-    told = InvokedPayload(
-        who, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync"
+    attribution = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
+    payload = InvokedPayload(
+        attribution, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync"
     )
 
     def work(tx: Transaction) -> None:
         tx.open_envelope(envelope, "gateway", NAME)
         for _ in range(calls):
-            tx.append(Draft(envelope, INVOKED, msgspec.to_builtins(told)))
+            tx.append(Draft(envelope, INVOKED, msgspec.to_builtins(payload)))
 
     ledger.write(work)
     return envelope
@@ -63,7 +63,7 @@ def types(ledger: Ledger, envelope: str) -> list[str]:
 
 def test_recovery_goes_on_while_requests_arrive(ledger: Ledger) -> None:
     """They come as soon as the port is open: the first of them begins the day."""
-    envelopes = [died(ledger, one, 3) for one in ("one", "two")]
+    envelopes = [died(ledger, name, 3) for name in ("one", "two")]
 
     async def restarted() -> None:
         recording = recorder(ledger)
@@ -110,10 +110,10 @@ def test_an_opening_whose_commit_was_uncertain_is_cancelled(
         ) -> "asyncio.Future[EventRef]":
             if entry.type != INVOKED or not unsure.is_set():
                 return real(entry, on_abandoned)
-            told: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
+            result: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
             lost = LedgerUncertain("it is not known whether it was kept")
-            real(entry).add_done_callback(lambda _: told.set_exception(lost))
-            return told
+            real(entry).add_done_callback(lambda _: result.set_exception(lost))
+            return result
 
         monkeypatch.setattr(gateway.ledger, "append_async", append_async)
         gateway.openai.script.add("one", "two")
@@ -137,11 +137,11 @@ def test_every_call_is_settled_once_while_the_database_restarts(
         "tests.gateway.support.Ledger.open", classmethod(lambda *_, **__: opening(postgres_url))
     )
     stop = threading.Event()
-    told: list[int] = []
+    statuses: list[int] = []
 
     def ask(gateway: RunningGateway) -> None:
         while not stop.is_set():
-            told.append(gateway.chat("mock/demo").status)
+            statuses.append(gateway.chat("mock/demo").status)
 
     with gateway_running(tmp_path) as gateway:
         threads = [threading.Thread(target=ask, args=(gateway,)) for _ in range(4)]
@@ -149,18 +149,18 @@ def test_every_call_is_settled_once_while_the_database_restarts(
             thread.start()
         try:
             for _ in range(2):
-                before = len(told)
-                gateway.wait_until(lambda before=before: 200 in told[before + 20 :])  # type: ignore[misc]
+                before = len(statuses)
+                gateway.wait_until(lambda before=before: 200 in statuses[before + 20 :])  # type: ignore[misc]
                 postgres.stop()
                 try:
-                    before = len(told)
-                    gateway.wait_until(lambda before=before: 503 in told[before:])  # type: ignore[misc]
+                    before = len(statuses)
+                    gateway.wait_until(lambda before=before: 503 in statuses[before:])  # type: ignore[misc]
                 finally:
                     postgres.start()
         finally:
             stop.set()
-            for one in threads:
-                one.join(60)
+            for thread in threads:
+                thread.join(60)
         gateway.wait_until(lambda: gateway.chat("mock/demo").status == 200)
     with opening(postgres_url) as ledger:
         calls, _ = list_in_events(ledger, "", "", 100_000)
@@ -168,8 +168,8 @@ def test_every_call_is_settled_once_while_the_database_restarts(
         rows = ledger.read(
             "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
         )
-        assert sorted(one for (one,) in rows) == sorted(call.id for call in calls)
-        assert told.count(200) + 1 <= sum(call.state == "completed" for call in calls)
+        assert sorted(invocation for (invocation,) in rows) == sorted(call.id for call in calls)
+        assert statuses.count(200) + 1 <= sum(call.state == "completed" for call in calls)
 
 
 def test_a_call_that_another_process_settled_is_not_settled_again(ledger: Ledger) -> None:
@@ -194,8 +194,8 @@ def test_imported_events_of_no_invocation_are_skipped(ledger: Ledger) -> None:
 
     def work(tx: Transaction) -> None:
         tx.open_envelope("elsewhere", "gateway", "another")
-        told: list[dict[str, Any]] = [{}, {"attribution": 7}, {"estimate": [{}]}]
-        for payload in told:
+        payloads: list[dict[str, Any]] = [{}, {"attribution": 7}, {"estimate": [{}]}]
+        for payload in payloads:
             opened = tx.append(Draft("elsewhere", INVOKED, payload))
             tx.append(Draft("elsewhere", "capability.completed", {"cost": 1}, opened.id))
 
@@ -207,7 +207,7 @@ def test_imported_events_of_no_invocation_are_skipped(ledger: Ledger) -> None:
 
 def test_an_endless_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modelpact.providers.runtime.records._MAX_KEPT_BYTES", 10)
-    said = AnswerDigest(keep=True)
+    digest = AnswerDigest(keep=True)
     for _ in range(3):
-        said.add(b"12345")
-    assert said.result() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)
+        digest.add(b"12345")
+    assert digest.result() == (f"sha256:{hashlib.sha256(b'12345' * 3).hexdigest()}", None)

@@ -19,59 +19,59 @@ def configuration(**providers: Upstream) -> str:
 
 @pytest.fixture
 def upstreams() -> Iterator[tuple[Upstream, Upstream]]:
-    with Upstream("one").in_thread() as one, Upstream("two").in_thread() as two:
-        yield one, two
+    with Upstream("one").in_thread() as first, Upstream("two").in_thread() as second:
+        yield first, second
 
 
 def test_open_requests_end_under_the_old_configuration(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
     """A request and a stream to a provider that the new file does not have; none is dropped."""
-    one, two = upstreams
+    first, second = upstreams
     file = tmp_path / "modelpact.toml"
-    file.write_text(configuration(here=one))
+    file.write_text(configuration(here=first))
     with started(tmp_path) as gateway, contextlib.ExitStack() as stack:
-        one.held = True
+        first.held = True
         streaming = gateway.open("POST", CHAT, chat_body("here/gpt-4o", stream=True))
         stack.callback(streaming.close)
         stream = streaming.getresponse()
         assert b"one" in stream.readline()
         waiting = gateway.open("POST", CHAT, chat_body("here/gpt-4o"))
         stack.callback(waiting.close)
-        until(lambda: len(one.seen) == 2, "both are at the upstream")
+        until(lambda: len(first.seen) == 2, "both are at the upstream")
 
-        file.write_text(configuration(there=two))
+        file.write_text(configuration(there=second))
         gateway.reload()
         status, _, answer = gateway.chat("there/gpt-4o")
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "two")
         status, _, answer = gateway.chat("here/gpt-4o")
         assert status == 404, answer
 
-        one.release.set()
+        first.release.set()
         answered = waiting.getresponse()
         assert answered.status == 200
         assert json.loads(answered.read())["choices"][0]["message"]["content"] == "one"
         rest = stream.read()
         assert rest.rstrip().endswith(b"data: [DONE]")
-        until(lambda: one.connections == 0, "nothing is kept open to who is not used any more")
+        until(lambda: first.connections == 0, "nothing is kept open to who is not used any more")
 
 
 def test_connections_to_unchanged_providers_stay_open(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
-    one, two = upstreams
+    first, second = upstreams
     file = tmp_path / "modelpact.toml"
-    file.write_text(configuration(same=one, other=two))
+    file.write_text(configuration(same=first, other=second))
     with started(tmp_path) as gateway:
         for name in ("same", "other"):
             assert gateway.chat(f"{name}/gpt-4o")[0] == 200
-        file.write_text(configuration(same=one, other=two) + "\ntimeout = 5.0\n")
+        file.write_text(configuration(same=first, other=second) + "\ntimeout = 5.0\n")
         gateway.reload()
-        until(lambda: two.connections == 0, "the changed one's free connection is closed")
-        assert one.connections == 1
+        until(lambda: second.connections == 0, "the changed one's free connection is closed")
+        assert first.connections == 1
         for name in ("same", "other"):
             assert gateway.chat(f"{name}/gpt-4o")[0] == 200
-        peers = [[body["peer"] for body in each.seen] for each in (one, two)]
+        peers = [[body["peer"] for body in each.seen] for each in (first, second)]
         assert peers[0][0] == peers[0][1], "the same connection"
         assert peers[1][0] != peers[1][1]
 
@@ -79,9 +79,9 @@ def test_connections_to_unchanged_providers_stay_open(
 def test_an_invalid_file_is_reported_and_changes_nothing(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
-    one, _ = upstreams
+    first, _ = upstreams
     file = tmp_path / "modelpact.toml"
-    file.write_text(configuration(here=one))
+    file.write_text(configuration(here=first))
     with started(tmp_path) as gateway:
         wrong = (
             ("[gateway]\nlosy = true\n", "losy"),
@@ -162,8 +162,8 @@ def test_the_operators_token_can_change(tmp_path: Path) -> None:
 def test_streams_carry_the_text_of_their_upstream(
     upstreams: tuple[Upstream, Upstream], tmp_path: Path
 ) -> None:
-    one, _ = upstreams
-    (tmp_path / "modelpact.toml").write_text(configuration(here=one))
+    first, _ = upstreams
+    (tmp_path / "modelpact.toml").write_text(configuration(here=first))
     with started(tmp_path) as gateway:
         _, headers, text = gateway.chat("here/gpt-4o", stream=True)
         assert headers["content-type"].startswith("text/event-stream")

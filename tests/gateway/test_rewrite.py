@@ -88,8 +88,8 @@ def test_numbers_and_escapes_arrive_as_they_were_written(gateway: RunningGateway
 
 
 def test_credentials_of_clients_are_not_forwarded(gateway: RunningGateway) -> None:
-    told = {"cookie": "c=1", "x-forwarded-for": "10.0.0.1", "openai-organization": "org"}
-    assert gateway.chat("gpt-4o", told).status == 200
+    headers = {"cookie": "c=1", "x-forwarded-for": "10.0.0.1", "openai-organization": "org"}
+    assert gateway.chat("gpt-4o", headers).status == 200
     seen = gateway.openai.requests[-1].headers
     assert gateway.key not in json.dumps(dict(seen))
     assert not {"cookie", "x-forwarded-for", "openai-organization"} & set(seen)
@@ -99,10 +99,10 @@ def test_usage_is_requested_for_streams_and_reported(gateway: RunningGateway) ->
     quiet = gateway.chat("gpt-4o", stream=True)
     assert quiet.headers["modelpact-added"] == "stream_options.include_usage"
     assert gateway.openai.bodies[-1]["stream_options"] == {"include_usage": True}
-    assert all(said == "[DONE]" or said["choices"] for _, said in quiet.events)
-    asked = gateway.chat("gpt-4o", stream=True, stream_options={"include_usage": True})
-    assert "modelpact-added" not in asked.headers
-    assert asked.events[-2][1]["usage"]["total_tokens"] > 0
+    assert all(event == "[DONE]" or event["choices"] for _, event in quiet.events)
+    with_usage = gateway.chat("gpt-4o", stream=True, stream_options={"include_usage": True})
+    assert "modelpact-added" not in with_usage.headers
+    assert with_usage.events[-2][1]["usage"]["total_tokens"] > 0
 
 
 def test_who_wants_usage() -> None:

@@ -44,9 +44,9 @@ def served(folder: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]
 def test_the_printed_curl_line_works(options: tuple[str, ...], tmp_path: Path) -> None:
     """Without options on an empty store; with `--key` on one that has keys already as well."""
     for _ in range(2 if options else 1):
-        with served(tmp_path, *options) as (process, told):
-            result = CURL.search(told)
-            assert result is not None, told
+        with served(tmp_path, *options) as (process, output):
+            result = CURL.search(output)
+            assert result is not None, output
             url, header, body = result.groups()
             name, _, value = header.partition(": ")
             sent = {name: value, "content-type": "application/json"}
@@ -72,6 +72,6 @@ def test_an_occupied_port_creates_no_key(tmp_path: Path, run: Run) -> None:
 
 def test_a_store_with_keys_prints_how_to_create_another(tmp_path: Path, run: Run) -> None:
     assert run("keys", "create", "app").returncode == 0
-    with served(tmp_path) as (_, told):
-        assert "`modelpact keys create NAME` creates another" in told
-        assert "shown only once" not in told
+    with served(tmp_path) as (_, output):
+        assert "`modelpact keys create NAME` creates another" in output
+        assert "shown only once" not in output

@@ -54,8 +54,8 @@ def test_a_stream_without_content(serve: Serve) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_usage_that_costs_more_than_can_be_recorded(serve: Serve, run: Run, stream: bool) -> None:
     usage = b'{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}' % (2**40, 2**40)
-    said = STREAM_HEAD + b"\r\ndata: %b\n\ndata: [DONE]\n\n" % usage if stream else whole(usage)
-    with scripted_upstream(sends(said)) as upstream:
+    response = STREAM_HEAD + b"\r\ndata: %b\n\ndata: [DONE]\n\n" % usage if stream else whole(usage)
+    with scripted_upstream(sends(response)) as upstream:
         gateway = serve(upstream.settings.replace('"vllm"', '"openai"') + KEYED)
         answer = gateway.chat("scripted/gpt-4o", stream=stream)
         assert answer.status == 200
@@ -89,10 +89,10 @@ def test_a_model_name_that_not_every_store_takes(serve: Serve, model: str) -> No
         assert gateway.invocations() == []
 
 
-@pytest.mark.parametrize("told", [b"caf\xc3\xa9", b'a"} 1'], ids=["letters", "quotes"])
-def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, told: bytes) -> None:
+@pytest.mark.parametrize("verdict", [b"caf\xc3\xa9", b'a"} 1'], ids=["letters", "quotes"])
+def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, verdict: bytes) -> None:
     """It is not ours: neither for the counts, nor may it break the answer."""
-    head = STREAM_HEAD + b"x: modelpact-verdict: %b\r\n\r\n" % told
+    head = STREAM_HEAD + b"x: modelpact-verdict: %b\r\n\r\n" % verdict
     with scripted_upstream(sends(head + b"data: [DONE]\n\n")) as upstream:
         gateway = serve(upstream.settings)
         assert gateway.chat("scripted/any", stream=True).status == 200
@@ -130,9 +130,9 @@ def test_a_defect_of_the_gateway_settles_the_call(
 def test_plan_keys_are_short(serve: Serve, name: str) -> None:
     """Thousands of plans are remembered, each with the parameters that it is for."""
     gateway = serve()
-    asked: dict[str, Any] = {name: "x" * 100_000}
-    answer = gateway.chat("gpt-4o", **asked)
+    fields: dict[str, Any] = {name: "x" * 100_000}
+    answer = gateway.chat("gpt-4o", **fields)
     assert answer.status == 400
     assert len(answer.content) < 1_000
     remembered = gateway.gateway.state.planner._plans
-    assert all(len(repr(one)) < 5_000 for one in remembered)
+    assert all(len(repr(plan)) < 5_000 for plan in remembered)

@@ -142,9 +142,9 @@ def test_media_are_reported_as_estimated() -> None:
 
 
 def test_the_response_says_how_the_prompt_was_counted(tmp_path: Path) -> None:
-    with Upstream("one").in_thread() as one:
+    with Upstream("one").in_thread() as upstream:
         (tmp_path / "modelpact.toml").write_text(
-            f'[providers.here]\nkind = "openai"\nbase_url = "{one.base_url}"\n'
+            f'[providers.here]\nkind = "openai"\nbase_url = "{upstream.base_url}"\n'
             '[models."here/gpt-4o"]\ncontext_window = 1000\n'
         )
         with started(tmp_path) as gateway:
@@ -158,7 +158,7 @@ def test_the_response_says_how_the_prompt_was_counted(tmp_path: Path) -> None:
             assert (status, answer["error"]["code"]) == (422, "capability_not_provided")
             (missed,) = answer["error"]["modelpact"]["diagnostic"]["missing"]
             assert missed["requiredBy"] == ["request: messages, counted with o200k_base"]
-            assert len(one.seen) == 1, "nothing was sent"
+            assert len(upstream.seen) == 1, "nothing was sent"
 
 
 def test_count_tokens_of_claude_is_an_estimate(gateway: RunningGateway) -> None:

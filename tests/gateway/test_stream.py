@@ -35,13 +35,13 @@ ANTHROPIC: list[Any] = [
 
 
 def openai_bytes(end: str) -> bytes:
-    items = [f"data: {json.dumps(one, ensure_ascii=False)}{end}{end}" for one in OPENAI]
+    items = [f"data: {json.dumps(event, ensure_ascii=False)}{end}{end}" for event in OPENAI]
     return "".join([*items, f"data: [DONE]{end}{end}"]).encode()
 
 
 def anthropic_bytes(end: str) -> bytes:
     return "".join(
-        f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in ANTHROPIC
+        f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in ANTHROPIC
     ).encode()
 
 

@@ -26,14 +26,14 @@ SECRET = "the prompt that nobody else sees"
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    with Collector().listening() as one:
-        yield one
+    with Collector().listening() as listening:
+        yield listening
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    with Upstream("one").in_thread() as one:
-        yield one
+    with Upstream("one").in_thread() as listening:
+        yield listening
 
 
 def configure(folder: Path, upstream: Upstream, collector: Collector | None) -> None:
@@ -58,15 +58,17 @@ def test_a_request_is_a_span_under_its_clients(
         assert status == 200
         gateway.signal(signal.SIGTERM)
         assert gateway.wait() == 0
-    ((served, said),) = collector.of_kind(SERVER)
-    ((called, told),) = collector.of_kind(CLIENT)
+    ((served, request),) = collector.of_kind(SERVER)
+    ((called, call),) = collector.of_kind(CLIENT)
     assert (served.trace_id.hex(), served.parent_span_id.hex()) == (TRACE, PARENT)
     assert (called.trace_id, called.parent_span_id) == (served.trace_id, served.span_id)
     assert served.name == f"POST {CHAT}"
-    assert said["http.response.status_code"] == 200
-    assert said["modelpact.verdict"] == headers["modelpact-verdict"]
-    assert said["modelpact.requested_model"] == said["modelpact.served_model"] == "here/gpt-4o"
-    assert said["modelpact.key"] == "operator"
+    assert request["http.response.status_code"] == 200
+    assert request["modelpact.verdict"] == headers["modelpact-verdict"]
+    assert (
+        request["modelpact.requested_model"] == request["modelpact.served_model"] == "here/gpt-4o"
+    )
+    assert request["modelpact.key"] == "operator"
     assert called.name == "chat gpt-4o"
     expected = {
         "gen_ai.operation.name": "chat",
@@ -79,8 +81,8 @@ def test_a_request_is_a_span_under_its_clients(
         "gen_ai.usage.output_tokens": 3,
         "modelpact.invocation": headers["modelpact-invocation"],
     }
-    assert expected.items() <= told.items()
-    assert told["modelpact.cost_usd"] == float(headers["modelpact-cost-usd"])
+    assert expected.items() <= call.items()
+    assert call["modelpact.cost_usd"] == float(headers["modelpact-cost-usd"])
     assert collector.resources[0]["service.name"] == "modelpact"
     assert SECRET.encode() not in collector.raw
 
@@ -88,7 +90,7 @@ def test_a_request_is_a_span_under_its_clients(
     assert duration.count == 1
     assert values(duration.attributes)["gen_ai.provider.name"] == "openai"
     usage = collector.metrics["gen_ai.client.token.usage"]
-    tokens = {values(one.attributes)["gen_ai.token.type"]: one.sum for one in usage}
+    tokens = {values(point.attributes)["gen_ai.token.type"]: point.sum for point in usage}
     assert tokens == {"input": 11, "output": 3}
     (requests,) = collector.metrics["modelpact.requests"]
     assert requests.as_int == 1
@@ -165,8 +167,10 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     telemetry = Telemetry(collector.address, "gateway")
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
-        event, who = f"e:{number}", Attribution("x", plan.model)
-        call = Invocation(event, "x", "chat", "sync", "open", None, "e", event, 0, attribution=who)
+        event, attribution = f"e:{number}", Attribution("x", plan.model)
+        call = Invocation(
+            event, "x", "chat", "sync", "open", None, "e", event, 0, attribution=attribution
+        )
         telemetry.call_opened(plan, call, ())
         telemetry.call_ended(call, (CostLine("tokens.input", 1),), "")
     asyncio.run(telemetry.aclose())

@@ -11,57 +11,57 @@ const parameters = {
   additionalProperties: false,
 };
 const tools = [{ type: "function", function: { name: "weather", parameters } }];
-const found = {};
+const results = {};
 
 const { data, response } = await client.chat.completions.create({ model, messages }).withResponse();
-found.plain = data.choices[0].message.content;
-found.verdict = response.headers.get("modelpact-verdict");
-found.streamed = "";
+results.plain = data.choices[0].message.content;
+results.verdict = response.headers.get("modelpact-verdict");
+results.streamed = "";
 for await (const chunk of await client.chat.completions.create({ model, messages, stream: true })) {
-  found.streamed += chunk.choices[0]?.delta?.content ?? "";
+  results.streamed += chunk.choices[0]?.delta?.content ?? "";
 }
 const called = await client.chat.completions.create({ model, messages, tools });
-found.calls = called.choices[0].message.tool_calls.map((one) => JSON.parse(one.function.arguments));
+results.calls = called.choices[0].message.tool_calls.map((call) => JSON.parse(call.function.arguments));
 const stream = client.chat.completions.stream({ model, messages, tools });
 const final = await stream.finalChatCompletion();
-found.streamedCalls = final.choices[0].message.tool_calls.map((one) =>
-  JSON.parse(one.function.arguments),
+results.streamedCalls = final.choices[0].message.tool_calls.map((call) =>
+  JSON.parse(call.function.arguments),
 );
 const format = { type: "json_schema", json_schema: { name: "answer", schema: parameters, strict: true } };
 const typed = await client.chat.completions.create({ model, messages, response_format: format });
-found.schema = JSON.parse(typed.choices[0].message.content);
+results.schema = JSON.parse(typed.choices[0].message.content);
 const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
 const seen = await client.chat.completions.create({
   model,
   messages: [{ role: "user", content: [image] }],
 });
-found.image = seen.choices[0].message.content;
+results.image = seen.choices[0].message.content;
 if (model.startsWith("gpt")) {
   const made = await client.embeddings.create({ model: "text-embedding-3-small", input: "x" });
-  found.embedding = made.data[0].embedding.length;
+  results.embedding = made.data[0].embedding.length;
 }
 try {
   await client.chat.completions.create({ model: "openai/text-only", messages, tools });
 } catch (error) {
-  found.refused = { status: error.status, code: error.code };
+  results.refused = { status: error.status, code: error.code };
 }
 const ask = (content, more = {}) =>
   client.chat.completions.create({ model, messages: [{ role: "user", content }], ...more });
 try {
   await ask("Fail");
 } catch (error) {
-  found.failed = error.constructor.name;
+  results.failed = error.constructor.name;
 }
 try {
   for await (const _ of await ask("Break", { stream: true }));
 } catch (error) {
-  found.failedStream = error.message;
+  results.failedStream = error.message;
 }
 const declined = (await ask("Decline")).choices[0].message;
-found.declined = `${declined.refusal} ${declined.content}`;
+results.declined = `${declined.refusal} ${declined.content}`;
 const thinks = model.startsWith("gpt") ? "gpt-5" : model;
 const reasoned = await ask("Hi", { model: thinks, reasoning_effort: "low" });
-found.reasoned = reasoned.choices[0].message.content;
+results.reasoned = reasoned.choices[0].message.content;
 const city = {
   type: "object",
   properties: { name: { type: "string" }, people: { type: "integer" } },
@@ -72,12 +72,12 @@ const wanted = { type: "json_schema", json_schema: { name: "city", schema: city,
 const emulated = await client.chat.completions
   .create({ model: "workload/emulated", messages, response_format: wanted })
   .withResponse();
-found.emulated = JSON.parse(emulated.data.choices[0].message.content);
-found.emulatedTold = emulated.response.headers.get("modelpact-emulated");
+results.emulated = JSON.parse(emulated.data.choices[0].message.content);
+results.emulatedHeader = emulated.response.headers.get("modelpact-emulated");
 const moved = model.startsWith("gpt") ? "substituted" : "carried-away";
 const substituted = await client.chat.completions
   .create({ model: `workload/${moved}`, messages })
   .withResponse();
-found.substituted = substituted.data.choices[0].message.content;
-found.substitutedTold = substituted.response.headers.get("modelpact-substituted");
-console.log(JSON.stringify(found));
+results.substituted = substituted.data.choices[0].message.content;
+results.substitutedHeader = substituted.response.headers.get("modelpact-substituted");
+console.log(JSON.stringify(results));

@@ -47,31 +47,31 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
         return city
 
     chat = ChatOpenAI(model=model, base_url=f"{url}/v1", api_key=key, max_retries=0)
-    found: dict[str, Any] = {"plain": chat.invoke("Hi").content}
-    found["streamed"] = "".join(str(chunk.content) for chunk in chat.stream("Hi"))
-    asked = chat.bind_tools([weather]).invoke("Call Rome and Oslo")
-    found["calls"] = [tool_call["args"] for tool_call in asked.tool_calls]
-    found["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name
+    results: dict[str, Any] = {"plain": chat.invoke("Hi").content}
+    results["streamed"] = "".join(str(chunk.content) for chunk in chat.stream("Hi"))
+    answer = chat.bind_tools([weather]).invoke("Call Rome and Oslo")
+    results["calls"] = [tool_call["args"] for tool_call in answer.tool_calls]
+    results["schema"] = chat.with_structured_output(City, method="json_schema").invoke("Rome").name
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    found["image"] = chat.invoke([HumanMessage(content=[image])]).content
-    turns = [HumanMessage("Call Rome and Oslo"), asked]
-    turns += [ToolMessage("sunny", tool_call_id=tool_call["id"]) for tool_call in asked.tool_calls]
-    found["after tools"] = chat.bind_tools([weather]).invoke(turns).content
+    results["image"] = chat.invoke([HumanMessage(content=[image])]).content
+    turns = [HumanMessage("Call Rome and Oslo"), answer]
+    turns += [ToolMessage("sunny", tool_call_id=tool_call["id"]) for tool_call in answer.tool_calls]
+    results["after tools"] = chat.bind_tools([weather]).invoke(turns).content
     pieces = None
     for piece in chat.bind_tools([weather]).stream("Call Rome and Oslo"):
         pieces = piece if pieces is None else pieces + piece
-    found["streamed calls"] = [tool_call["args"] for tool_call in pieces.tool_calls]
+    results["streamed calls"] = [tool_call["args"] for tool_call in pieces.tool_calls]
 
     def other(name: str, **more: Any) -> ChatOpenAI:
         return ChatOpenAI(model=name, base_url=f"{url}/v1", api_key=key, max_retries=0, **more)
 
-    found["reasoned"] = other(thinks(model), reasoning_effort="low").invoke("Hi").content
+    results["reasoned"] = other(thinks(model), reasoning_effort="low").invoke("Hi").content
     emulated = other("workload/emulated").with_structured_output(City, method="json_schema")
-    found["emulated"] = emulated.invoke("Rome").name
-    found["substituted"] = other(f"workload/{substitute(model)}").invoke("Hi").content
-    found["declined"] = str(chat.invoke("Decline"))
-    found["failed"] = failure(lambda: chat.invoke("Fail"))
-    found["failed stream"] = failure(lambda: list(chat.stream("Break")))
+    results["emulated"] = emulated.invoke("Rome").name
+    results["substituted"] = other(f"workload/{substitute(model)}").invoke("Hi").content
+    results["declined"] = str(chat.invoke("Decline"))
+    results["failed"] = failure(lambda: chat.invoke("Fail"))
+    results["failed stream"] = failure(lambda: list(chat.stream("Break")))
     if "gpt" in model:
         made = OpenAIEmbeddings(
             model="text-embedding-3-small",
@@ -79,9 +79,11 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
             api_key=key,
             check_embedding_ctx_length=False,
         )
-        found["embedding"] = len(made.embed_query("x"))
-    found["refused"] = failure(lambda: other("openai/text-only").bind_tools([weather]).invoke("Hi"))
-    return found
+        results["embedding"] = len(made.embed_query("x"))
+    results["refused"] = failure(
+        lambda: other("openai/text-only").bind_tools([weather]).invoke("Hi")
+    )
+    return results
 
 
 def pydantic_ai(url: str, key: str, model: str) -> dict[str, Any]:
@@ -101,9 +103,9 @@ def pydantic_ai(url: str, key: str, model: str) -> dict[str, Any]:
 
     async def run() -> dict[str, Any]:
         agent: Any = Agent(made(model))
-        found: dict[str, Any] = {"plain": (await agent.run("Hi")).output}
+        results: dict[str, Any] = {"plain": (await agent.run("Hi")).output}
         async with agent.run_stream("Hi") as stream:
-            found["streamed"] = [one async for one in stream.stream_text()][-1]
+            results["streamed"] = [text async for text in stream.stream_text()][-1]
         seen: list[str] = []
         tooled: Any = Agent(made(model))
 
@@ -113,32 +115,32 @@ def pydantic_ai(url: str, key: str, model: str) -> dict[str, Any]:
             seen.append(city)
             return "sunny"
 
-        found["after tools"] = (await tooled.run("Call Rome and Oslo")).output
-        found["calls"] = seen
+        results["after tools"] = (await tooled.run("Call Rome and Oslo")).output
+        results["calls"] = seen
         typed: Any = Agent(made(model), output_type=City)
-        found["schema"] = (await typed.run("Rome")).output.name
+        results["schema"] = (await typed.run("Rome")).output.name
         image = ImageUrl("https://example.com/a.png")
-        found["image"] = (await agent.run([image])).output
+        results["image"] = (await agent.run([image])).output
         settings = {"openai_reasoning_effort": "low"}
         if "claude" in model:
             thinking = {"type": "enabled", "budget_tokens": 1_024}
             settings = {"anthropic_thinking": thinking, "max_tokens": 3_000}
         reasoned = Agent(made(thinks(model)), model_settings=settings)
-        found["reasoned"] = (await reasoned.run("Hi")).output
+        results["reasoned"] = (await reasoned.run("Hi")).output
         emulated: Any = Agent(made("workload/emulated"), output_type=City)
-        found["emulated"] = (await emulated.run("Rome")).output.name
+        results["emulated"] = (await emulated.run("Rome")).output.name
         substituted: Any = Agent(made(f"workload/{substitute(model)}"))
-        found["substituted"] = (await substituted.run("Hi")).output
-        for name, asked in (("failed", "Fail"), ("declined", "Decline")):
+        results["substituted"] = (await substituted.run("Hi")).output
+        for name, prompt in (("failed", "Fail"), ("declined", "Decline")):
             try:
-                found[name] = str((await agent.run(asked)).output)
+                results[name] = str((await agent.run(prompt)).output)
             except Exception as error:
-                found[name] = f"{type(error).__name__}: {error}"
+                results[name] = f"{type(error).__name__}: {error}"
         try:
             await Agent(made("openai/text-only"), output_type=City).run("Hi")
         except Exception as error:
-            found["refused"] = str(error)
-        return found
+            results["refused"] = str(error)
+        return results
 
     return asyncio.run(run())
 
@@ -148,7 +150,7 @@ def instructor(url: str, key: str, model: str) -> dict[str, Any]:
     import openai
 
     client = library.from_openai(openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0))
-    asked: Any = {
+    request: Any = {
         "model": model,
         "response_model": City,
         "messages": [{"role": "user", "content": "Rome"}],
@@ -156,27 +158,27 @@ def instructor(url: str, key: str, model: str) -> dict[str, Any]:
     }
 
     def create(**more: Any) -> Any:
-        return client.chat.completions.create(**{**asked, **more})
+        return client.chat.completions.create(**{**request, **more})
 
-    found: dict[str, Any] = {"schema": create().name}
+    results: dict[str, Any] = {"schema": create().name}
     plain = create(response_model=None, messages=[{"role": "user", "content": "Hi"}])
-    found["plain"] = plain.choices[0].message.content
-    partial = client.chat.completions.create_partial(**asked)
-    found["streamed"] = [one.name for one in partial][-1]
-    found["parallel"] = [one.name for one in create(response_model=Iterable[City])]
+    results["plain"] = plain.choices[0].message.content
+    partial = client.chat.completions.create_partial(**request)
+    results["streamed"] = [city.name for city in partial][-1]
+    results["parallel"] = [city.name for city in create(response_model=Iterable[City])]
     image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    found["image"] = create(messages=[{"role": "user", "content": [image]}]).name
-    found["reasoned"] = create(model=thinks(model), reasoning_effort="low").name
-    found["emulated"] = create(model="workload/emulated").name
-    found["substituted"] = create(model=f"workload/{substitute(model)}").name
+    results["image"] = create(messages=[{"role": "user", "content": [image]}]).name
+    results["reasoned"] = create(model=thinks(model), reasoning_effort="low").name
+    results["emulated"] = create(model="workload/emulated").name
+    results["substituted"] = create(model=f"workload/{substitute(model)}").name
     asks = [{"role": "user", "content": "Fail"}]
-    found["failed"] = failure(lambda: create(messages=asks))
-    found["refused"] = failure(lambda: create(model="openai/text-only"))
-    return found
+    results["failed"] = failure(lambda: create(messages=asks))
+    results["refused"] = failure(lambda: create(model="openai/text-only"))
+    return results
 
 
 CLIENTS = {"langchain": langchain, "pydantic-ai": pydantic_ai, "instructor": instructor}
 
 if __name__ == "__main__":
-    client, *given = sys.argv[1:]
-    print(json.dumps(CLIENTS[client](*given)))
+    client, *arguments = sys.argv[1:]
+    print(json.dumps(CLIENTS[client](*arguments)))

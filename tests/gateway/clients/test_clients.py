@@ -51,7 +51,7 @@ def calling(body: dict[str, Any]) -> Step:
     last = body["messages"][-1]
     if body["model"] == "text-only":
         return Reply(emulated(json.dumps(body)))
-    if last["role"] == "user" and (step := TOLD.get(text_of(last["content"]))):
+    if last["role"] == "user" and (step := STEPS.get(text_of(last["content"]))):
         return step
     answered = last["role"] == "tool" or "tool_result" in json.dumps(last)
     if answered:
@@ -65,7 +65,7 @@ def calling(body: dict[str, Any]) -> Step:
     return Reply(calls=CALLS) if "weather" in names and not forced else Reply()
 
 
-TOLD: dict[str, Step] = {
+STEPS: dict[str, Step] = {
     "Fail": Fail(429, "Too many."),
     "Break": Reply("x" * 300, fault=cut(8)),
     "Decline": Reply(refusal="I will not."),
@@ -79,12 +79,12 @@ def text_of(content: Any) -> str:
     return "".join(part.get("text", "") for part in parts)
 
 
-def emulated(asked: str) -> str:
+def emulated(prompt: str) -> str:
     """Answer as a model without tools and schemas does that is asked for them in its prompt."""
     city = {"name": "Rome", "people": 3}
-    if "<tool_call>" not in asked:
+    if "<tool_call>" not in prompt:
         return json.dumps(city)
-    named = NAMED.search(asked)
+    named = NAMED.search(prompt)
     assert named is not None
     return f"<tool_call>{json.dumps({'name': named[1], 'arguments': city})}</tool_call>"
 
@@ -97,7 +97,9 @@ def gateway(serve: Serve) -> RunningGateway:
     return running
 
 
-def asked(command: list[str], folder: Path | None = None, env: dict[str, str] | None = None) -> Any:
+def run_client(
+    command: list[str], folder: Path | None = None, env: dict[str, str] | None = None
+) -> Any:
     """Run a client to its end and read what it prints."""
     done = subprocess.run(
         command,
@@ -116,70 +118,70 @@ def asked(command: list[str], folder: Path | None = None, env: dict[str, str] | 
 def python_client(gateway: RunningGateway, name: str, model: str) -> dict[str, Any]:
     script = str(HERE / "python_clients.py")
     command = [str(python_with_clients()), script, name, gateway.url, gateway.key, model]
-    found: dict[str, Any] = json.loads(asked(command).splitlines()[-1])
+    results: dict[str, Any] = json.loads(run_client(command).splitlines()[-1])
     failed = [str(error) for state, error in gateway.settled() if state != "completed"]
     assert all("Too many." in error or "cut_off" in error for error in failed), failed
     assert effort_of(gateway, model)
     decided = [event.payload for event in gateway.events("negotiation.decided")]
     assert any(event["emulated"] for event in decided)
     assert any(event["substituted"] for event in decided)
-    return found
+    return results
 
 
 def effort_of(gateway: RunningGateway, model: str) -> bool:
     """Tell whether the upstream was told how much to think."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
-    told = ("reasoning_effort", "thinking")
+    settings = ("reasoning_effort", "thinking")
     return any(
-        any(name in body for name in told) or "effort" in body.get("output_config", {})
+        any(name in body for name in settings) or "effort" in body.get("output_config", {})
         for body in fake.bodies
     )
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_langchain(gateway: RunningGateway, model: str) -> None:
-    found = python_client(gateway, "langchain", model)
-    assert found["plain"] == found["streamed"] == "You said: Hi"
-    assert found["calls"] == CITIES
-    assert found["schema"] == "x"
-    assert found["image"] == "You said: [image]"
-    assert found["after tools"] == "Done."
-    assert found["streamed calls"] == CITIES
-    assert found["reasoned"] == found["substituted"] == "You said: Hi"
-    assert found["emulated"] == "Rome"
-    assert "I will not." in found["declined"]
-    assert "RateLimit" in found["failed"]
-    assert "the upstream failed" in found["failed stream"]
-    assert found.get("embedding", 1_536) == 1_536
-    assert "capability_not_provided" in found["refused"]
+    results = python_client(gateway, "langchain", model)
+    assert results["plain"] == results["streamed"] == "You said: Hi"
+    assert results["calls"] == CITIES
+    assert results["schema"] == "x"
+    assert results["image"] == "You said: [image]"
+    assert results["after tools"] == "Done."
+    assert results["streamed calls"] == CITIES
+    assert results["reasoned"] == results["substituted"] == "You said: Hi"
+    assert results["emulated"] == "Rome"
+    assert "I will not." in results["declined"]
+    assert "RateLimit" in results["failed"]
+    assert "the upstream failed" in results["failed stream"]
+    assert results.get("embedding", 1_536) == 1_536
+    assert "capability_not_provided" in results["refused"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_pydantic_ai(gateway: RunningGateway, model: str) -> None:
     """Over each API's own client, to its own upstream."""
-    found = python_client(gateway, "pydantic-ai", model)
-    assert found["plain"] == found["streamed"] == "You said: Hi"
-    assert sorted(found["calls"]) == ["Oslo", "Rome"]
-    assert found["after tools"] == "Done."
-    assert found["schema"] == "x"
-    assert found["image"] == "You said: [image]"
-    assert found["reasoned"] == found["substituted"] == "You said: Hi"
-    assert found["emulated"] == "Rome"
-    assert "429" in found["failed"]
-    assert found["declined"]
-    assert "capability_not_provided" in found["refused"]
+    results = python_client(gateway, "pydantic-ai", model)
+    assert results["plain"] == results["streamed"] == "You said: Hi"
+    assert sorted(results["calls"]) == ["Oslo", "Rome"]
+    assert results["after tools"] == "Done."
+    assert results["schema"] == "x"
+    assert results["image"] == "You said: [image]"
+    assert results["reasoned"] == results["substituted"] == "You said: Hi"
+    assert results["emulated"] == "Rome"
+    assert "429" in results["failed"]
+    assert results["declined"]
+    assert "capability_not_provided" in results["refused"]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_instructor(gateway: RunningGateway, model: str) -> None:
-    found = python_client(gateway, "instructor", model)
-    assert found["schema"] == found["streamed"] == found["image"] == "x"
-    assert found["reasoned"] == found["substituted"] == "x"
-    assert found["plain"] == "You said: Hi"
-    assert found["parallel"] == ["Rome", "Oslo"]
-    assert found["emulated"] == "Rome"
-    assert "429" in found["failed"]
-    assert "capability_not_provided" in found["refused"]
+    results = python_client(gateway, "instructor", model)
+    assert results["schema"] == results["streamed"] == results["image"] == "x"
+    assert results["reasoned"] == results["substituted"] == "x"
+    assert results["plain"] == "You said: Hi"
+    assert results["parallel"] == ["Rome", "Oslo"]
+    assert results["emulated"] == "Rome"
+    assert "429" in results["failed"]
+    assert "capability_not_provided" in results["refused"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -208,57 +210,59 @@ def test_llm(gateway: RunningGateway, model: str, tmp_path: Path) -> None:
     )
     llm = [python, "-m", "llm", "--key", gateway.key, "-m"]
     env = {"LLM_USER_PATH": str(tmp_path)}
-    assert asked([*llm, f"pact-{model}", "Hi"], env=env).strip() == "You said: Hi"
-    assert asked([*llm, f"pact-{model}", "--no-stream", "Hi"], env=env).strip() == "You said: Hi"
+    assert run_client([*llm, f"pact-{model}", "Hi"], env=env).strip() == "You said: Hi"
+    assert (
+        run_client([*llm, f"pact-{model}", "--no-stream", "Hi"], env=env).strip() == "You said: Hi"
+    )
     picture = tmp_path / "pixel.png"
     picture.write_bytes(base64.b64decode(PIXEL))
-    seen = asked([*llm, f"pact-{model}", "What is this?", "-a", str(picture)], env=env)
+    seen = run_client([*llm, f"pact-{model}", "What is this?", "-a", str(picture)], env=env)
     assert seen.startswith("You said: What is this?[")
     weather = "def weather(city: str) -> str:\n    'Tells it.'\n    return 'sunny'\n"
     tools = ["--functions", weather, "--td", "Call Rome and Oslo"]
     for how in ([], ["--no-stream"]):
-        assert "Done." in asked([*llm, f"pact-{model}", *how, *tools], env=env)
+        assert "Done." in run_client([*llm, f"pact-{model}", *how, *tools], env=env)
     effort = ["-o", "reasoning_effort", "low", "Hi"]
-    assert asked([*llm, f"pact-{thinks}", *effort], env=env).strip() == "You said: Hi"
+    assert run_client([*llm, f"pact-{thinks}", *effort], env=env).strip() == "You said: Hi"
     assert effort_of(gateway, model)
     moved = falls.rpartition("/")[2]
-    assert asked([*llm, f"pact-{moved}", "Hi"], env=env).strip() == "You said: Hi"
+    assert run_client([*llm, f"pact-{moved}", "Hi"], env=env).strip() == "You said: Hi"
     schema = ["--schema", "name, people int", "Rome"]
-    made = asked([*llm, "pact-emulated", "--no-stream", *schema], env=env)
+    made = run_client([*llm, "pact-emulated", "--no-stream", *schema], env=env)
     assert json.loads(made) == {"name": "Rome", "people": 3}
     with pytest.raises(AssertionError, match=r"Too many\."):
-        asked([*llm, f"pact-{model}", "Fail"], env=env)
+        run_client([*llm, f"pact-{model}", "Fail"], env=env)
     with pytest.raises(AssertionError, match="structured-output is not supported"):
-        asked([*llm, "pact-text-only", *schema], env=env)
+        run_client([*llm, "pact-text-only", *schema], env=env)
     failed = [str(error) for state, error in gateway.settled() if state != "completed"]
     assert all("Too many." in error for error in failed), failed
     if model == "gpt-4o":
-        typed = asked([*llm, f"pact-{model}", *schema], env=env)
+        typed = run_client([*llm, f"pact-{model}", *schema], env=env)
         assert json.loads(typed) == {"name": "x", "people": 0}
     else:
         # Its schemas are open, which Anthropic does not take; its own words come through.
         with pytest.raises(AssertionError, match="'additionalProperties' must be explicitly set"):
-            asked([*llm, f"pact-{model}", *schema], env=env)
+            run_client([*llm, f"pact-{model}", *schema], env=env)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_openai_npm_package(gateway: RunningGateway, model: str) -> None:
     folder = node_with_openai()
     command = ["node", "node_client.mjs", gateway.url, gateway.key, model]
-    found = json.loads(asked(command, folder))
-    assert found["plain"] == found["streamed"] == "You said: Hi"
-    assert found["verdict"] == ("yes" if model == "gpt-4o" else "labelled")
-    assert found["calls"] == found["streamedCalls"] == CITIES
-    assert found["schema"] == {"city": "x"}
-    assert found["image"] == "You said: [image]"
-    assert found.get("embedding", 1_536) == 1_536
-    assert found["refused"] == {"status": 422, "code": "capability_not_provided"}
-    assert found["failed"] == "RateLimitError"
-    assert "the upstream failed" in found["failedStream"]
-    assert "I will not." in found["declined"]
-    assert found["reasoned"] == "You said: Hi"
+    results = json.loads(run_client(command, folder))
+    assert results["plain"] == results["streamed"] == "You said: Hi"
+    assert results["verdict"] == ("yes" if model == "gpt-4o" else "labelled")
+    assert results["calls"] == results["streamedCalls"] == CITIES
+    assert results["schema"] == {"city": "x"}
+    assert results["image"] == "You said: [image]"
+    assert results.get("embedding", 1_536) == 1_536
+    assert results["refused"] == {"status": 422, "code": "capability_not_provided"}
+    assert results["failed"] == "RateLimitError"
+    assert "the upstream failed" in results["failedStream"]
+    assert "I will not." in results["declined"]
+    assert results["reasoned"] == "You said: Hi"
     assert effort_of(gateway, model)
-    assert found["emulated"] == {"name": "Rome", "people": 3}
-    assert found["emulatedTold"].startswith("structured-output: ")
-    assert found["substituted"] == "You said: Hi"
-    assert "it lacks tool-calling" in found["substitutedTold"]
+    assert results["emulated"] == {"name": "Rome", "people": 3}
+    assert results["emulatedHeader"].startswith("structured-output: ")
+    assert results["substituted"] == "You said: Hi"
+    assert "it lacks tool-calling" in results["substitutedHeader"]
