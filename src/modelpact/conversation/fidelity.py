@@ -3,104 +3,17 @@
 Writers never drop anything silently: each thing that the target API cannot express is a `Loss`.
 """
 
-import json
-import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from modelpact.conversation.fields import message_spelling
-from modelpact.vocabulary.errors import InputError
+from modelpact.conversation.fields import message_spelling, spelling_of
+from modelpact.conversation.message import Block, OtherBlock
+from modelpact.conversation.request import Tool
 
 APIS: Final = ("openai-chat", "openai-responses", "anthropic")
 """The APIs that this package translates between; `codecs.py` has the functions of each."""
-
-Fidelity = Literal["lossless", "lossy", "unsupported"]
-
-
-class Loss(msgspec.Struct, frozen=True):
-    """One thing that could not be translated.
-
-    `lossy`: it is left out, and the request still means nearly the same. `unsupported`: the request
-    would mean something else, so do not send it. `path` is the place in the `Request`.
-    """
-
-    path: str
-    fidelity: Literal["lossy", "unsupported"]
-    what: str
-
-
-class TranslatedBody(msgspec.Struct, frozen=True):
-    """A body in the format of an API, and what it could not express."""
-
-    body: dict[str, Any]
-    losses: tuple[Loss, ...] = ()
-
-    @property
-    def fidelity(self) -> Fidelity:
-        """What remains after all losses: the worst of them."""
-        kinds = {loss.fidelity for loss in self.losses}
-        if "unsupported" in kinds:
-            return "unsupported"
-        return "lossy" if kinds else "lossless"
-
-
-class LossRecorder:
-    """Records losses while a body is written for an API.
-
-    `same_api` is true if what is written was read from that API.
-    """
-
-    def __init__(self, api: str, source: str = "") -> None:
-        self.api = api
-        self.same_api = source == api
-        self.losses: list[Loss] = []
-
-    def lossy(self, path: str, what: str) -> None:
-        """Record something that is left out."""
-        self.losses.append(Loss(path, "lossy", what))
-
-    def unsupported(self, path: str, what: str) -> None:
-        """Record something without which the request would mean something else."""
-        self.losses.append(Loss(path, "unsupported", what))
-
-    def add(self, losses: Iterable[Loss], prefix: str, replacement: str) -> None:
-        """Record losses of a part of the body, with its path in place of the prefix."""
-        for loss in losses:
-            path = replacement + loss.path.removeprefix(prefix)
-            self.losses.append(Loss(path, loss.fidelity, loss.what))
-
-    def own_fields(
-        self, extra: Mapping[str, Any], path: str, shared: Collection[str] = ()
-    ) -> dict[str, Any]:
-        """Return the fields of an `extra` that belong to this API; record those of other APIs.
-
-        `shared` are fields of other APIs that mean the same in this one.
-        """
-        own = dict(extra.get(self.api, {}))
-        for api, fields in extra.items():
-            if api == self.api or api.endswith(" spelling") or not isinstance(fields, Mapping):
-                continue
-            for name, value in fields.items():
-                if name in shared:
-                    own.setdefault(name, value)
-                elif value is not None:
-                    self.lossy(f"{path}.{name}", f"only {api} has this field")
-        return own
-
-    def foreign_fields(self, metadata: Mapping[str, Any], path: str) -> None:
-        """Record the fields of a message that only another API has."""
-        for api in APIS:
-            if api != self.api:
-                extra = message_spelling(metadata, api).get("extra", {})
-                fields = {name: value for name, value in extra.items() if value != []}
-                self.own_fields({api: fields}, path)
-
-    def translated(self, body: dict[str, Any]) -> TranslatedBody:
-        """Return the body together with the losses so far."""
-        return TranslatedBody(body, tuple(self.losses))
-
 
 RESPONSES: Final = "openai-responses"
 SHARED: Final = (
@@ -153,6 +66,116 @@ _RESPONSES_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "truncation": ("disabled",),
 }
 
+Fidelity = Literal["lossless", "lossy", "unsupported"]
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """One thing that could not be translated.
+
+    `lossy`: it is left out, and the request still means nearly the same. `unsupported`: the request
+    would mean something else, so do not send it. `path` is the place in the `Request`.
+    """
+
+    path: str
+    fidelity: Literal["lossy", "unsupported"]
+    what: str
+
+
+class TranslatedBody(msgspec.Struct, frozen=True):
+    """A body in the format of an API, and what it could not express."""
+
+    body: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """What remains after all losses: the worst of them."""
+        kinds = {loss.fidelity for loss in self.losses}
+        if "unsupported" in kinds:
+            return "unsupported"
+        return "lossy" if kinds else "lossless"
+
+
+class LossRecorder:
+    """Records losses while a body is written for an API.
+
+    `same_api` is true if what is written was read from that API.
+    """
+
+    def __init__(self, api: str, source: str = "") -> None:
+        self.api = api
+        self.same_api = source == api
+        self.losses: list[Loss] = []
+
+    def lossy(self, path: str, what: str) -> None:
+        """Record something that is left out."""
+        self.losses.append(Loss(path, "lossy", what))
+
+    def unsupported(self, path: str, what: str) -> None:
+        """Record something without which the request would mean something else."""
+        self.losses.append(Loss(path, "unsupported", what))
+
+    def unsupported_block(self, block: Block, path: str) -> None:
+        """Record a block of a kind that this API does not have."""
+        kind = block.content.get("type", "foreign") if isinstance(block, OtherBlock) else "foreign"
+        self.unsupported(path, f"this API has no {kind!s:.60} block")
+
+    def add(self, losses: Iterable[Loss], prefix: str, replacement: str) -> None:
+        """Record losses of a part of the body, with its path in place of the prefix."""
+        for loss in losses:
+            path = replacement + loss.path.removeprefix(prefix)
+            self.losses.append(Loss(path, loss.fidelity, loss.what))
+
+    def own_fields(
+        self, extra: Mapping[str, Any], path: str, shared: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the fields of an `extra` that belong to this API; record those of other APIs.
+
+        `shared` are fields of other APIs that mean the same in this one.
+        """
+        own = dict(extra.get(self.api, {}))
+        for api, fields in extra.items():
+            if api == self.api or api.endswith(" spelling") or not isinstance(fields, Mapping):
+                continue
+            for name, value in fields.items():
+                if name in shared:
+                    own.setdefault(name, value)
+                elif value is not None:
+                    self.lossy(f"{path}.{name}", f"only {api} has this field")
+        return own
+
+    def foreign_fields(self, metadata: Mapping[str, Any], path: str) -> None:
+        """Record the fields of a message that only another API has."""
+        for api in APIS:
+            if api != self.api:
+                extra = message_spelling(metadata, api).get("extra", {})
+                fields = {name: value for name, value in extra.items() if value != []}
+                self.own_fields({api: fields}, path)
+
+    def translated(self, body: dict[str, Any]) -> TranslatedBody:
+        """Return the body together with the losses so far."""
+        return TranslatedBody(body, tuple(self.losses))
+
+
+def write_tools(
+    tools: Iterable[Tool],
+    losses: LossRecorder,
+    read: Callable[[Mapping[str, Any], str], Tool],
+    write: Callable[[Tool, LossRecorder], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Write tools: as they were spelled if `read` still reads them so, else with `write`."""
+    written: list[dict[str, Any]] = []
+    for tool in tools:
+        original = spelling_of(tool.extra, losses.api)
+        if original and read(original, "tools") == tool:
+            written.append(original)
+        elif tool.builtin:
+            reason = f"only another API has the tool {tool.builtin:.60}"
+            losses.unsupported(f"tools.{tool.name}", reason)
+        else:
+            written.append(write(tool, losses))
+    return written
+
 
 def translate_responses_extras(
     extras: Mapping[str, Any], losses: LossRecorder, names: Mapping[str, str]
@@ -184,35 +207,3 @@ def translate_responses_extras(
         else:
             losses.lossy(name, f"only {RESPONSES} has this field")
     return translated
-
-
-def read_arguments(raw: str) -> Any:
-    """Parse the arguments of a call; return None if they are not JSON that other APIs accept."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) != len(pairs):
-            raise ValueError("duplicate key")
-        return dict(pairs)
-
-    def constant(text: str) -> Any:
-        raise ValueError(f"{text} is not JSON")
-
-    def finite(text: str) -> float:
-        if math.isinf(number := float(text)):
-            raise ValueError(f"{text} is too large")
-        return number
-
-    try:
-        return json.loads(
-            raw, object_pairs_hook=unique, parse_constant=constant, parse_float=finite
-        )
-    except (ValueError, RecursionError):
-        return None
-
-
-def write_arguments(arguments: Any, path: str) -> str:
-    """Write the arguments of a call as JSON, or raise an error that names the place."""
-    try:
-        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None

@@ -5,12 +5,14 @@ field that is null or absent. The way that a body chose is its *spelling*. Reade
 beside what they read, under the name of the API, so that writers can produce the same body again.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.strict_json import parse_json
 
 
 def read_object(value: Any, where: str) -> dict[str, Any]:
@@ -103,6 +105,19 @@ def without(data: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in names}
 
 
+def split_body(
+    body: Mapping[str, Any], modelled: Collection[str], spelled: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Split a request body into the fields that `Request` models, all others, and a spelling.
+
+    The spelling has those of the `spelled` fields that are there but empty.
+    """
+    extras = {name: value for name, value in body.items() if name not in modelled or value is None}
+    fields = without(body, extras)
+    empty = {name: fields[name] for name in spelled if name in fields and not fields[name]}
+    return fields, extras, empty
+
+
 def make_extra(api: str, fields: Mapping[str, Any], spelling: Any = None) -> dict[str, Any]:
     """Return the `extra` of a block or tool: fields that only this API has, and its spelling."""
     extra: dict[str, Any] = {api: dict(fields)} if fields else {}
@@ -149,3 +164,19 @@ def parse_event(data: str) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise InputError("stream: not valid Unicode") from None
     return read_object(event, "stream")
+
+
+def read_arguments(raw: str) -> Any:
+    """Parse the arguments of a call; return None if they are not JSON that other APIs accept."""
+    try:
+        return parse_json(raw.encode(), "arguments")
+    except (InputError, UnicodeEncodeError):
+        return None
+
+
+def write_arguments(arguments: Any, path: str) -> str:
+    """Write the arguments of a call as JSON, or raise an error that names the place."""
+    try:
+        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}.input: cannot be written as JSON: {error}") from None

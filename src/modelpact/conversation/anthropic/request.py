@@ -1,4 +1,4 @@
-"""Anthropic Messages: read request bodies."""
+"""Anthropic Messages: read and write request bodies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,6 +10,7 @@ from modelpact.conversation.fidelity import (
     LossRecorder,
     TranslatedBody,
     translate_responses_extras,
+    write_tools,
 )
 from modelpact.conversation.fields import (
     make_extra,
@@ -24,6 +25,7 @@ from modelpact.conversation.fields import (
     read_strings,
     required_string,
     spelling_of,
+    split_body,
     without,
 )
 from modelpact.conversation.message import (
@@ -58,21 +60,29 @@ _MODELLED: Final = frozenset(
 )
 _ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "system")
 
+DEFAULT_MAX_TOKENS: Final = 4096
+"""The token limit of requests from APIs that do not need one; this API does."""
+_CHOICE_TYPES: Final = {mode: kind for kind, mode in CHOICE_MODES.items()}
+_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
+_UNSUPPORTED: Final = {
+    **CHAT_UNSUPPORTED,
+    "logprobs": "this API returns no token probabilities",
+    "top_logprobs": "this API returns no token probabilities",
+}
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {**CHAT_NEUTRAL, "store": (False,)}
+"""Values of other APIs that ask for what this API does anyway."""
+
 
 def read_request(body: Any) -> Request:
     """Read a request body; fields that only this API has are kept in `extras`."""
     body = read_object(body, "body")
-    extras = {name: value for name, value in body.items() if name not in _MODELLED or value is None}
-    fields = {name: value for name, value in body.items() if name not in extras}
-    spelling: dict[str, Any] = {}
+    spelled = ("tools", "stop_sequences", "stream")
+    fields, extras, spelling = split_body(body, _MODELLED, spelled)
     messages = _read_system(fields["system"], spelling) if "system" in fields else []
     for index, message in enumerate(read_objects(body.get("messages"), "messages")):
         messages += _read_message(message, f"messages[{index}]")
     choice, parallel = _read_choice(fields, extras)
     tools = read_objects(fields.get("tools", []), "tools")
-    for name in ("tools", "stop_sequences", "stream"):
-        if name in fields and not fields[name]:
-            spelling[name] = fields[name]
     output, effort = _read_output_config(fields, extras)
     return Request(
         model=required_string(body, "model", "body"),
@@ -92,6 +102,44 @@ def read_request(body: Any) -> Request:
         extras=extras,
         spelling=spelling,
     )
+
+
+def write_request(request: Request) -> TranslatedBody:
+    """Write a request body, and report what it cannot express."""
+    losses = LossRecorder(API, request.api)
+    body: dict[str, Any] = {"model": request.model}
+    system, messages = _split_system(request, losses)
+    if system:
+        as_text = _is_plain(system) and request.spelling.get("system", "text") == "text"
+        body["system"] = system[0]["text"] if as_text else system
+    elif losses.same_api and request.spelling.get("system") == "blocks":
+        body["system"] = []
+    body["messages"] = _write_messages(messages, losses)
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    elif not losses.same_api:
+        body["max_tokens"] = DEFAULT_MAX_TOKENS
+        losses.lossy("max_tokens", f"this API needs a limit: {DEFAULT_MAX_TOKENS} is set")
+    if tools := write_tools(request.tools, losses, read_tool, _write_tool):
+        body["tools"] = tools
+    _write_choice(request, body, losses)
+    _write_output_config(request, body, losses)
+    for name in ("temperature", "top_p", "top_k"):
+        if getattr(request, name) is not None:
+            body[name] = getattr(request, name)
+    if not losses.same_api and request.temperature is not None and request.temperature > 1:
+        losses.unsupported("temperature", "this API takes temperatures from 0 to 1")
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    if request.stream:
+        body["stream"] = True
+    if losses.same_api:
+        empty = {name: value for name, value in request.spelling.items() if not value}
+        extras = without(request.extras, {"output_config"} if "output_config" in body else ())
+        body = {**extras, **empty, **body}
+    else:
+        _translate_extras(request, body, losses)
+    return losses.translated(body)
 
 
 def read_tool(tool: Mapping[str, Any], where: str) -> Tool:
@@ -270,58 +318,6 @@ def _read_reasoning(fields: Mapping[str, Any], effort: str) -> Reasoning | None:
     return Reasoning(effort, budget, extra)
 
 
-DEFAULT_MAX_TOKENS: Final = 4096
-"""The token limit of requests from APIs that do not need one; this API does."""
-_CHOICE_TYPES: Final = {mode: kind for kind, mode in CHOICE_MODES.items()}
-_EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
-_UNSUPPORTED: Final = {
-    **CHAT_UNSUPPORTED,
-    "logprobs": "this API returns no token probabilities",
-    "top_logprobs": "this API returns no token probabilities",
-}
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {**CHAT_NEUTRAL, "store": (False,)}
-"""Values of other APIs that ask for what this API does anyway."""
-
-
-def write_request(request: Request) -> TranslatedBody:
-    """Write a request body, and report what it cannot express."""
-    losses = LossRecorder(API, request.api)
-    body: dict[str, Any] = {"model": request.model}
-    system, messages = _split_system(request, losses)
-    if system:
-        as_text = _is_plain(system) and request.spelling.get("system", "text") == "text"
-        body["system"] = system[0]["text"] if as_text else system
-    elif losses.same_api and request.spelling.get("system") == "blocks":
-        body["system"] = []
-    body["messages"] = _write_messages(messages, losses)
-    if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
-    elif not losses.same_api:
-        body["max_tokens"] = DEFAULT_MAX_TOKENS
-        losses.lossy("max_tokens", f"this API needs a limit: {DEFAULT_MAX_TOKENS} is set")
-    tools = [data for tool in request.tools if (data := _write_tool(tool, losses)) is not None]
-    if tools:
-        body["tools"] = tools
-    _write_choice(request, body, losses)
-    _write_output_config(request, body, losses)
-    for name in ("temperature", "top_p", "top_k"):
-        if getattr(request, name) is not None:
-            body[name] = getattr(request, name)
-    if not losses.same_api and request.temperature is not None and request.temperature > 1:
-        losses.unsupported("temperature", "this API takes temperatures from 0 to 1")
-    if request.stop:
-        body["stop_sequences"] = list(request.stop)
-    if request.stream:
-        body["stream"] = True
-    if losses.same_api:
-        empty = {name: value for name, value in request.spelling.items() if not value}
-        extras = without(request.extras, {"output_config"} if "output_config" in body else ())
-        body = {**extras, **empty, **body}
-    else:
-        _translate_extras(request, body, losses)
-    return losses.translated(body)
-
-
 def _split_system(
     request: Request, losses: LossRecorder
 ) -> tuple[list[dict[str, Any]], list[tuple[str, Message]]]:
@@ -409,8 +405,7 @@ def _write_block(block: Block, path: str, losses: LossRecorder) -> dict[str, Any
         return {"type": "thinking", "thinking": block.thinking, **signed, **fields}
     if block.api == API:
         return block.content
-    kind = str(block.content.get("type", "foreign"))
-    losses.unsupported(path, f"this API has no {kind:.60} block")
+    losses.unsupported_block(block, path)
     return None
 
 
@@ -428,21 +423,14 @@ def _write_result(block: ToolResultBlock, path: str, losses: LossRecorder) -> di
     return {**data, **losses.own_fields(block.extra, path, ("cache_control",))}
 
 
-def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
-    original: dict[str, Any] = spelling_of(tool.extra, API)
-    if original and read_tool(original, "tools") == tool:
-        return original
-    path = f"tools.{tool.name}"
-    if tool.builtin:
-        losses.unsupported(path, f"only another API has the tool {tool.builtin:.60}")
-        return None
+def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any]:
     data: dict[str, Any] = {"name": tool.name}
     if tool.description:
         data["description"] = tool.description
     data["input_schema"] = tool.parameters or {"type": "object", "properties": {}}
     if tool.strict is not None:
         data["strict"] = tool.strict
-    return {**data, **losses.own_fields(tool.extra, path, ("cache_control",))}
+    return {**data, **losses.own_fields(tool.extra, f"tools.{tool.name}", ("cache_control",))}
 
 
 def _write_choice(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:

@@ -1,6 +1,6 @@
-"""OpenAI Chat Completions: read request bodies."""
+"""OpenAI Chat Completions: read and write request bodies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from modelpact.conversation.fidelity import (
@@ -8,9 +8,8 @@ from modelpact.conversation.fidelity import (
     SHARED,
     LossRecorder,
     TranslatedBody,
-    read_arguments,
     translate_responses_extras,
-    write_arguments,
+    write_tools,
 )
 from modelpact.conversation.fields import (
     make_extra,
@@ -22,12 +21,15 @@ from modelpact.conversation.fields import (
     optional_schema,
     optional_string,
     parse_data_url,
+    read_arguments,
     read_object,
     read_objects,
     read_strings,
     required_string,
     spelling_of,
+    split_body,
     without,
+    write_arguments,
     write_data_url,
 )
 from modelpact.conversation.message import (
@@ -71,18 +73,23 @@ _MODELLED: Final = frozenset(
     ]
 )
 
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+_UNSUPPORTED: Final = {
+    "container": "this API has no containers",
+    "mcp_servers": "this API does not call MCP servers this way",
+    "tool_choice": "this API does not have this choice of tools",
+    "output_config": "this API does not have this format",
+}
+_FROM_RESPONSES: Final = {**{name: name for name in SHARED}, "text.verbosity": "verbosity"}
+"""Fields of the Responses API that mean the same here, and their names here."""
+
 
 def read_request(body: Any) -> Request:
     """Read a request body; fields that only this API has are kept in `extras`."""
     body = read_object(body, "body")
-    extras = {name: value for name, value in body.items() if name not in _MODELLED or value is None}
-    fields = {name: value for name, value in body.items() if name not in extras}
-    spelling: dict[str, Any] = {}
+    fields, extras, spelling = split_body(body, _MODELLED, ("tools", "stop", "stream"))
     limit, limit_param = _read_limit(fields, extras)
     tools = read_objects(fields.get("tools", []), "tools")
-    for name in ("tools", "stop", "stream"):
-        if name in fields and not fields[name]:
-            spelling[name] = fields[name]
     effort = optional_field(fields, "reasoning_effort", str, "a string")
     if effort == "":
         extras["reasoning_effort"] = effort
@@ -107,6 +114,50 @@ def read_request(body: Any) -> Request:
         extras=extras,
         spelling=spelling,
     )
+
+
+def write_request(request: Request) -> TranslatedBody:
+    """Write a request body, and report what it cannot express."""
+    losses = LossRecorder(API, request.api)
+    body: dict[str, Any] = {"model": request.model, "messages": []}
+    for index, message in enumerate(request.messages):
+        body["messages"].extend(_write_message(message, f"messages[{index}]", losses))
+    if request.messages and request.messages[-1].role == "assistant" and request.api == "anthropic":
+        where = f"messages[{len(request.messages) - 1}]"
+        losses.lossy(where, "this API does not continue a response that has begun")
+    if tools := write_tools(request.tools, losses, read_tool, _write_tool):
+        body["tools"] = tools
+    if request.tool_choice is not None:
+        body["tool_choice"] = _write_choice(request.tool_choice)
+    if request.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.output is not None:
+        body["response_format"] = _write_output(request.output, request, losses)
+    if request.reasoning is not None:
+        if request.reasoning.effort:
+            body["reasoning_effort"] = request.reasoning.effort
+        record_reasoning_losses(request.reasoning, _EFFORTS, losses)
+    if request.max_tokens is not None:
+        completion = request.token_limit_param == "max-completion-tokens"
+        body["max_completion_tokens" if completion else "max_tokens"] = request.max_tokens
+    for name in ("temperature", "top_p"):
+        if getattr(request, name) is not None:
+            body[name] = getattr(request, name)
+    if request.top_k is not None:
+        losses.lossy("top_k", "this API cannot limit sampling to the top k tokens")
+    if request.stop:
+        as_text = request.spelling.get("stop") == "text" and len(request.stop) == 1
+        body["stop"] = request.stop[0] if losses.same_api and as_text else list(request.stop)
+        if len(request.stop) > 4 and not losses.same_api:
+            losses.unsupported("stop", "this API takes at most four stop sequences")
+    if request.stream:
+        body["stream"] = True
+    if losses.same_api:
+        empty = {name: value for name, value in request.spelling.items() if not value}
+        body = {**request.extras, **empty, **body}
+    else:
+        _translate_extras(request, body, losses)
+    return losses.translated(body)
 
 
 def read_tool(tool: Mapping[str, Any], where: str) -> Tool:
@@ -135,13 +186,56 @@ def read_output(response_format: Mapping[str, Any]) -> JsonObject | JsonSchema |
     if kind != "json_schema":
         return None
     where = "response_format.json_schema"
-    inner = read_object(response_format.get("json_schema"), where)
+    return read_json_schema(read_object(response_format.get("json_schema"), where), where)
+
+
+def read_json_schema(data: Mapping[str, Any], where: str) -> JsonSchema:
+    """Read the schema of an output with its name, as both APIs of OpenAI have it."""
     return JsonSchema(
-        optional_schema(inner, "schema"),
-        required_string(inner, "name", where),
-        optional_string(inner, "description"),
-        optional_bool(inner, "strict"),
+        optional_schema(data, "schema"),
+        required_string(data, "name", where),
+        optional_string(data, "description"),
+        optional_bool(data, "strict"),
     )
+
+
+def read_choice_mode(mode: str) -> ToolChoice:
+    """Read a choice of tools that is a word, as in both APIs of OpenAI."""
+    if mode in ("auto", "none", "required"):
+        return ToolChoice(mode)  # type: ignore[arg-type]
+    raise InputError(f"tool_choice: expected auto, none, required or a tool, not {mode!r:.60}")
+
+
+def record_reasoning_losses(
+    reasoning: Reasoning, efforts: Collection[str], losses: LossRecorder
+) -> None:
+    """Record what a setting of reasoning cannot express in an API with these levels of effort."""
+    if reasoning.effort and reasoning.effort not in efforts and not losses.same_api:
+        losses.unsupported("reasoning.effort", f"this API has {', '.join(efforts)}")
+    if reasoning.budget_tokens is not None:
+        losses.lossy("reasoning.budget_tokens", "this API has levels of effort, not a budget")
+    for name in reasoning.extra:
+        losses.lossy(f"reasoning.{name}", "this API has no such setting")
+
+
+def write_json_schema(output: JsonSchema) -> dict[str, Any]:
+    """Write the schema of an output with its name."""
+    data: dict[str, Any] = {"name": output.name, "schema": output.schema}
+    if output.description:
+        data["description"] = output.description
+    if output.strict is not None:
+        data["strict"] = output.strict
+    return data
+
+
+def translate_user(
+    metadata: Mapping[str, Any], api: str, body: dict[str, Any], losses: LossRecorder
+) -> None:
+    """Translate the `metadata` of the Anthropic API, of which only the user has a name here."""
+    if metadata["user_id"] is not None:
+        body["user"] = metadata["user_id"]
+    for name in without(metadata, {"user_id"}):
+        losses.lossy(f"metadata.{name}", f"only {api} has this field")
 
 
 def _read_limit(
@@ -244,11 +338,7 @@ def _read_choice(fields: Mapping[str, Any], extras: dict[str, Any]) -> ToolChoic
     if choice is None:
         return None
     if isinstance(choice, str):
-        if choice in ("auto", "none", "required"):
-            return ToolChoice(choice)  # type: ignore[arg-type]
-        raise InputError(
-            f"tool_choice: expected auto, none, required or a tool, not {choice!r:.60}"
-        )
+        return read_choice_mode(choice)
     function = read_object(choice, "tool_choice").get("function")
     if choice.get("type") == "function" and len(choice) == 2:
         name = required_string(
@@ -276,89 +366,19 @@ def _read_format(
     return output
 
 
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
-_UNSUPPORTED: Final = {
-    "container": "this API has no containers",
-    "mcp_servers": "this API does not call MCP servers this way",
-    "tool_choice": "this API does not have this choice of tools",
-    "output_config": "this API does not have this format",
-}
-_FROM_RESPONSES: Final = {**{name: name for name in SHARED}, "text.verbosity": "verbosity"}
-"""Fields of the Responses API that mean the same here, and their names here."""
-
-
-def write_request(request: Request) -> TranslatedBody:
-    """Write a request body, and report what it cannot express."""
-    losses = LossRecorder(API, request.api)
-    body: dict[str, Any] = {"model": request.model, "messages": []}
-    for index, message in enumerate(request.messages):
-        body["messages"].extend(_write_message(message, f"messages[{index}]", losses))
-    if request.messages and request.messages[-1].role == "assistant" and request.api == "anthropic":
-        where = f"messages[{len(request.messages) - 1}]"
-        losses.lossy(where, "this API does not continue a response that has begun")
-    tools = [data for tool in request.tools if (data := _write_tool(tool, losses)) is not None]
-    if tools:
-        body["tools"] = tools
-    if request.tool_choice is not None:
-        body["tool_choice"] = _write_choice(request.tool_choice)
-    if request.parallel_tool_calls is not None:
-        body["parallel_tool_calls"] = request.parallel_tool_calls
-    if request.output is not None:
-        body["response_format"] = _write_output(request.output, request, losses)
-    _write_reasoning(request, body, losses)
-    if request.max_tokens is not None:
-        completion = request.token_limit_param == "max-completion-tokens"
-        body["max_completion_tokens" if completion else "max_tokens"] = request.max_tokens
-    for name in ("temperature", "top_p"):
-        if getattr(request, name) is not None:
-            body[name] = getattr(request, name)
-    if request.top_k is not None:
-        losses.lossy("top_k", "this API cannot limit sampling to the top k tokens")
-    if request.stop:
-        as_text = request.spelling.get("stop") == "text" and len(request.stop) == 1
-        body["stop"] = request.stop[0] if losses.same_api and as_text else list(request.stop)
-        if len(request.stop) > 4 and not losses.same_api:
-            losses.unsupported("stop", "this API takes at most four stop sequences")
-    if request.stream:
-        body["stream"] = True
-    if losses.same_api:
-        empty = {name: value for name, value in request.spelling.items() if not value}
-        body = {**request.extras, **empty, **body}
-    else:
-        _translate_extras(request, body, losses)
-    return losses.translated(body)
-
-
 def _translate_extras(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
     if request.api == RESPONSES:
         body |= translate_responses_extras(request.extras, losses, _FROM_RESPONSES)
         return
     for name, value in request.extras.items():
         if name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
-            if value["user_id"] is not None:
-                body["user"] = value["user_id"]
-            for other in without(value, {"user_id"}):
-                losses.lossy(f"metadata.{other}", f"only {request.api} has this field")
+            translate_user(value, request.api, body, losses)
         elif value is None:
             continue
         elif name in _UNSUPPORTED:
             losses.unsupported(name, _UNSUPPORTED[name])
         else:
             losses.lossy(name, f"only {request.api or 'another API'} has this field")
-
-
-def _write_reasoning(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
-    reasoning = request.reasoning
-    if reasoning is None:
-        return
-    if reasoning.effort:
-        body["reasoning_effort"] = reasoning.effort
-        if reasoning.effort not in _EFFORTS and not losses.same_api:
-            losses.unsupported("reasoning.effort", f"this API has {', '.join(_EFFORTS)}")
-    if reasoning.budget_tokens is not None:
-        losses.lossy("reasoning.budget_tokens", "this API has levels of effort, not a budget")
-    for name in reasoning.extra:
-        losses.lossy(f"reasoning.{name}", "this API has no such setting")
 
 
 def _write_message(message: Message, where: str, losses: LossRecorder) -> Iterator[dict[str, Any]]:
@@ -453,8 +473,7 @@ def _write_part(block: Block, path: str, losses: LossRecorder) -> dict[str, Any]
         return None
     if isinstance(block, OtherBlock) and block.api == API:
         return block.content
-    kind = str(block.content.get("type")) if isinstance(block, OtherBlock) else "foreign"
-    losses.unsupported(path, f"this API has no {kind:.60} block")
+    losses.unsupported_block(block, path)
     return None
 
 
@@ -470,15 +489,8 @@ def _write_call(block: ToolUseBlock, path: str, losses: LossRecorder) -> dict[st
     return {"id": block.id, **kind, "function": function, **fields}
 
 
-def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
-    original: dict[str, Any] = spelling_of(tool.extra, API)
-    if original and read_tool(original, "tools") == tool:
-        return original
-    path = f"tools.{tool.name}"
-    if tool.builtin:
-        losses.unsupported(path, f"only another API has the tool {tool.builtin:.60}")
-        return None
-    fields = losses.own_fields(without(tool.extra, {API}), path)
+def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any]:
+    fields = losses.own_fields(without(tool.extra, {API}), f"tools.{tool.name}")
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
@@ -503,9 +515,4 @@ def _write_output(
         return original
     if isinstance(output, JsonObject):
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": output.name, "schema": output.schema}
-    if output.description:
-        schema["description"] = output.description
-    if output.strict is not None:
-        schema["strict"] = output.strict
-    return {"type": "json_schema", "json_schema": schema}
+    return {"type": "json_schema", "json_schema": write_json_schema(output)}

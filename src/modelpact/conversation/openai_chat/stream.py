@@ -269,8 +269,7 @@ class OpenAIChatStreamWriter:
             return self._call_delta(event.block.content)
         if event.block.api == API:
             return self._delta({"content": [event.block.content]})
-        kind = str(event.block.content.get("type", "foreign"))
-        self._losses.unsupported("content", f"this API has no {kind:.60} block")
+        self._losses.unsupported_block(event.block, "content")
         return []
 
     def _call_delta(self, call: dict[str, Any]) -> list[dict[str, Any]]:

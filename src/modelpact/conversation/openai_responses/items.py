@@ -9,15 +9,17 @@ for another API is no loss.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from modelpact.conversation.fidelity import RESPONSES, LossRecorder, read_arguments, write_arguments
+from modelpact.conversation.fidelity import RESPONSES, LossRecorder
 from modelpact.conversation.fields import (
     make_extra,
     optional_field,
     parse_data_url,
+    read_arguments,
     read_objects,
     required_string,
     spelling_of,
     without,
+    write_arguments,
     write_data_url,
 )
 from modelpact.conversation.message import (
@@ -327,7 +329,7 @@ def _write_part(
         return {"type": "input_image", "image_url": url, **idle, **detail, **fields}
     if isinstance(block, OtherBlock) and block.api == API:
         return block.content
-    _record_unsupported(block, path, losses)
+    losses.unsupported_block(block, path)
     return None
 
 
@@ -350,13 +352,8 @@ def _write_single(block: Block, path: str, losses: LossRecorder) -> dict[str, An
         return _write_request_reasoning(block, path, losses)
     if isinstance(block, OtherBlock) and block.api == ITEM:
         return block.content
-    _record_unsupported(block, path, losses)
+    losses.unsupported_block(block, path)
     return None
-
-
-def _record_unsupported(block: Block, path: str, losses: LossRecorder) -> None:
-    kind = str(block.content.get("type")) if isinstance(block, OtherBlock) else "foreign"
-    losses.unsupported(path, f"this API has no {kind:.60} block")
 
 
 def _write_call(block: ToolUseBlock, path: str, losses: LossRecorder) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OpenAI Responses: read request bodies."""
+"""OpenAI Responses: read and write request bodies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,6 +9,7 @@ from modelpact.conversation.fidelity import (
     SHARED,
     LossRecorder,
     TranslatedBody,
+    write_tools,
 )
 from modelpact.conversation.fields import (
     make_extra,
@@ -21,10 +22,17 @@ from modelpact.conversation.fields import (
     read_object,
     read_objects,
     required_string,
-    spelling_of,
+    split_body,
     without,
 )
 from modelpact.conversation.message import Block, Message, Role, TextBlock
+from modelpact.conversation.openai_chat.request import (
+    read_choice_mode,
+    read_json_schema,
+    record_reasoning_losses,
+    translate_user,
+    write_json_schema,
+)
 from modelpact.conversation.openai_responses.items import (
     API,
     ResponsesItem,
@@ -40,7 +48,6 @@ from modelpact.conversation.request import (
     Tool,
     ToolChoice,
 )
-from modelpact.vocabulary.errors import InputError
 
 STRICT: Final = "strict by default"
 """The `extra` field of a tool that leaves `strict` to the API's default."""
@@ -51,16 +58,29 @@ _MODELLED: Final = frozenset(
     ]
 )
 
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_UNSUPPORTED: Final = {
+    **CHAT_UNSUPPORTED,
+    "logprobs": "token probabilities are not translated back",
+    "top_logprobs": "token probabilities are not translated back",
+    "container": "this API has no containers",
+    "mcp_servers": "this API does not call MCP servers this way",
+    "output_config": "this API does not have this format",
+}
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    **CHAT_NEUTRAL,
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+}
+"""Values of other APIs that ask for what this API does anyway."""
+
 
 def read_request(body: Any) -> Request:
     """Read a request body; fields that only this API has are kept in `extras`."""
     body = read_object(body, "body")
-    extras = {name: value for name, value in body.items() if name not in _MODELLED or value is None}
-    fields = {name: value for name, value in body.items() if name not in extras}
-    spelling: dict[str, Any] = {}
-    for name in ("input", "instructions", "tools", "stream"):
-        if name in fields and not fields[name]:
-            spelling[name] = fields[name]
+    spelled = ("input", "instructions", "tools", "stream")
+    fields, extras, spelling = split_body(body, _MODELLED, spelled)
     tools = read_objects(fields.get("tools", []), "tools")
     return Request(
         model=required_string(body, "model", "body"),
@@ -79,6 +99,41 @@ def read_request(body: Any) -> Request:
         extras=extras,
         spelling=spelling,
     )
+
+
+def write_request(request: Request) -> TranslatedBody:
+    """Write a request body, and report what it cannot express."""
+    losses = LossRecorder(API, request.api)
+    body: dict[str, Any] = {"model": request.model}
+    _write_input(request, body, losses)
+    if tools := write_tools(request.tools, losses, read_tool, _write_tool):
+        body["tools"] = tools
+    if request.tool_choice is not None:
+        choice = request.tool_choice
+        named = {"type": "function", "name": choice.name}
+        body["tool_choice"] = named if choice.mode == "tool" else choice.mode
+    if request.parallel_tool_calls is not None:
+        body["parallel_tool_calls"] = request.parallel_tool_calls
+    _write_text(request, body, losses)
+    _write_reasoning(request, body, losses)
+    if request.max_tokens is not None:
+        body["max_output_tokens"] = request.max_tokens
+    for name in ("temperature", "top_p"):
+        if getattr(request, name) is not None:
+            body[name] = getattr(request, name)
+    if request.top_k is not None:
+        losses.lossy("top_k", "this API cannot limit sampling to the top k tokens")
+    if request.stop:
+        losses.unsupported("stop", "this API has no stop sequences")
+    if request.stream:
+        body["stream"] = True
+    if losses.same_api:
+        empty = {name: value for name, value in request.spelling.items() if not value}
+        body = {**without(request.extras, {"text", "reasoning"}), **empty, **body}
+    else:
+        _stay_stateless(request, body)
+        _translate_extras(request, body, losses)
+    return losses.translated(body)
 
 
 def read_tool(tool: Mapping[str, Any], where: str) -> Tool:
@@ -106,12 +161,7 @@ def read_output(form: Mapping[str, Any]) -> JsonObject | JsonSchema | None:
         return JsonObject()
     if kind != "json_schema":
         return None
-    return JsonSchema(
-        optional_schema(form, "schema"),
-        required_string(form, "name", "text.format"),
-        optional_string(form, "description"),
-        optional_bool(form, "strict"),
-    )
+    return read_json_schema(form, "text.format")
 
 
 def _read_instructions(fields: Mapping[str, Any]) -> list[Message]:
@@ -155,11 +205,7 @@ def _read_choice(fields: Mapping[str, Any], extras: dict[str, Any]) -> ToolChoic
     if choice is None:
         return None
     if isinstance(choice, str):
-        if choice in ("auto", "none", "required"):
-            return ToolChoice(choice)  # type: ignore[arg-type]
-        raise InputError(
-            f"tool_choice: expected auto, none, required or a tool, not {choice!r:.60}"
-        )
+        return read_choice_mode(choice)
     if required_string(read_object(choice, "tool_choice"), "type", "tool_choice") == "function":
         name = required_string(choice, "name", "tool_choice")
         if len(choice) == 2:
@@ -197,58 +243,6 @@ def _read_reasoning(fields: Mapping[str, Any], extras: dict[str, Any]) -> Reason
     if remaining or not reasoning:
         extras["reasoning"] = remaining
     return Reasoning(effort) if effort else None
-
-
-_ENCRYPTED: Final = "reasoning.encrypted_content"
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_UNSUPPORTED: Final = {
-    **CHAT_UNSUPPORTED,
-    "logprobs": "token probabilities are not translated back",
-    "top_logprobs": "token probabilities are not translated back",
-    "container": "this API has no containers",
-    "mcp_servers": "this API does not call MCP servers this way",
-    "output_config": "this API does not have this format",
-}
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    **CHAT_NEUTRAL,
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-}
-"""Values of other APIs that ask for what this API does anyway."""
-
-
-def write_request(request: Request) -> TranslatedBody:
-    """Write a request body, and report what it cannot express."""
-    losses = LossRecorder(API, request.api)
-    body: dict[str, Any] = {"model": request.model}
-    _write_input(request, body, losses)
-    tools = [data for tool in request.tools if (data := _write_tool(tool, losses)) is not None]
-    if tools:
-        body["tools"] = tools
-    if request.tool_choice is not None:
-        body["tool_choice"] = _write_choice(request.tool_choice)
-    if request.parallel_tool_calls is not None:
-        body["parallel_tool_calls"] = request.parallel_tool_calls
-    _write_text(request, body, losses)
-    _write_reasoning(request, body, losses)
-    if request.max_tokens is not None:
-        body["max_output_tokens"] = request.max_tokens
-    for name in ("temperature", "top_p"):
-        if getattr(request, name) is not None:
-            body[name] = getattr(request, name)
-    if request.top_k is not None:
-        losses.lossy("top_k", "this API cannot limit sampling to the top k tokens")
-    if request.stop:
-        losses.unsupported("stop", "this API has no stop sequences")
-    if request.stream:
-        body["stream"] = True
-    if losses.same_api:
-        empty = {name: value for name, value in request.spelling.items() if not value}
-        body = {**without(request.extras, {"text", "reasoning"}), **empty, **body}
-    else:
-        _stay_stateless(request, body)
-        _translate_extras(request, body, losses)
-    return losses.translated(body)
 
 
 def _stay_stateless(request: Request, body: dict[str, Any]) -> None:
@@ -298,15 +292,8 @@ def _write_message(message: Message, where: str, losses: LossRecorder) -> list[d
     return list(write_items(role, blocks, spellings, losses))
 
 
-def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
-    original: dict[str, Any] = spelling_of(tool.extra, API)
-    if original and read_tool(original, "tools") == tool:
-        return original
-    path = f"tools.{tool.name}"
-    if tool.builtin:
-        losses.unsupported(path, f"only another API has the tool {tool.builtin:.60}")
-        return None
-    fields = without(losses.own_fields(tool.extra, path), {STRICT})
+def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any]:
+    fields = without(losses.own_fields(tool.extra, f"tools.{tool.name}"), {STRICT})
     data: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description:
         data["description"] = tool.description
@@ -315,10 +302,6 @@ def _write_tool(tool: Tool, losses: LossRecorder) -> dict[str, Any] | None:
         # In this API tools are strict by default; in the others they are not.
         data["strict"] = bool(tool.strict)
     return {**data, **fields}
-
-
-def _write_choice(choice: ToolChoice) -> Any:
-    return {"type": "function", "name": choice.name} if choice.mode == "tool" else choice.mode
 
 
 def _write_text(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
@@ -340,12 +323,7 @@ def _write_output(
         return original
     if isinstance(output, JsonObject):
         return {"type": "json_object"}
-    data: dict[str, Any] = {"type": "json_schema", "name": output.name, "schema": output.schema}
-    if output.description:
-        data["description"] = output.description
-    if output.strict is not None:
-        data["strict"] = output.strict
-    return data
+    return {"type": "json_schema", **write_json_schema(output)}
 
 
 def _write_reasoning(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
@@ -356,12 +334,7 @@ def _write_reasoning(request: Request, body: dict[str, Any], losses: LossRecorde
         return
     if reasoning.effort:
         body["reasoning"] = {**(body.get("reasoning") or {}), "effort": reasoning.effort}
-        if reasoning.effort not in _EFFORTS and not losses.same_api:
-            losses.unsupported("reasoning.effort", f"this API has {', '.join(_EFFORTS)}")
-    if reasoning.budget_tokens is not None:
-        losses.lossy("reasoning.budget_tokens", "this API has levels of effort, not a budget")
-    for name in reasoning.extra:
-        losses.lossy(f"reasoning.{name}", "this API has no such setting")
+    record_reasoning_losses(reasoning, _EFFORTS, losses)
 
 
 def _translate_extras(request: Request, body: dict[str, Any], losses: LossRecorder) -> None:
@@ -374,10 +347,7 @@ def _translate_extras(request: Request, body: dict[str, Any], losses: LossRecord
         elif chat and name == "verbosity":
             body["text"] = {**body.get("text", {}), "verbosity": value}
         elif name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
-            if value["user_id"] is not None:
-                body["user"] = value["user_id"]
-            for other in without(value, {"user_id"}):
-                losses.lossy(f"metadata.{other}", f"only {request.api} has this field")
+            translate_user(value, request.api, body, losses)
         elif name in _UNSUPPORTED:
             losses.unsupported(name, _UNSUPPORTED[name])
         else:
