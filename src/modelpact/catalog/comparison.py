@@ -1,4 +1,4 @@
-"""Compares two models: the capabilities that a switch loses, gains or changes."""
+"""Comparison: of two models, of two snapshots, and of the lineages of one snapshot."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -12,7 +12,6 @@ from modelpact.catalog.snapshot import SnapshotModels
 from modelpact.vocabulary.capability import CAPABILITIES
 
 DifferenceKind = Literal["lost", "less", "unsure", "other", "more", "gained"]
-
 _ORDER: Final[tuple[DifferenceKind, ...]] = ("lost", "less", "unsure", "other", "more", "gained")
 
 
@@ -23,33 +22,6 @@ class ClaimDifference(msgspec.Struct, frozen=True):
     kind: DifferenceKind
     before: Claim
     after: Claim
-
-
-def compare_models(before: Resolution, after: Resolution) -> list[ClaimDifference]:
-    """Return the differences between two models, losses first."""
-    differences = []
-    for info in CAPABILITIES.values():
-        old, new = before.claim(info.id), after.claim(info.id)
-        kind = _difference_kind(old, new)
-        if kind is not None:
-            differences.append(ClaimDifference(info.id, kind, old, new))
-    return sorted(differences, key=lambda difference: _ORDER.index(difference.kind))
-
-
-def _difference_kind(before: Claim, after: Claim) -> DifferenceKind | None:
-    if before.support != after.support:
-        absent = ("unsupported", "unknown")
-        had, has = before.support not in absent, after.support not in absent
-        if had and after.support == "unknown":
-            return "unsure"
-        if had != has:
-            return "lost" if had else "gained"
-        return "other" if had else None
-    if not before.known or before.value == after.value:
-        return None
-    if isinstance(before.value, int) and isinstance(after.value, int):
-        return "less" if after.value < before.value else "more"
-    return "other"
 
 
 class LineageConflict(msgspec.Struct, frozen=True):
@@ -71,23 +43,23 @@ class CatalogChange(msgspec.Struct, frozen=True):
     after: Claim | None = None
 
 
+def compare_models(before: Resolution, after: Resolution) -> list[ClaimDifference]:
+    """Return the differences between two models, losses first."""
+    differences = []
+    for info in CAPABILITIES.values():
+        old, new = before.claim(info.id), after.claim(info.id)
+        kind = _difference_kind(old, new)
+        if kind is not None:
+            differences.append(ClaimDifference(info.id, kind, old, new))
+    return sorted(differences, key=lambda difference: _ORDER.index(difference.kind))
+
+
 def conflicts(catalog: Catalog, *, provider: str | None = None) -> Iterator[LineageConflict]:
     """Yield every disagreement between lineages, by provider and model."""
     for target, name, votes in _votes(catalog, provider):
         if len({(vote.support, vote.value) for vote in votes}) > 1:
             taken = catalog.resolve(*catalog.split(target)).claim(name)
             yield LineageConflict(target, name, votes, taken)
-
-
-def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
-    for name in catalog.models.providers if provider is None else (provider,):
-        for model in catalog.models.names(name):
-            record = catalog.models.find(name, model)
-            if record is None or len(record.votes) < 2:
-                continue
-            for capability in record.capabilities():
-                votes = record.votes_on(capability, catalog.lineages)
-                yield f"{name}/{model}", capability, votes
 
 
 def changes(before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
@@ -101,6 +73,33 @@ def changes(before: Catalog, after: Catalog) -> Iterator[CatalogChange]:
             yield CatalogChange(target, "removed")
         else:
             yield from _claim_changes(target, before, after)
+
+
+def _difference_kind(before: Claim, after: Claim) -> DifferenceKind | None:
+    if before.support != after.support:
+        absent = ("unsupported", "unknown")
+        had, has = before.support not in absent, after.support not in absent
+        if had and after.support == "unknown":
+            return "unsure"
+        if had != has:
+            return "lost" if had else "gained"
+        return "other" if had else None
+    if not before.known or before.value == after.value:
+        return None
+    if isinstance(before.value, int) and isinstance(after.value, int):
+        return "less" if after.value < before.value else "more"
+    return "other"
+
+
+def _votes(catalog: Catalog, provider: str | None) -> Iterator[tuple[str, str, tuple[Vote, ...]]]:
+    for name in catalog.models.providers if provider is None else (provider,):
+        for model in catalog.models.names(name):
+            record = catalog.models.find(name, model)
+            if record is None or len(record.votes) < 2:
+                continue
+            for capability in record.capabilities():
+                votes = record.votes_on(capability, catalog.lineages)
+                yield f"{name}/{model}", capability, votes
 
 
 def _targets(models: SnapshotModels) -> Iterator[tuple[str, str]]:

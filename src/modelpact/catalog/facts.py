@@ -1,4 +1,4 @@
-"""Facts: what public catalogs (lineages) say about the model of a provider.
+"""Facts: what public catalogs (lineages) say about the model of a provider, and layers of claims.
 
 A record keeps the vote of each lineage in a compact form: flags as two bit masks (yes and no),
 everything else by number. If lineages disagree, the more cautious value wins and all votes stay.
@@ -19,7 +19,6 @@ FLAGS: Final = tuple(
     if entry.kind == "flag" and entry.formula is None and entry.group != "agent"
 )
 """The flags that lineages vote on; the index of a flag is its bit."""
-
 OTHERS: Final = tuple(
     entry.id
     for entry in CAPABILITIES.values()
@@ -37,6 +36,12 @@ _WITHOUT_VOTES: Final = frozenset(
 """Modalities that no lineage has a name for: their lists of modalities say nothing about these."""
 _LEAST_TO_MOST: Final = ("unsupported", "unknown", "restricted", "emulated", "native")
 """Supports from the one that promises least to the one that promises most."""
+Trust = Literal["known", "assumed", "model"]
+_MODEL_PROPERTIES: Final = frozenset(
+    {"tool-calling", "reasoning"}
+    | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
+)
+"""Capabilities that a model keeps at any provider; the others depend on the provider's API."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
@@ -167,6 +172,30 @@ class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
         return highest_price(prices) if prices else None
 
 
+class Layer(msgspec.Struct, frozen=True, gc=False):
+    """One layer of a resolution: a statement or a record of facts.
+
+    `trust` says what is known from it: everything (`known`), nothing (`assumed`), or only what a
+    model keeps at any provider (`model`).
+    """
+
+    evidence: Evidence
+    fields: Mapping[str, Any] = {}
+    cells: Mapping[str, Stated] = {}
+    record: ModelFacts | None = None
+    trust: Trust = "known"
+
+    def stated(self, name: str) -> Stated | None:
+        """Return what this layer states about a capability, or None if it states nothing."""
+        return self.cells.get(name) if self.record is None else self.record.stated(name)
+
+    def is_assumption(self, name: str) -> bool:
+        """Whether the statement of this layer about a capability is only an assumption."""
+        if self.trust == "known":
+            return False
+        return self.trust == "assumed" or name not in _MODEL_PROPERTIES
+
+
 def vote_row(lineage: int, caps: Mapping[str, Any], price: Price | None) -> VoteRow:
     """Pack the statement of one lineage."""
     yes = no = 0
@@ -226,36 +255,3 @@ def sorting_price(price: Price | None) -> int:
     if price is None or price.input is None or price.output is None:
         return -1
     return price.input + price.output
-
-
-Trust = Literal["known", "assumed", "model"]
-
-_MODEL_PROPERTIES: Final = frozenset(
-    {"tool-calling", "reasoning"}
-    | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
-)
-"""Capabilities that a model keeps at any provider; the others depend on the provider's API."""
-
-
-class Layer(msgspec.Struct, frozen=True, gc=False):
-    """One layer of a resolution: a statement or a record of facts.
-
-    `trust` says what is known from it: everything (`known`), nothing (`assumed`), or only what a
-    model keeps at any provider (`model`).
-    """
-
-    evidence: Evidence
-    fields: Mapping[str, Any] = {}
-    cells: Mapping[str, Stated] = {}
-    record: ModelFacts | None = None
-    trust: Trust = "known"
-
-    def stated(self, name: str) -> Stated | None:
-        """Return what this layer states about a capability, or None if it states nothing."""
-        return self.cells.get(name) if self.record is None else self.record.stated(name)
-
-    def is_assumption(self, name: str) -> bool:
-        """Whether the statement of this layer about a capability is only an assumption."""
-        if self.trust == "known":
-            return False
-        return self.trust == "assumed" or name not in _MODEL_PROPERTIES

@@ -1,4 +1,9 @@
-"""Providers of models: their names, addresses and APIs."""
+"""Providers of models, and the many names that they have for a model.
+
+`openrouter` writes `openai/o3`, `bedrock` `us.anthropic.claude-…-v1:0`, `vertex` `claude-…@2025…`,
+`azure` `eu/gpt-4o`, `together` `meta-llama/Llama-…`. The family of a model is what these names have
+in common: the vendor and the vendor's own name for the model.
+"""
 
 import re
 from collections.abc import Iterable
@@ -10,6 +15,9 @@ from modelpact.catalog.rules import Prefixes, ascii_lower
 
 Api = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "mock"]
 APIS: Final[tuple[Api, ...]] = ("openai-chat", "openai-responses", "anthropic", "gemini", "mock")
+_BEDROCK_VERSION = re.compile(r"-v\d+$")
+_DATE = re.compile(r"-(?:20\d{2}-?[01]\d-?[0-3]\d|[01]\d-?[0-3]\d|latest)$")
+_NAMED_VERSIONS = ("default", "latest")
 
 
 class ProviderEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,11 +72,6 @@ class Providers:
 
     def __len__(self) -> int:
         return len(self.all)
-
-
-_BEDROCK_VERSION = re.compile(r"-v\d+$")
-_DATE = re.compile(r"-(?:20\d{2}-?[01]\d-?[0-3]\d|[01]\d-?[0-3]\d|latest)$")
-_NAMED_VERSIONS = ("default", "latest")
 
 
 class NameTables(msgspec.Struct, frozen=True):

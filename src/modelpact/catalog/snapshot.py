@@ -1,7 +1,9 @@
 """The snapshot: the catalog as one compact file, built from reviewable sources.
 
 The file is read at once and decoded when it is used: the models of a provider when the first of
-them is requested, the record of a model when it is resolved.
+them is requested, the record of a model when it is resolved. It has an index: the capabilities of
+all models as bit sets, with one bit for each model. A search is a few operations on large integers,
+and only the models that it returns are resolved.
 """
 
 import os
@@ -23,6 +25,11 @@ from modelpact.vocabulary.memo import BoundedMemo
 
 FORMAT: Final = 2
 BUNDLED: Final = Path(__file__).parent / "data" / "catalog.msgpack"
+INDEXED: Final = tuple(
+    entry.id for entry in CAPABILITIES.values() if entry.kind == "flag" and entry.group != "agent"
+)
+LIMITS: Final = tuple(entry.id for entry in CAPABILITIES.values() if entry.kind == "limit")
+_MEMO_ENTRIES: Final = 1_024
 
 
 class SnapshotContent(msgspec.Struct, frozen=True):
@@ -54,34 +61,6 @@ _TABLE: Final = msgspec.msgpack.Decoder(ModelTable)
 _RECORDS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _RECORD: Final = msgspec.msgpack.Decoder(ModelFacts)
 _ENCODER: Final = msgspec.msgpack.Encoder()
-
-
-def encode(value: object) -> bytes:
-    """Encode a part of a snapshot."""
-    return _ENCODER.encode(value)
-
-
-def decode(data: bytes, file: str) -> SnapshotContent:
-    """Decode a snapshot, or raise a `CatalogError` that says what to do."""
-    try:
-        content = _CONTENT.decode(data)
-    except msgspec.MsgspecError as error:
-        problem = Problem(file, "", f"not a catalog snapshot of format {FORMAT}: {error}")
-        raise CatalogError([problem]) from None
-    if content.format != FORMAT or content.flags != FLAGS or content.others != OTHERS:
-        message = "made by another version of modelpact; run `modelpact catalog build` again"
-        raise CatalogError([Problem(file, "", message)])
-    return content
-
-
-def read(path: Path = BUNDLED) -> SnapshotContent:
-    """Read and decode a snapshot file."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        problem = Problem(path.name, "", f"cannot be read: {error.strerror or error}")
-        raise CatalogError([problem]) from None
-    return decode(data, path.name)
 
 
 class SnapshotModels:
@@ -136,42 +115,6 @@ class SnapshotModels:
         """Return the record of a model, or None."""
         raw = self.packed(provider, model)
         return None if raw is None else unpack(raw)
-
-
-def pack_table(records: dict[str, ModelFacts]) -> msgspec.Raw:
-    """Pack the records of one provider, sorted by name."""
-    names = sorted(records)
-    packed = encode([records[name] for name in names])
-    return msgspec.Raw(encode(ModelTable(names, msgspec.Raw(packed))))
-
-
-def unpack(raw: msgspec.Raw) -> ModelFacts:
-    """Decode one record."""
-    with _report_broken():
-        return _RECORD.decode(raw)
-
-
-@contextmanager
-def _report_broken() -> Iterator[None]:
-    """Turn decoding errors into a `CatalogError` that says what to do."""
-    try:
-        yield
-    except (msgspec.MsgspecError, ValueError) as error:
-        problem = Problem("the snapshot", "", f"broken: {error}; run `modelpact catalog build`")
-        raise CatalogError([problem]) from None
-
-
-def same_rules(first: SnapshotContent, second: SnapshotContent) -> bool:
-    """Whether two snapshots were built with the same rules, names and providers."""
-    parts = ("providers", "names", "defaults", "rules", "corrections", "constraints")
-    return all(getattr(first, part) == getattr(second, part) for part in parts)
-
-
-INDEXED: Final = tuple(
-    entry.id for entry in CAPABILITIES.values() if entry.kind == "flag" and entry.group != "agent"
-)
-LIMITS: Final = tuple(entry.id for entry in CAPABILITIES.values() if entry.kind == "limit")
-_MEMO_ENTRIES: Final = 1_024
 
 
 class IndexContent(msgspec.Struct, frozen=True):
@@ -260,6 +203,53 @@ class Index:
             yield position, provider, position - start
 
 
+def encode(value: object) -> bytes:
+    """Encode a part of a snapshot."""
+    return _ENCODER.encode(value)
+
+
+def decode(data: bytes, file: str) -> SnapshotContent:
+    """Decode a snapshot, or raise a `CatalogError` that says what to do."""
+    try:
+        content = _CONTENT.decode(data)
+    except msgspec.MsgspecError as error:
+        problem = Problem(file, "", f"not a catalog snapshot of format {FORMAT}: {error}")
+        raise CatalogError([problem]) from None
+    if content.format != FORMAT or content.flags != FLAGS or content.others != OTHERS:
+        message = "made by another version of modelpact; run `modelpact catalog build` again"
+        raise CatalogError([Problem(file, "", message)])
+    return content
+
+
+def read(path: Path = BUNDLED) -> SnapshotContent:
+    """Read and decode a snapshot file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        problem = Problem(path.name, "", f"cannot be read: {error.strerror or error}")
+        raise CatalogError([problem]) from None
+    return decode(data, path.name)
+
+
+def pack_table(records: dict[str, ModelFacts]) -> msgspec.Raw:
+    """Pack the records of one provider, sorted by name."""
+    names = sorted(records)
+    packed = encode([records[name] for name in names])
+    return msgspec.Raw(encode(ModelTable(names, msgspec.Raw(packed))))
+
+
+def unpack(raw: msgspec.Raw) -> ModelFacts:
+    """Decode one record."""
+    with _report_broken():
+        return _RECORD.decode(raw)
+
+
+def same_rules(first: SnapshotContent, second: SnapshotContent) -> bool:
+    """Whether two snapshots were built with the same rules, names and providers."""
+    parts = ("providers", "names", "defaults", "rules", "corrections", "constraints")
+    return all(getattr(first, part) == getattr(second, part) for part in parts)
+
+
 def pack(bits: Iterable[bool]) -> bytes:
     """Pack booleans into bytes, the first one in the lowest bit."""
     digits = "".join("1" if bit else "0" for bit in bits)[::-1]
@@ -285,3 +275,13 @@ def user_folder() -> Path:
     if sys.platform == "darwin":
         return home / "Library/Application Support/modelpact"
     return Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "modelpact"
+
+
+@contextmanager
+def _report_broken() -> Iterator[None]:
+    """Turn decoding errors into a `CatalogError` that says what to do."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError) as error:
+        problem = Problem("the snapshot", "", f"broken: {error}; run `modelpact catalog build`")
+        raise CatalogError([problem]) from None

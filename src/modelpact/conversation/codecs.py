@@ -1,4 +1,4 @@
-"""The codec of each API: the functions that read and write its bodies and streams.
+"""The codec of each API, and the translation of requests with them.
 
 To add an API, write a package like `openai_chat`, add it to `CODECS` and to `fidelity.APIS`.
 """
@@ -12,6 +12,10 @@ from modelpact.conversation import anthropic, openai_chat, openai_responses
 from modelpact.conversation.fidelity import Loss, TranslatedBody
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
+
+_SEVERAL_CHOICES: Final = Loss(
+    "n", "unsupported", "only one response is read; send several requests instead"
+)
 
 
 class StreamReader(Protocol):
@@ -104,11 +108,6 @@ CODECS: Final[Mapping[str, Codec]] = {
         "msg_",
     ),
 }
-
-
-_SEVERAL_CHOICES: Final = Loss(
-    "n", "unsupported", "only one response is read; send several requests instead"
-)
 
 
 def write_request(api: str, request: Request) -> TranslatedBody:

@@ -1,4 +1,4 @@
-"""Responses of a model, whole or as a stream of events, independent of any API."""
+"""Responses of a model: whole, as a stream of events, or as an error; independent of any API."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
@@ -9,9 +9,22 @@ from modelpact.conversation.message import Block, OtherBlock, TextBlock, Thinkin
 from modelpact.vocabulary.errors import ModelpactError
 
 StopReason = Literal["end", "length", "stop_sequence", "tool_use", "refusal", "unknown"]
-
 REFUSED: Final[dict[str, Any]] = {"openai-chat spelling": {"part": "refusal"}}
 """The `extra` of a text in which the model refuses to respond."""
+_STATUSES: Final[Mapping[str, int]] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -112,6 +125,29 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 
 StreamEvent = TextDelta | ThinkingDelta | BlockEnd | ToolCall | OpaqueBlock | Finish
 
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The error that an API reports; `kind` is its `type`, `param` the field that it blames."""
+
+    message: str
+    kind: str = ""
+    code: str = ""
+    param: str = ""
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status that belongs to the kind of error, if it is known."""
+        return _STATUSES.get(self.code) or _STATUSES.get(self.kind)
+
+
+class ResponseError(ModelpactError):
+    """An API sent an error in place of a response, or in the middle of a stream."""
+
+    def __init__(self, body: ErrorBody) -> None:
+        self.body = body
+        super().__init__(f"the response is an error: {body.message or body.kind}")
+
+
 _PLAIN_END: Final = BlockEnd()
 
 
@@ -178,20 +214,6 @@ def response_events(response: Response) -> Iterator[StreamEvent]:
     yield response.finish
 
 
-_STATUSES: Final[Mapping[str, int]] = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 _ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -204,28 +226,6 @@ _ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-
-
-class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The error that an API reports; `kind` is its `type`, `param` the field that it blames."""
-
-    message: str
-    kind: str = ""
-    code: str = ""
-    param: str = ""
-
-    @property
-    def status(self) -> int | None:
-        """The HTTP status that belongs to the kind of error, if it is known."""
-        return _STATUSES.get(self.code) or _STATUSES.get(self.kind)
-
-
-class ResponseError(ModelpactError):
-    """An API sent an error in place of a response, or in the middle of a stream."""
-
-    def __init__(self, body: ErrorBody) -> None:
-        self.body = body
-        super().__init__(f"the response is an error: {body.message or body.kind}")
 
 
 def read_error(body: Any) -> ErrorBody | None:

@@ -1,4 +1,4 @@
-"""What the emulator reports: each change with its cost and fidelity, repairs, and failures."""
+"""An emulated request: what to send, how to process the response, and what is reported about it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
@@ -32,6 +32,10 @@ from modelpact.emulation.validation import Schema
 from modelpact.vocabulary.errors import ModelpactError
 
 EmulationFidelity = Literal["exact", "validated", "best-effort", "translation"]
+_REPAIR_PROMPT: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
+_MOST_REPEATED: Final = 8_000
+"""Characters of a wrong response that are sent back with the request to correct it."""
+_PLAIN_END: Final = BlockEnd()
 
 
 class AppliedEmulation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,12 +96,6 @@ class StreamCutOff(ModelpactError):
 
     def __init__(self) -> None:
         super().__init__("the stream ended before its end: what arrived is not a whole response")
-
-
-_REPAIR_PROMPT: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
-_PLAIN_END: Final = BlockEnd()
-_MOST_REPEATED: Final = 8_000
-"""Characters of a wrong response that are sent back with the request to correct it."""
 
 
 class EmulatedRequest(msgspec.Struct, frozen=True):

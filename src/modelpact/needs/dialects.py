@@ -1,4 +1,7 @@
-"""Read needs from the JSON of the dialects. Every error names its place."""
+"""Read needs from the JSON of the dialects, and node modules of the openwop specification.
+
+A node module states what a node of a workflow requires of its model. Every error names its place.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +13,63 @@ from modelpact.needs.need import LEVELS, Need, Needs, need
 from modelpact.vocabulary.capability import MIN_SUPPORTS
 from modelpact.vocabulary.dialects import ABP, OPENWOP, STUD
 from modelpact.vocabulary.errors import InputError, Problem, ProblemsError, brief, nearest
+
+MAX_CAPABILITIES: Final = 32
+_IDENTIFIER: Final = re.compile(r"[a-z][a-z0-9-]*|x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*")
+_PROVIDER: Final = re.compile(r"[a-z][a-z0-9-]*")
+_TYPE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9][A-Za-z0-9_-]*)+")
+_AI_PREFIX: Final = "core.ai."
+_PACK_FIELDS: Final = ("name", "version", "nodes")
+_MODULE_FIELDS: Final = ("typeId", "requires", "requiredModelCapabilities", "fallbackModel")
+
+
+class ManifestError(ProblemsError):
+    """A pack manifest is not valid."""
+
+    title = "manifest problems"
+
+
+class FallbackModel(msgspec.Struct, frozen=True):
+    """The model that may replace the active one if that lacks a capability."""
+
+    provider: str
+    model: str
+
+
+class NodeModule(msgspec.Struct, frozen=True):
+    """A node module with its model requirements; other fields are kept as they stand.
+
+    `requires` are capabilities of the host; `required` are capabilities of the model.
+    """
+
+    type_id: str
+    required: tuple[str, ...] = ()
+    fallback: FallbackModel | None = None
+    requires: tuple[str, ...] = ()
+    rest: dict[str, Any] = {}
+    """All other fields; if the host does not gate, the model requirements too."""
+
+    def data(self) -> dict[str, Any]:
+        """Return the module as it stands in a manifest."""
+        data: dict[str, Any] = {"typeId": self.type_id, **self.rest}
+        if self.requires:
+            data["requires"] = list(self.requires)
+        if self.required:
+            data["requiredModelCapabilities"] = list(self.required)
+        if self.fallback is not None:
+            data["fallbackModel"] = msgspec.to_builtins(self.fallback)
+        return data
+
+
+class Pack(msgspec.Struct, frozen=True):
+    """A pack of node modules, and warnings about it."""
+
+    name: str
+    version: str
+    nodes: tuple[NodeModule, ...]
+    warnings: tuple[Problem, ...] = ()
+    rest: dict[str, Any] = {}
+    """All other fields of the manifest."""
 
 
 def read_stud(requirements: Any) -> Needs:
@@ -72,100 +132,6 @@ def read_openwop(identifiers: Any, *, required_by: str = "") -> Needs:
     )
 
 
-def _entries(value: Any, name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the objects of a list, each with its place."""
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"{name}: expected a list, not {type(value).__name__}")
-    entries: list[tuple[str, Mapping[str, Any]]] = []
-    for index, entry in enumerate(value):
-        where = f"{name}[{index}]"
-        if not isinstance(entry, Mapping):
-            raise InputError(f"{where}: expected an object, not {type(entry).__name__}")
-        entries.append((where, entry))
-    return entries
-
-
-def _string(entry: Mapping[str, Any], name: str, where: str) -> str:
-    if name not in entry:
-        raise InputError(f"{where}: {name} is missing")
-    value = entry[name]
-    if not isinstance(value, str):
-        raise InputError(f"{where}.{name}: expected a string, not {type(value).__name__}")
-    return value
-
-
-def _check_fields(entry: Mapping[str, Any], where: str, *allowed: str) -> None:
-    for name in entry:
-        if name not in allowed:
-            raise InputError(f"{where}: no field {brief(name)}; there are {', '.join(allowed)}")
-
-
-def _strings(value: Any, where: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise InputError(f"{where}: expected a string or a list of strings")
-
-
-MAX_CAPABILITIES: Final = 32
-_IDENTIFIER: Final = re.compile(r"[a-z][a-z0-9-]*|x-host-[a-z][a-z0-9-]*-[a-z][a-z0-9-]*")
-_PROVIDER: Final = re.compile(r"[a-z][a-z0-9-]*")
-_TYPE_ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9][A-Za-z0-9_-]*)+")
-_AI_PREFIX: Final = "core.ai."
-_PACK_FIELDS: Final = ("name", "version", "nodes")
-_MODULE_FIELDS: Final = ("typeId", "requires", "requiredModelCapabilities", "fallbackModel")
-
-
-class ManifestError(ProblemsError):
-    """A pack manifest is not valid."""
-
-    title = "manifest problems"
-
-
-class FallbackModel(msgspec.Struct, frozen=True):
-    """The model that may replace the active one if that lacks a capability."""
-
-    provider: str
-    model: str
-
-
-class NodeModule(msgspec.Struct, frozen=True):
-    """A node module with its model requirements; other fields are kept as they stand.
-
-    `requires` are capabilities of the host; `required` are capabilities of the model.
-    """
-
-    type_id: str
-    required: tuple[str, ...] = ()
-    fallback: FallbackModel | None = None
-    requires: tuple[str, ...] = ()
-    rest: dict[str, Any] = {}
-    """All other fields; if the host does not gate, the model requirements too."""
-
-    def data(self) -> dict[str, Any]:
-        """Return the module as it stands in a manifest."""
-        data: dict[str, Any] = {"typeId": self.type_id, **self.rest}
-        if self.requires:
-            data["requires"] = list(self.requires)
-        if self.required:
-            data["requiredModelCapabilities"] = list(self.required)
-        if self.fallback is not None:
-            data["fallbackModel"] = msgspec.to_builtins(self.fallback)
-        return data
-
-
-class Pack(msgspec.Struct, frozen=True):
-    """A pack of node modules, and warnings about it."""
-
-    name: str
-    version: str
-    nodes: tuple[NodeModule, ...]
-    warnings: tuple[Problem, ...] = ()
-    rest: dict[str, Any] = {}
-    """All other fields of the manifest."""
-
-
 def read_pack(data: Any, file: str = "manifest", *, gating: bool = True) -> Pack:
     """Read a pack manifest `{"name","version","nodes":[…]}`; raise with all of its problems.
 
@@ -187,6 +153,11 @@ def read_module(
     if reader.problems:
         raise ManifestError(reader.problems)
     return module
+
+
+def is_registered(name: str) -> bool:
+    """Whether the openwop specification reserves a capability id, or it is a host's extension."""
+    return name in OPENWOP.ids or OPENWOP.knows(name)
 
 
 class _ManifestReader:
@@ -303,9 +274,40 @@ class _ManifestReader:
         return ()
 
 
-def is_registered(name: str) -> bool:
-    """Whether the openwop specification reserves a capability id, or it is a host's extension."""
-    return name in OPENWOP.ids or OPENWOP.knows(name)
+def _entries(value: Any, name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the objects of a list, each with its place."""
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{name}: expected a list, not {type(value).__name__}")
+    entries: list[tuple[str, Mapping[str, Any]]] = []
+    for index, entry in enumerate(value):
+        where = f"{name}[{index}]"
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{where}: expected an object, not {type(entry).__name__}")
+        entries.append((where, entry))
+    return entries
+
+
+def _string(entry: Mapping[str, Any], name: str, where: str) -> str:
+    if name not in entry:
+        raise InputError(f"{where}: {name} is missing")
+    value = entry[name]
+    if not isinstance(value, str):
+        raise InputError(f"{where}.{name}: expected a string, not {type(value).__name__}")
+    return value
+
+
+def _check_fields(entry: Mapping[str, Any], where: str, *allowed: str) -> None:
+    for name in entry:
+        if name not in allowed:
+            raise InputError(f"{where}: no field {brief(name)}; there are {', '.join(allowed)}")
+
+
+def _strings(value: Any, where: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise InputError(f"{where}: expected a string or a list of strings")
 
 
 def _at(where: str, name: str) -> str:

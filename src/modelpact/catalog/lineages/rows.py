@@ -1,4 +1,4 @@
-"""Shared by the lineage readers: prices, checks of values, and collecting rows."""
+"""Rows of facts, shared by the lineage readers: prices, checks of values, clauses, collecting."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from typing import Any, Final
 Row = dict[str, Any]
 Rank = tuple[int | str, ...]
 Prices = dict[str, int]
-
+Clause = dict[str, Any]
+"""An object with one key: `or` and `and` have clauses, the others a string."""
 #: Reasoning effort levels, weakest first.
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
 _PICO = 12
 _PICO_PER_MILLION = 6
+_TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "equals": lambda name, text: name == text.lower(),
+    "starts_with": lambda name, text: name.startswith(text.lower()),
+    "ends_with": lambda name, text: name.endswith(text.lower()),
+    "contains": lambda name, text: text.lower() in name,
+    "regex": lambda name, text: re.search(text, name) is not None,
+}
 
 
 class BadRowError(Exception):
@@ -87,25 +94,6 @@ class Collector:
         return Extraction(header, rows, skipped, dict(sorted(self.unmapped.items())))
 
 
-def _differences(left: Row, right: Row) -> list[str]:
-    """Return the fields in which two rows of one model differ."""
-    flat_left, flat_right = ({**row, **row["caps"]} for row in (left, right))
-    names = (flat_left.keys() | flat_right.keys()) - {"caps"}
-    return sorted(name for name in names if flat_left.get(name) != flat_right.get(name))
-
-
-def _scaled(value: object, name: str, exponent: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise BadRowError(f"{name} is {type(value).__name__}")
-    amount = Decimal(value)
-    if not amount.is_finite() or amount < 0:
-        raise BadRowError(f"{name} is {amount}")
-    with localcontext() as context:
-        context.prec = 60
-        exact = amount.scaleb(exponent)
-        return int(exact.to_integral_value(rounding=ROUND_HALF_EVEN))
-
-
 def pico_per_token(value: object, name: str) -> int:
     """Convert USD per token to whole pico-USD per token."""
     return _scaled(value, name, _PICO)
@@ -165,6 +153,28 @@ def iso_date(value: object, name: str) -> str | None:
         raise BadRowError(f"{name} is not a date") from None
 
 
+def is_clause(clause: object) -> bool:
+    """Whether a value has the form of a clause."""
+    if not isinstance(clause, dict) or len(clause) != 1:
+        return False
+    ((kind, content),) = clause.items()
+    if kind in ("or", "and"):
+        return isinstance(content, list) and all(map(is_clause, content))
+    if kind not in _TESTS or not isinstance(content, str):
+        return False
+    if kind == "regex":
+        try:
+            re.compile(content)
+        except (re.error, RecursionError):
+            return False
+    return True
+
+
+def matches(clause: Clause, model: str) -> bool:
+    """Whether a clause matches a model; letter case does not matter."""
+    return _matches(clause, model.lower())
+
+
 def encode(header: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Write a header and rows as JSON lines, the same bytes for the same rows."""
     lines = (
@@ -186,38 +196,23 @@ def provider_names(providers_toml: Path, lineage: str) -> dict[str, str]:
     return names
 
 
-Clause = dict[str, Any]
-"""An object with one key: `or` and `and` have clauses, the others a string."""
-
-_TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "equals": lambda name, text: name == text.lower(),
-    "starts_with": lambda name, text: name.startswith(text.lower()),
-    "ends_with": lambda name, text: name.endswith(text.lower()),
-    "contains": lambda name, text: text.lower() in name,
-    "regex": lambda name, text: re.search(text, name) is not None,
-}
+def _differences(left: Row, right: Row) -> list[str]:
+    """Return the fields in which two rows of one model differ."""
+    flat_left, flat_right = ({**row, **row["caps"]} for row in (left, right))
+    names = (flat_left.keys() | flat_right.keys()) - {"caps"}
+    return sorted(name for name in names if flat_left.get(name) != flat_right.get(name))
 
 
-def is_clause(clause: object) -> bool:
-    """Whether a value has the form of a clause."""
-    if not isinstance(clause, dict) or len(clause) != 1:
-        return False
-    ((kind, content),) = clause.items()
-    if kind in ("or", "and"):
-        return isinstance(content, list) and all(map(is_clause, content))
-    if kind not in _TESTS or not isinstance(content, str):
-        return False
-    if kind == "regex":
-        try:
-            re.compile(content)
-        except (re.error, RecursionError):
-            return False
-    return True
-
-
-def matches(clause: Clause, model: str) -> bool:
-    """Whether a clause matches a model; letter case does not matter."""
-    return _matches(clause, model.lower())
+def _scaled(value: object, name: str, exponent: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise BadRowError(f"{name} is {type(value).__name__}")
+    amount = Decimal(value)
+    if not amount.is_finite() or amount < 0:
+        raise BadRowError(f"{name} is {amount}")
+    with localcontext() as context:
+        context.prec = 60
+        exact = amount.scaleb(exponent)
+        return int(exact.to_integral_value(rounding=ROUND_HALF_EVEN))
 
 
 def _matches(clause: Clause, name: str) -> bool:
