@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.anthropic import AnthropicStreamReader
+from modelpact.conversation.anthropic.response import write_anthropic_error
 from modelpact.conversation.openai_chat import OpenAIChatStreamReader
+from modelpact.conversation.openai_chat.response import write_openai_error
 from modelpact.conversation.response import (
     ErrorBody,
     ResponseError,
     StreamEvent,
     ToolCall,
     read_error,
-    write_anthropic_error,
-    write_openai_error,
 )
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from tests.conversation.response_bodies import anthropic_bodies, openai_bodies

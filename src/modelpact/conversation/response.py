@@ -214,20 +214,6 @@ def response_events(response: Response) -> Iterator[StreamEvent]:
     yield response.finish
 
 
-_ANTHROPIC_TYPES: Final[Mapping[int, str]] = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-
-
 def read_error(body: Any) -> ErrorBody | None:
     """Read an error body of any of the APIs, or of servers that resemble them.
 
@@ -247,27 +233,6 @@ def read_error(body: Any) -> ErrorBody | None:
         str(code) if isinstance(code, int) else _string(code),
         _string(error.get("param")),
     )
-
-
-def write_openai_error(error: ErrorBody) -> dict[str, Any]:
-    """Write an error body as OpenAI does; fields that are not known are null."""
-    return {
-        "error": {
-            "message": error.message,
-            "type": error.kind or "api_error",
-            "param": error.param or None,
-            "code": error.code or None,
-        }
-    }
-
-
-def write_anthropic_error(error: ErrorBody, status: int, request_id: str = "") -> dict[str, Any]:
-    """Write an error body as Anthropic does: the status decides the type."""
-    kind = _ANTHROPIC_TYPES.get(status)
-    if kind is None:
-        kind = "invalid_request_error" if status < 500 else "api_error"
-    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": error.message}}
-    return {**body, "request_id": request_id} if request_id else body
 
 
 def _string(value: Any) -> str:

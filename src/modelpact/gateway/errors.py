@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.response import ErrorBody, write_anthropic_error, write_openai_error
+from modelpact.conversation.anthropic.response import write_anthropic_error
+from modelpact.conversation.openai_chat.response import write_openai_error
+from modelpact.conversation.response import ErrorBody
 from modelpact.gateway.plan.model_names import UnknownModel
 from modelpact.gateway.plan.plan import HeaderPairs, Plan
 from modelpact.ledger.errors import LedgerError, SettlementNotRecorded

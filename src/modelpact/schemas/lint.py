@@ -6,11 +6,11 @@ from typing import Any, Final
 from modelpact.schemas.document import Document, SchemaNode
 from modelpact.schemas.limits import check_limits
 from modelpact.schemas.profile import (
-    ADVICE,
     DEFAULT_PROFILES,
-    KEYWORDS,
     Ruleset,
     compile_profiles,
+    keyword_rules,
+    load_rules,
     read_profiles,
 )
 from modelpact.schemas.reading import read_document
@@ -83,17 +83,22 @@ def _check_root(document: Document, report: FindingCollector) -> None:
 
 
 def _check_keywords(node: SchemaNode, report: FindingCollector) -> None:
-    ruleset, schema = report.ruleset, node.schema
+    ruleset, schema, rules = report.ruleset, node.schema, keyword_rules()
     for key in schema:
         requirement = ruleset.refused.get(key)
         if requirement is not None:
-            report.add(KEYWORDS[key], node.path(key), _refusal(key, requirement.level), requirement)
+            report.add(
+                keyword_rules()[key], node.path(key), _refusal(key, requirement.level), requirement
+            )
         requirement = ruleset.refused_with_ref.get(key)
         if requirement is not None and any(
             "$ref" in inner for inner in schema[key] if isinstance(inner, dict)
         ):
             report.add(
-                KEYWORDS[key], node.path(key), f"{key} with a $ref is not supported", requirement
+                keyword_rules()[key],
+                node.path(key),
+                f"{key} with a $ref is not supported",
+                requirement,
             )
     _check_values(node, report)
     if "enum" in schema:
@@ -106,7 +111,7 @@ def _refusal(key: str, level: str) -> str:
     if key == "oneOf":
         return "oneOf is not supported by any vendor; write anyOf with a discriminator"
     verb = "is not supported" if level == "error" else "is not supported everywhere"
-    return f"{key} {verb}: {ADVICE[KEYWORDS[key]]}"
+    return f"{key} {verb}: {load_rules()[keyword_rules()[key]].advice}"
 
 
 def _check_values(node: SchemaNode, report: FindingCollector) -> None:
@@ -186,7 +191,7 @@ def _check_tuple(node: SchemaNode, report: FindingCollector) -> None:
         "additionalItems"
     )  # the other keyword of tuples in old drafts
     if requirement is not None:
-        message = f"a list of items is not supported: {ADVICE['tuple']}"
+        message = f"a list of items is not supported: {load_rules()['tuple'].advice}"
         report.add("tuple", node.path("items"), message, requirement)
 
 

@@ -1,4 +1,4 @@
-"""The rules of the linter: what each requires, which keyword breaks it, and what to do."""
+"""Rules of the linter, and profiles: the rules of a vendor, or of what all vendors accept."""
 
 import functools
 import re
@@ -11,122 +11,20 @@ import msgspec
 
 from modelpact.vocabulary.errors import InputError, UnknownName
 
-RULES: Final = {
-    "one-of": "oneOf is not used: write anyOf with a discriminator in each branch.",
-    "variant-discriminator": "Every branch of a union has the same required discriminator.",
-    "variant-field-presence": "A discriminator tells branches apart, not their fields.",
-    "variant-value-shape": "A discriminator tells branches apart, not the types of values.",
-    "variant-literal-twice": "No two branches of a union have the same discriminator literal.",
-    "variant-discriminator-const": "A discriminator is an enum of one value, not a const.",
-    "variant-discriminator-type": "A discriminator has type: string.",
-    "variant-discriminator-name": "A discriminator with an unusual name is documented.",
-    "variant-plain-values": "Plain values in a union differ by their JSON types.",
-    "root-object": "The root has type: object.",
-    "root-any-of": "The root is not a union.",
-    "closed-object": "Every object has additionalProperties: false.",
-    "required-property": "Every property is required; an optional one is nullable.",
-    "required-unknown": "Every required name is a property.",
-    "enum-scalar": "An enum lists plain values.",
-    "enum-type": "An enum or const has a type.",
-    "any-value": "Every schema restricts its values.",
-    "ref-dangling": "Every reference has a target.",
-    "ref-not-local": "References stay within the document.",
-    "ref-not-defs": "References lead to an entry of $defs.",
-    "ref-siblings": "A $ref has no other keywords beside it.",
-    "recursion": "No schema contains itself.",
-    "recursion-required": "A schema contains itself only through an optional property.",
-    "all-of": "allOf is not used.",
-    "not": "not is not used.",
-    "conditional": "if, then and else are not used.",
-    "dependency": "Properties do not depend on each other.",
-    "pattern-properties": "Properties are listed by name.",
-    "property-names": "propertyNames is not used.",
-    "object-bounds": "The number of properties is not bounded.",
-    "unevaluated": "unevaluatedProperties and unevaluatedItems are not used.",
-    "tuple": "Arrays have one schema for all items.",
-    "array-constraint": "Arrays are not constrained.",
-    "string-constraint": "Strings are not constrained.",
-    "number-constraint": "Numbers are not constrained.",
-    "const": "An enum of one value is used instead of const.",
-    "default": "default is not used.",
-    "dynamic-ref": "References are plain $ref.",
-    "depth": "Objects are not nested too deeply.",
-    "properties": "There are not too many properties.",
-    "enum-values": "There are not too many enum values.",
-    "enum-text": "A long enum has short values.",
-    "names-text": "Names and values are not too long in total.",
-    "unions": "There are not too many unions.",
-    "optionals": "There are not too many optional properties.",
-    "findings": "There are not too many findings.",
-}
-"""Every rule, in the order of the documentation."""
-
-KEYWORDS: Final = {
-    "oneOf": "one-of",
-    "allOf": "all-of",
-    "not": "not",
-    "if": "conditional",
-    "then": "conditional",
-    "else": "conditional",
-    "dependentRequired": "dependency",
-    "dependentSchemas": "dependency",
-    "dependencies": "dependency",
-    "patternProperties": "pattern-properties",
-    "propertyNames": "property-names",
-    "minProperties": "object-bounds",
-    "maxProperties": "object-bounds",
-    "unevaluatedProperties": "unevaluated",
-    "unevaluatedItems": "unevaluated",
-    "prefixItems": "tuple",
-    "additionalItems": "tuple",
-    "minItems": "array-constraint",
-    "maxItems": "array-constraint",
-    "uniqueItems": "array-constraint",
-    "contains": "array-constraint",
-    "minContains": "array-constraint",
-    "maxContains": "array-constraint",
-    "minLength": "string-constraint",
-    "maxLength": "string-constraint",
-    "pattern": "string-constraint",
-    "format": "string-constraint",
-    "minimum": "number-constraint",
-    "maximum": "number-constraint",
-    "exclusiveMinimum": "number-constraint",
-    "exclusiveMaximum": "number-constraint",
-    "multipleOf": "number-constraint",
-    "const": "const",
-    "default": "default",
-    "$dynamicRef": "dynamic-ref",
-    "$recursiveRef": "dynamic-ref",
-}
-"""The rule that each keyword breaks if a profile refuses it."""
-
-ADVICE: Final = {
-    "all-of": "merge its parts into one schema",
-    "not": "describe the allowed values instead",
-    "conditional": "write variants with a discriminator",
-    "dependency": "write variants with a discriminator",
-    "pattern-properties": "use an array of objects with a name and a value",
-    "property-names": "list the properties",
-    "object-bounds": "check the number in your code",
-    "unevaluated": "use additionalProperties: false and items",
-    "tuple": "use an object with one field for each position",
-    "array-constraint": "state it in the description and check it in your code",
-    "string-constraint": "state it in the description and check it in your code",
-    "number-constraint": "state it in the description and check it in your code",
-    "const": "use an enum of that one value",
-    "default": "the model writes every field; some servers refuse a default",
-    "dynamic-ref": "use $ref",
-}
-"""What to do about a refused keyword, by rule."""
-
-
 PROFILES: Final = ("variants", "tier1", "openai", "anthropic", "gemini")
 DEFAULT_PROFILES: Final = ("tier1",)
 _VALUE_KEYWORDS: Final = frozenset(["format", "pattern", "minItems", "enum", "const"])
 """Keywords whose values some profiles check."""
 _DATA: Final = Path(__file__).parent / "data"
 Level = Literal["error", "note"]
+
+
+class LintRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a rule requires, the keywords that break it if refused, and what to do about them."""
+
+    requires: str
+    keywords: tuple[str, ...] = ()
+    advice: str = ""
 
 
 class Keywords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -200,6 +98,19 @@ class Ruleset(msgspec.Struct, frozen=True):
 
 
 @functools.cache
+def load_rules() -> dict[str, LintRule]:
+    """Return every rule by its name, in the order of the documentation."""
+    content = tomllib.loads((_DATA / "rules.toml").read_text(encoding="utf-8"))
+    return msgspec.convert(content, dict[str, LintRule])
+
+
+@functools.cache
+def keyword_rules() -> dict[str, str]:
+    """Return the rule that each keyword breaks if a profile refuses it."""
+    return {keyword: name for name, rule in load_rules().items() for keyword in rule.keywords}
+
+
+@functools.cache
 def load_profile(name: str) -> VendorProfile:
     """Return a profile by its name, with the rules of the profiles that it includes."""
     if name not in PROFILES:
@@ -210,11 +121,11 @@ def load_profile(name: str) -> VendorProfile:
         rules = {**load_profile(inner).rules, **profile.rules}
         profile = msgspec.structs.replace(profile, rules=rules)
     for rule in profile.rules:
-        if rule not in RULES:
-            raise UnknownName("rule", rule, RULES, f"in {name}.toml")
+        if rule not in load_rules():
+            raise UnknownName("rule", rule, load_rules(), f"in {name}.toml")
     for keyword in (*profile.keywords.refused, *profile.keywords.noted):
-        if keyword not in KEYWORDS:
-            raise UnknownName("keyword", keyword, KEYWORDS, f"in {name}.toml")
+        if keyword not in keyword_rules():
+            raise UnknownName("keyword", keyword, keyword_rules(), f"in {name}.toml")
     return profile
 
 

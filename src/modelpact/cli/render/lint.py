@@ -10,7 +10,7 @@ import msgspec
 from modelpact.cli.render.ci import sarif_location, sarif_log
 from modelpact.cli.render.terminal import paint, plural
 from modelpact.schemas.fix import FIXABLE, FixedSchema
-from modelpact.schemas.profile import RULES
+from modelpact.schemas.profile import load_rules
 from modelpact.schemas.report import SchemaFinding
 
 
@@ -65,7 +65,9 @@ def has_errors(results: Sequence[LintResult]) -> bool:
 def lint_sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     """Return a SARIF log."""
     findings = list(_all(results))
-    rules = {located.finding.rule: RULES[located.finding.rule] for located in findings}
+    rules = {
+        located.finding.rule: load_rules()[located.finding.rule].requires for located in findings
+    }
     return sarif_log(rules, [_sarif_result(located) for located in findings])
 
 

@@ -16,7 +16,14 @@ from modelpact.conversation.fields import (
 )
 from modelpact.conversation.message import Block, Message, ThinkingBlock
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import Response, ResponseError, StopReason, Usage, read_error
+from modelpact.conversation.response import (
+    ErrorBody,
+    Response,
+    ResponseError,
+    StopReason,
+    Usage,
+    read_error,
+)
 from modelpact.vocabulary.errors import InputError
 
 KNOWN: Final = frozenset(
@@ -38,6 +45,19 @@ _WRITTEN_STOP_REASONS: Final[Mapping[StopReason, str]] = {
     "tool_use": "tool_use",
     "refusal": "refusal",
     "unknown": "end_turn",
+}
+
+_ERROR_TYPES: Final[Mapping[int, str]] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
 }
 
 
@@ -85,6 +105,14 @@ def write_response(
     }
     record_stop_losses(response, losses)
     return losses.translated(body)
+
+
+def write_anthropic_error(error: ErrorBody, status: int) -> dict[str, Any]:
+    """Write an error body as Anthropic does: the status decides the type."""
+    kind = _ERROR_TYPES.get(status)
+    if kind is None:
+        kind = "invalid_request_error" if status < 500 else "api_error"
+    return {"type": "error", "error": {"type": kind, "message": error.message}}
 
 
 def read_usage(data: Any, where: str = "usage") -> Usage:

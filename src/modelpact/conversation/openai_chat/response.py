@@ -26,6 +26,7 @@ from modelpact.conversation.openai_chat.request import API, CALL, read_request, 
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import (
     REFUSED,
+    ErrorBody,
     Response,
     ResponseError,
     StopReason,
@@ -115,6 +116,18 @@ def write_response(
     }
     record_stop_losses(response, losses)
     return losses.translated(body)
+
+
+def write_openai_error(error: ErrorBody) -> dict[str, Any]:
+    """Write an error body as OpenAI does; fields that are not known are null."""
+    return {
+        "error": {
+            "message": error.message,
+            "type": error.kind or "api_error",
+            "param": error.param or None,
+            "code": error.code or None,
+        }
+    }
 
 
 def read_usage(data: Any, where: str = "usage") -> Usage:
