@@ -87,15 +87,13 @@ def _check_keywords(node: SchemaNode, report: FindingCollector) -> None:
     for key in schema:
         requirement = ruleset.refused.get(key)
         if requirement is not None:
-            report.add(
-                keyword_rules()[key], node.path(key), _refusal(key, requirement.level), requirement
-            )
+            report.add(rules[key], node.path(key), _refusal(key, requirement.level), requirement)
         requirement = ruleset.refused_with_ref.get(key)
         if requirement is not None and any(
             "$ref" in inner for inner in schema[key] if isinstance(inner, dict)
         ):
             report.add(
-                keyword_rules()[key],
+                rules[key],
                 node.path(key),
                 f"{key} with a $ref is not supported",
                 requirement,
