@@ -26,15 +26,19 @@ ACKNOWLEDGEMENT: Final = 0
 """The sequence number of an acknowledgement and of a registration."""
 JSON: Final = ("content-type", "application/json")
 
-MessageT = TypeVar("MessageT", bound=msgspec.Struct)
+MessageT = TypeVar("MessageT", bound="BindingMessage")
 InvocationMessageT = TypeVar(
     "InvocationMessageT", "ResponseMessage", "PartialMessage", "AcceptedMessage"
 )
 
 
-class InvocationMessage(
+class BindingMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
+    """A message of the binding: JSON with camel-case names, without unknown fields."""
+
+
+class InvocationMessage(BindingMessage, frozen=True):
     """An invocation that a runtime sends to a provider; the deadline is Unix time in ms."""
 
     invocation_id: str
@@ -44,17 +48,13 @@ class InvocationMessage(
     deadline: int | None = None
 
 
-class AcceptedMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class AcceptedMessage(BindingMessage, frozen=True):
     """A provider's acknowledgement that it will respond later."""
 
     invocation_id: str
 
 
-class ResponseMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class ResponseMessage(BindingMessage, frozen=True):
     """A provider's final response: an output or an error, and the cost."""
 
     invocation_id: str
@@ -64,9 +64,7 @@ class ResponseMessage(
     estimate: bool = False
 
 
-class PartialMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class PartialMessage(BindingMessage, frozen=True):
     """A part of a response."""
 
     invocation_id: str
@@ -74,9 +72,7 @@ class PartialMessage(
     content: Any
 
 
-class CorrectionMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class CorrectionMessage(BindingMessage, frozen=True):
     """A corrected cost of a settled invocation; repeating the same id changes nothing."""
 
     id: str
@@ -86,9 +82,7 @@ class CorrectionMessage(
     reason: str = ""
 
 
-class DeregisteredMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class DeregisteredMessage(BindingMessage, frozen=True):
     """A runtime's notice that it deregistered a provider.
 
     `registered` is the event of the registration that ended.
@@ -100,9 +94,7 @@ class DeregisteredMessage(
     reason: str = ""
 
 
-class SignalMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class SignalMessage(BindingMessage, frozen=True):
     """A signal of a source; `emitted` is Unix time in ms."""
 
     source: str
@@ -115,7 +107,7 @@ class SignalMessage(
     estimate: bool = False
 
 
-def encode(message: msgspec.Struct) -> bytes:
+def encode(message: BindingMessage) -> bytes:
     """Encode a message as JSON."""
     return msgspec.json.encode(message)
 
@@ -167,52 +159,16 @@ def verify_message(
         raise ContractViolation(violation, str(error)) from None
 
 
-def _violation(
-    keys: PublicKeys, subject: str, body: bytes, header: str | None, error: BadSignature
-) -> str:
-    """Return the violation that a bad signature is flagged as."""
-    if error.reason == "malformed":
-        return "unsigned_response" if header is None else "forged_signature"
-    if error.reason == "out-of-order":
-        return "reordered_response"
-    if error.reason == "stale":
-        return "replayed_response"
-    other = _invocation_id(body)
-    if other not in ("", subject):
-        try:
-            number = signed_number(header)
-            verify_signature(keys, other, body, header, sequence=number, max_age=None)
-        except BadSignature:
-            return "forged_signature"
-        return "foreign_response"
-    return "forged_signature"
-
-
-def _invocation_id(body: bytes) -> str:
-    """Return the invocation id in a body, or an empty string."""
-    try:
-        content = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    value = content.get("invocationId") if isinstance(content, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _output_or_error(message: ResponseMessage) -> tuple[Any, str]:
-    """Return the output and the error of a response, which has exactly one of them."""
-    has_output = message.output is not msgspec.UNSET
-    if has_output == bool(message.error):
-        raise ContractViolation("invalid_response", "expected an output or an error, and not both")
-    return (message.output if has_output else None), message.error
-
-
 def read_response(
     registration: Registration, invocation_id: str, body: bytes, header: str | None, sequence: int
 ) -> Reply:
     """Verify and read a final response."""
     message = _read(ResponseMessage, registration, invocation_id, body, header, sequence)
-    output, error_text = _output_or_error(message)
-    return Reply(invocation_id, output, error_text, tuple(message.cost), message.estimate)
+    has_output = message.output is not msgspec.UNSET
+    if has_output == bool(message.error):
+        raise ContractViolation("invalid_response", "expected an output or an error, and not both")
+    output = message.output if has_output else None
+    return Reply(invocation_id, output, message.error, tuple(message.cost), message.estimate)
 
 
 def read_partial(
@@ -249,3 +205,34 @@ def _read(
         detail = f"the response names {message.invocation_id!r:.80}, not {invocation_id}"
         raise ContractViolation("foreign_response", detail)
     return message
+
+
+def _violation(
+    keys: PublicKeys, subject: str, body: bytes, header: str | None, error: BadSignature
+) -> str:
+    """Return the violation that a bad signature is flagged as."""
+    if error.reason == "malformed":
+        return "unsigned_response" if header is None else "forged_signature"
+    if error.reason == "out-of-order":
+        return "reordered_response"
+    if error.reason == "stale":
+        return "replayed_response"
+    other = _invocation_id(body)
+    if other not in ("", subject):
+        try:
+            number = signed_number(header)
+            verify_signature(keys, other, body, header, sequence=number, max_age=None)
+        except BadSignature:
+            return "forged_signature"
+        return "foreign_response"
+    return "forged_signature"
+
+
+def _invocation_id(body: bytes) -> str:
+    """Return the invocation id in a body, or an empty string."""
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    value = content.get("invocationId") if isinstance(content, dict) else None
+    return value if isinstance(value, str) else ""

@@ -173,14 +173,11 @@ class RuntimeRoutes:
     ) -> HttpResponse:
         body = await request.body()
         registration, before = await self._own_invocation(peer, invocation_id)
-        try:
+        async with self._flagging(registration, before):
             _check_length(body)
             header = request.headers.get(SIGNATURE_HEADER)
             number = _next_number(before, before.partials + 1, header)
             reply = read_response(registration, invocation_id, body, header, number)
-        except ContractViolation as violation:
-            await self._flag(registration, violation, before)
-            raise
         if before.answered is not None:
             detail = f"{invocation_id} was answered already"
             await self._flag(registration, ContractViolation("answered_twice", detail), before)
@@ -201,7 +198,7 @@ class RuntimeRoutes:
             raise ContractError(
                 "settled", f"{invocation_id} is {before.state}: send no more partials"
             )
-        try:
+        async with self._flagging(registration, before):
             if before.semantics == "sync":
                 raise ContractViolation(
                     "invalid_response", "a synchronous invocation has no partials"
@@ -219,10 +216,7 @@ class RuntimeRoutes:
                 raise ContractViolation(
                     "reordered_response", f"got response {number}, expected {expected}"
                 )
-        except ContractViolation as violation:
-            await self._flag(registration, violation, before)
-            raise
-        # A provider that heard of a failure sends a partial again, which may have been kept.
+        # After a failure a provider sends a partial again, which may have been stored already.
         if not repeated and await self._runtime.lifecycle.add_partial(before, partial) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
         return _json(200, {"invocationId": invocation_id, "partials": partial.number})
@@ -238,13 +232,10 @@ class RuntimeRoutes:
         if not 0 < len(message.id) <= MAX_ID_LENGTH or not message.id.isprintable():
             raise InputError(f"correction.id: expected 1 to {MAX_ID_LENGTH} visible characters")
         registration, invocation = await self._own_invocation(peer, message.invocation_id)
-        try:
+        async with self._flagging(registration, invocation):
             header = request.headers.get(SIGNATURE_HEADER)
             number = _next_number(invocation, invocation.partials + 2, header)
             verify_message(registration, message.invocation_id, body, header, number)
-        except ContractViolation as violation:
-            await self._flag(registration, violation, invocation)
-            raise
         if invocation.settled_by is None:
             raise ContractError(
                 "not_settled", f"{invocation.id} is open: report its cost with the response"
@@ -265,13 +256,10 @@ class RuntimeRoutes:
         body = await request.body()
         message = decode(body, SignalMessage)
         registration = await self._own(peer, message.source)
-        try:
+        async with self._flagging(registration, None):
             subject = f"{message.source}/{message.id}"
             header = request.headers.get(SIGNATURE_HEADER)
             verify_message(registration, subject, body, header, message.number)
-        except ContractViolation as violation:
-            await self._flag(registration, violation, None)
-            raise
         signal = Signal(
             message.source,
             message.id,
@@ -323,6 +311,17 @@ class RuntimeRoutes:
             await self._flag(registration, flagged, None)
         raise ContractError("unknown_invocation", f"you have no invocation {invocation_id!r:.80}")
 
+    @asynccontextmanager
+    async def _flagging(
+        self, registration: Registration, invocation: Invocation | None
+    ) -> AsyncIterator[None]:
+        """Flag a violation that the block raises."""
+        try:
+            yield
+        except ContractViolation as violation:
+            await self._flag(registration, violation, invocation)
+            raise
+
     async def _flag(
         self,
         registration: Registration,
@@ -339,6 +338,42 @@ class RuntimeRoutes:
             return
         cause = None if invocation is None else invocation.settled_by or invocation.event
         await self._runtime.flag(registration.id, violation.violation, violation.detail, cause)
+
+
+class RuntimeHost(msgspec.Struct, frozen=True):
+    """A runtime that listens for providers."""
+
+    runtime: Runtime
+    server: Server
+    url: str
+
+
+@asynccontextmanager
+async def serve_runtime(
+    runtime: Runtime,
+    identity: Identity,
+    trust: Trust,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    maintenance_s: float = 1.0,
+) -> AsyncIterator[RuntimeHost]:
+    """Listen for providers over mutual TLS, resume open invocations and enforce deadlines."""
+    tls = server_context(identity, trust)
+    unfinished = runtime.unfinished()
+    async with await serve(RuntimeRoutes(runtime), host, port, tls=tls) as server:
+        url_host = f"[{host}]" if ":" in host else host
+        tasks = [
+            asyncio.create_task(runtime.maintenance.run(maintenance_s)),
+            asyncio.create_task(runtime.recover(unfinished)),
+        ]
+        try:
+            yield RuntimeHost(runtime, server, f"https://{url_host}:{server.port}")
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _check_length(body: bytes) -> None:
@@ -393,39 +428,3 @@ def _json(status: int, data: Any) -> HttpResponse:
 def _error(code: str, message: str, **fields: str) -> HttpResponse:
     status = _STATUS.get(code, 400)
     return _json(status, {"error": {"code": code, "message": message, **fields}})
-
-
-class RuntimeHost(msgspec.Struct, frozen=True):
-    """A runtime that listens for providers."""
-
-    runtime: Runtime
-    server: Server
-    url: str
-
-
-@asynccontextmanager
-async def serve_runtime(
-    runtime: Runtime,
-    identity: Identity,
-    trust: Trust,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    maintenance_s: float = 1.0,
-) -> AsyncIterator[RuntimeHost]:
-    """Listen for providers over mutual TLS, resume open invocations and enforce deadlines."""
-    tls = server_context(identity, trust)
-    unfinished = runtime.unfinished()
-    async with await serve(RuntimeRoutes(runtime), host, port, tls=tls) as server:
-        url_host = f"[{host}]" if ":" in host else host
-        tasks = [
-            asyncio.create_task(runtime.maintenance.run(maintenance_s)),
-            asyncio.create_task(runtime.recover(unfinished)),
-        ]
-        try:
-            yield RuntimeHost(runtime, server, f"https://{url_host}:{server.port}")
-        finally:
-            for task in tasks:
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,7 +19,6 @@ from modelpact.providers.http.messages import (
     JSON,
     CorrectionMessage,
     DeregisteredMessage,
-    PartialMessage,
     SignalMessage,
     encode,
     registration_subject,
@@ -29,6 +28,8 @@ from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import Client, ConnectionLost, Timeouts, WireError
 from modelpact.wire.headers import HeaderPairs
 
+MessageKind = Literal["partials", "response"]
+"""What a provider delivers for an invocation: a part of its response, or the response."""
 _LOG: Final = logging.getLogger("modelpact.sdk")
 _TIMEOUTS: Final = Timeouts(connect=5.0, first_byte=30.0, total=60.0)
 _MAX_RESPONSE_BYTES: Final = 1_048_576
@@ -105,16 +106,26 @@ class RuntimeClient:
         """Return the state that the runtime has for a provider; no retries."""
         return str((await self._request("GET", f"/v1/providers/{provider}"))["state"])
 
-    async def respond(self, invocation_id: str, body: bytes, sequence: int) -> None:
-        """Deliver a late response, also across restarts of the runtime."""
-        path = f"/v1/invocations/{invocation_id}/response"
-        await self._deliver_once(invocation_id, path, body, sequence)
+    async def deliver(
+        self, invocation_id: str, kind: MessageKind, body: bytes, sequence: int
+    ) -> None:
+        """Deliver a late response or a part of it once, also across restarts of the runtime.
 
-    async def send_partial(self, invocation_id: str, number: int, content: Any) -> None:
-        """Deliver a part of a late response, also across restarts of the runtime."""
-        body = encode(PartialMessage(invocation_id, number, content))
-        path = f"/v1/invocations/{invocation_id}/partials"
-        await self._deliver_once(invocation_id, path, body, number)
+        After a lost connection, ask the runtime whether the message has arrived.
+        """
+        path = f"/v1/invocations/{invocation_id}/{kind}"
+        backoff = _Backoff()
+        while True:
+            headers = signed_headers(self._signer, invocation_id, body, sequence)
+            try:
+                await self._request("POST", path, headers, body)
+                return
+            except WireError as error:
+                _LOG.warning("%s: %s; asking whether it has arrived", path, error)
+            await backoff.sleep()
+            invocation = await self._retry("GET", f"/v1/invocations/{invocation_id}")
+            if invocation["state"] != "open" or invocation["partials"] >= sequence:
+                return
 
     async def correct_cost(
         self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str
@@ -153,23 +164,6 @@ class RuntimeClient:
                 raise
             self._last_signal = max(self._last_signal, int(receipt["number"]))
             return receipt
-
-    async def _deliver_once(
-        self, invocation_id: str, path: str, body: bytes, sequence: int
-    ) -> None:
-        """Deliver a numbered message once: after a lost connection, ask whether it arrived."""
-        backoff = _Backoff()
-        while True:
-            headers = signed_headers(self._signer, invocation_id, body, sequence)
-            try:
-                await self._request("POST", path, headers, body)
-                return
-            except WireError as error:
-                _LOG.warning("%s: %s; asking whether it has arrived", path, error)
-            await backoff.sleep()
-            invocation = await self._retry("GET", f"/v1/invocations/{invocation_id}")
-            if invocation["state"] != "open" or invocation["partials"] >= sequence:
-                return
 
     async def _retry(
         self,

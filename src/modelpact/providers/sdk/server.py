@@ -25,7 +25,7 @@ from modelpact.providers.http.messages import (
     signed_headers,
 )
 from modelpact.providers.sdk.runtime_client import (
-    RefusedByRuntime,
+    MessageKind,
     RegistrationStatus,
     RuntimeClient,
 )
@@ -202,68 +202,56 @@ class ProviderServer:
 
     async def _run_sync(self, message: InvocationMessage, offer: Offer) -> tuple[bytes, int]:
         """Run an invocation and return its response."""
-        call = CapabilityCall(message.invocation_id, message.deadline, message.semantics)
-        output, error = None, ""
-        try:
-            async for part in _call(self._functions[offer.kind], message.input, call):
-                if isinstance(part, FinalOutput):
-                    output = part.output
-        except Exception as failure:
-            error = _error_text(failure)
-        return self._encode_response(call, offer, output, error), 1
+        [(_, sequence, body)] = [encoded async for encoded in self._run(message, offer)]
+        return body, sequence
 
     async def _run_async(self, message: InvocationMessage, offer: Offer) -> tuple[bytes, int]:
         """Run an invocation and deliver its parts and its response to the runtime."""
-        call = CapabilityCall(message.invocation_id, message.deadline, message.semantics)
-        output, error, number = None, "", 0
-        try:
-            async for part in _call(self._functions[offer.kind], message.input, call):
-                if isinstance(part, FinalOutput):
-                    output = part.output
-                else:
-                    number += 1
-                    await self._runtime.send_partial(call.invocation_id, number, part)
-        except RefusedByRuntime:
-            raise
-        except Exception as failure:
-            error = _error_text(failure)
-        body = self._encode_response(call, offer, output, error)
-        await self._runtime.respond(call.invocation_id, body, number + 1)
-        return body, number + 1
+        body, sequence = b"", 0
+        async for kind, sequence, body in self._run(message, offer):
+            await self._runtime.deliver(message.invocation_id, kind, body, sequence)
+        return body, sequence
 
     async def _run_streaming(
         self, message: InvocationMessage, offer: Offer
     ) -> AsyncIterator[bytes]:
         """Run an invocation and yield its parts and its response as signed events."""
-        call = CapabilityCall(message.invocation_id, message.deadline, message.semantics)
-        output, error, number = None, "", 0
         self._open_streams += 1
+        try:
+            async for kind, sequence, body in self._run(message, offer):
+                header = sign_body(self._signer, message.invocation_id, body, sequence=sequence)
+                event = "partial" if kind == "partials" else "final"
+                yield write_event(f"{header}\n{body.decode()}", event)
+        finally:
+            self._open_streams -= 1
+            self._stream_ended.set()
+
+    async def _run(
+        self, message: InvocationMessage, offer: Offer
+    ) -> AsyncIterator[tuple[MessageKind, int, bytes]]:
+        """Call the function of an invocation; yield its parts and then its response.
+
+        Each is yielded as its kind, its sequence number and its encoded message. A synchronous
+        invocation has no parts. If the function fails, the response is its error.
+        """
+        call = CapabilityCall(message.invocation_id, message.deadline, message.semantics)
+        output: Any = None
+        error, number = "", 0
         try:
             async for part in _call(self._functions[offer.kind], message.input, call):
                 if isinstance(part, FinalOutput):
                     output = part.output
-                else:
+                elif message.semantics != "sync":
                     number += 1
                     body = encode(PartialMessage(call.invocation_id, number, part))
-                    yield self._signed_event("partial", call, body, number)
+                    yield "partials", number, body
         except Exception as failure:
-            error = _error_text(failure)
-        finally:
-            self._open_streams -= 1
-            self._stream_ended.set()
-        body = self._encode_response(call, offer, output, error)
-        yield self._signed_event("final", call, body, number + 1)
-
-    def _signed_event(self, kind: str, call: CapabilityCall, body: bytes, number: int) -> bytes:
-        header = sign_body(self._signer, call.invocation_id, body, sequence=number)
-        return write_event(f"{header}\n{body.decode()}", kind)
-
-    def _encode_response(
-        self, call: CapabilityCall, offer: Offer, output: Any, error: str
-    ) -> bytes:
+            _LOG.info("a capability failed", exc_info=failure)
+            error = f"{type(failure).__name__}: {failure}"[:_MAX_ERROR]
+            output = msgspec.UNSET
         cost = msgspec.to_builtins(call.cost(self._registration, offer))
-        output = msgspec.UNSET if error else output
-        return encode(ResponseMessage(call.invocation_id, cost, output, error, call.estimated))
+        response = ResponseMessage(call.invocation_id, cost, output, error, call.estimated)
+        yield "response", number + 1, encode(response)
 
 
 def _read(body: bytes, kind: type[MessageT]) -> MessageT:
@@ -292,11 +280,6 @@ async def _call(
             raise InputError("the capability ended without yielding FinalOutput(output)")
         return
     yield FinalOutput(await result)
-
-
-def _error_text(failure: Exception) -> str:
-    _LOG.info("a capability failed", exc_info=failure)
-    return f"{type(failure).__name__}: {failure}"[:_MAX_ERROR]
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:
