@@ -7,8 +7,9 @@ import msgspec
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys
 from modelpact.gateway.plan.model_names import WORKLOAD_PREFIX, ResolvedName, UnknownModel
-from modelpact.gateway.plan.plan import POLICY_HEADER, HeaderPairs, PlanKey, apply_policy_header
+from modelpact.gateway.plan.plan import HeaderPairs, PlanKey
 from modelpact.gateway.plan.planner import Planner
+from modelpact.gateway.plan.policy import POLICY_HEADER, apply_policy_header
 from modelpact.needs.requests import RequestApi, read_features
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.memo import BoundedMemo

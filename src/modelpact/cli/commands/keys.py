@@ -12,7 +12,7 @@ from modelpact.cli.render.tables import table
 from modelpact.cli.stores import open_ledger, open_reader, store_option
 from modelpact.gateway.key_store import create_key, list_keys, revoke_key
 from modelpact.gateway.keys import PERIODS, ClientKey, KeySettings, Period
-from modelpact.gateway.plan.plan import LOOSENABLE
+from modelpact.gateway.plan.policy import LOOSENABLE
 from modelpact.vocabulary.money import format_money
 
 _NANO: Final = 1_000_000_000
