@@ -192,10 +192,7 @@ class Resolution:
             return Claim(name)
         layer, stated = assumed
         return Claim(
-            name,
-            value=stated.value,
-            assumed=stated.support,
-            evidence=self._evidence(layer, name),
+            name, value=stated.value, assumed=stated.support, evidence=self._evidence(layer, name)
         )
 
     def _evidence(self, layer: Layer, name: str) -> Evidence:

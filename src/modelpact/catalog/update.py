@@ -72,11 +72,7 @@ def guess_lineage(source: Path) -> str:
 
 
 def update(
-    source: str,
-    lineage: str | None = None,
-    folder: Path | None = None,
-    *,
-    force: bool = False,
+    source: str, lineage: str | None = None, folder: Path | None = None, *, force: bool = False
 ) -> UpdateResult:
     """Merge a newer file of one lineage with the bundled others, for this user.
 

@@ -43,11 +43,7 @@ class WriteResponse(Protocol):
     """Writes a whole response."""
 
     def __call__(
-        self,
-        response: Response,
-        *,
-        created: int = 0,
-        request_body: Mapping[str, Any] | None = None,
+        self, response: Response, *, created: int = 0, request_body: Mapping[str, Any] | None = None
     ) -> TranslatedBody:
         """Return the body; some APIs date it and repeat fields of the request."""
 

@@ -162,10 +162,7 @@ class EmulatedRequest(msgspec.Struct, frozen=True):
         content: list[Block] = [*native, *([ThinkingBlock(thinking)] if thinking else [])]
         content += [TextBlock(text)] if text else []
         return msgspec.structs.replace(
-            response,
-            content=(*content, *calls),
-            stop_reason=reason,
-            stop_sequence=stopped_by,
+            response, content=(*content, *calls), stop_reason=reason, stop_sequence=stopped_by
         )
 
     def stream_events(self, response: Response) -> Iterator[StreamEvent]:

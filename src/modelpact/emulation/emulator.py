@@ -312,12 +312,7 @@ class _Preparation:
     # What they share.
 
     def _report(
-        self,
-        name: str,
-        strategy: EmulationStrategy,
-        fidelity: EmulationFidelity,
-        *,
-        calls: int = 0,
+        self, name: str, strategy: EmulationStrategy, fidelity: EmulationFidelity, *, calls: int = 0
     ) -> None:
         tokens = 0
         if isinstance(strategy, SystemPromptInjection):

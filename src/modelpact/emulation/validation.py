@@ -29,11 +29,7 @@ class Schema:
             self._validator = jsonschema_rs.validator_for(document, retriever=_refuse)
         except RecursionError:
             raise InputError(f"{where}: the schema is nested too deeply") from None
-        except (
-            jsonschema_rs.ValidationError,
-            jsonschema_rs.ReferencingError,
-            ValueError,
-        ) as error:
+        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             raise InputError(f"{where}: not a JSON Schema: {_first_line(error)}") from None
 
     def accepts(self, value: Any) -> bool:

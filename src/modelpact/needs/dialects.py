@@ -231,10 +231,7 @@ class _ManifestReader:
                 self.problem(at, f"{name} occurs twice")
             seen.add(name)
             if not _IDENTIFIER.fullmatch(name):
-                self.problem(
-                    at,
-                    f"{brief(name)} is not an identifier: use a-z, 0-9 and hyphens",
-                )
+                self.problem(at, f"{brief(name)} is not an identifier: use a-z, 0-9 and hyphens")
             elif not is_registered(name):
                 close = nearest(name, OPENWOP.ids)
                 suggestion = f"; did you mean {' or '.join(close)}?" if close else ""

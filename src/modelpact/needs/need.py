@@ -189,11 +189,7 @@ def need(
     if not all(isinstance(name, str) for name in requirers):
         raise InvalidNeed("required_by: expected a string or several strings")
     return Need(
-        info.id,
-        level,
-        min_support,
-        _check_minimum(info, minimum),
-        tuple(dict.fromkeys(requirers)),
+        info.id, level, min_support, _check_minimum(info, minimum), tuple(dict.fromkeys(requirers))
     )
 
 

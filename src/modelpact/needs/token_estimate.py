@@ -24,14 +24,7 @@ OUTPUT_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_token
 _STREAM_BYTES_PER_TOKEN: Final = 40
 """Most of a stream is JSON around the text."""
 _CHARACTERS_PER_KEY: Final = 3
-_PROMPT_FIELDS: Final = (
-    "messages",
-    "input",
-    "system",
-    "instructions",
-    "tools",
-    "response_format",
-)
+_PROMPT_FIELDS: Final = ("messages", "input", "system", "instructions", "tools", "response_format")
 
 
 class RequestSize(msgspec.Struct, frozen=True, gc=False):

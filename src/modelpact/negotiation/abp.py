@@ -108,10 +108,7 @@ def _level(claim: Claim) -> SupportLevel:
 
 
 def negotiate(
-    manifest: Manifest | Claims,
-    requirements: Any,
-    *,
-    strategies: Strategies = NO_STRATEGIES,
+    manifest: Manifest | Claims, requirements: Any, *, strategies: Strategies = NO_STRATEGIES
 ) -> NegotiationResult:
     """Negotiate all required capabilities; those that the strategies provide are emulatable."""
     claims = manifest if isinstance(manifest, Claims) else read_manifest(manifest)

@@ -49,11 +49,7 @@ def diagnose(
 
 
 def _suggestion(
-    verdict: Verdict,
-    in_force: str,
-    target: Resolution | None,
-    policy: Policy,
-    catalog: Catalog,
+    verdict: Verdict, in_force: str, target: Resolution | None, policy: Policy, catalog: Catalog
 ) -> str | None:
     """Search for a suggestion; the result is kept with the resolved model."""
     needs = tuple(finding.need for finding in verdict.findings)

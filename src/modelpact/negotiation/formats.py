@@ -7,13 +7,7 @@ import msgspec
 from modelpact.catalog.claim import Claim
 from modelpact.negotiation.verdict import Diagnostic, Finding, Verdict, format_value
 
-MARKS = {
-    "met": "✓",
-    "emulated": "≈",
-    "missing": "✗",
-    "preferred-unmet": "!",
-    "probe-pending": "?",
-}
+MARKS = {"met": "✓", "emulated": "≈", "missing": "✗", "preferred-unmet": "!", "probe-pending": "?"}
 
 
 def one_line(verdict: Verdict) -> str:

@@ -74,10 +74,7 @@ def _kinds(value: Mapping[str, Any]) -> list[Claim]:
 
 
 def negotiate_json(
-    request: Any,
-    *,
-    policy: Policy = DEFAULT_POLICY,
-    catalog: Catalog | None = None,
+    request: Any, *, policy: Policy = DEFAULT_POLICY, catalog: Catalog | None = None
 ) -> dict[str, Any]:
     """Negotiate one request of the dialect: `{"requirements", "claims" | "target", …}`."""
     if not isinstance(request, Mapping):

@@ -93,10 +93,7 @@ def _check_keywords(node: SchemaNode, report: FindingCollector) -> None:
             "$ref" in inner for inner in schema[key] if isinstance(inner, dict)
         ):
             report.add(
-                rules[key],
-                node.path(key),
-                f"{key} with a $ref is not supported",
-                requirement,
+                rules[key], node.path(key), f"{key} with a $ref is not supported", requirement
             )
     _check_values(node, report)
     if "enum" in schema:

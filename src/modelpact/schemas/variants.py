@@ -267,9 +267,7 @@ def _check_form(
             )
         elif not field.typed:
             report.add(
-                "variant-discriminator-type",
-                node.path(),
-                'the discriminator has no type: "string"',
+                "variant-discriminator-type", node.path(), 'the discriminator has no type: "string"'
             )
 
 
@@ -295,11 +293,7 @@ def _report_no_discriminator(
     lacking = [leaf for leaf in leaves if best not in leaf.required]
     reasons = "; ".join(_reason(leaf, best, unions.document) for leaf in lacking[:3])
     more = f"; and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-    report.add(
-        "variant-discriminator",
-        path,
-        f"no field tells the branches apart: {reasons}{more}",
-    )
+    report.add("variant-discriminator", path, f"no field tells the branches apart: {reasons}{more}")
 
 
 def _reason(leaf: Leaf, name: str, document: Document) -> str:

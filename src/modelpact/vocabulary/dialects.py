@@ -99,8 +99,7 @@ STUD: Final = Dialect(
     },
 )
 STUD_KINDS: Final = Dialect(
-    "stud multimodal kind",
-    {"image": "image-input", "audio": "audio-input", "video": "video-input"},
+    "stud multimodal kind", {"image": "image-input", "audio": "audio-input", "video": "video-input"}
 )
 OPENWOP: Final = Dialect(
     "openwop",

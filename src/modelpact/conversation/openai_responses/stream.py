@@ -193,12 +193,7 @@ class OpenAIResponsesStreamReader:
                 yield from self._end_item(index, item)
         self._done = True
         yield Finish(
-            whole.stop_reason,
-            whole.stop_sequence,
-            whole.usage,
-            whole.model,
-            whole.id,
-            whole.extra,
+            whole.stop_reason, whole.stop_sequence, whole.usage, whole.model, whole.id, whole.extra
         )
 
 
