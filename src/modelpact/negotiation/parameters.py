@@ -1,6 +1,8 @@
 """Parameters: which settings of a request or session apply on a model, and why not."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,70 +18,7 @@ Action = Literal["applies", "rename", "unsupported", "unknown", "invalid", "conf
 SourceLayer = Literal["defaultParams", "launch", "/params"]
 SOURCE_LAYERS: Final[tuple[SourceLayer, ...]] = ("defaultParams", "launch", "/params")
 
-_CAPABILITIES: Final[Mapping[str, str]] = {
-    "temperature": "temperature",
-    "top_p": "top-p",
-    "topP": "top-p",
-    "top_k": "top-k",
-    "topK": "top-k",
-    "stop": "stop-sequences",
-    "stop_sequences": "stop-sequences",
-    "stopSequences": "stop-sequences",
-    "seed": "seed",
-    "n": "n",
-    "candidateCount": "n",
-    "logprobs": "logprobs",
-    "top_logprobs": "logprobs",
-    "frequency_penalty": "frequency-penalty",
-    "presence_penalty": "presence-penalty",
-    "logit_bias": "logit-bias",
-    "stream": "streaming",
-    "tools": "tool-calling",
-    "functions": "tool-calling",
-    "tool_choice": "tool-choice",
-    "function_call": "tool-choice",
-    "parallel_tool_calls": "parallel-tool-calls",
-    "response_format": "json-object",
-    "reasoning_effort": "reasoning-effort",
-    "reasoning.effort": "reasoning-effort",
-    "output_config.effort": "reasoning-effort",
-    "thinking.budget_tokens": "thinking-budget",
-    "thinking.type": "reasoning",
-    "thinkingBudget": "thinking-budget",
-    "include_reasoning": "include-reasoning",
-    "prediction": "predicted-outputs",
-    "web_search_options": "web-search",
-    "prompt_cache_key": "prompt-caching",
-    "cache_control": "prompt-caching",
-}
-_TOKEN_LIMITS: Final[Mapping[str, str]] = {
-    "max_tokens": "max-tokens",
-    "max_completion_tokens": "max-completion-tokens",
-    "max_output_tokens": "max-output-tokens",
-    "maxOutputTokens": "max-output-tokens",
-}
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    "temperature": (1, 1.0),
-    "top_p": (1, 1.0),
-    "n": (1,),
-    "logprobs": (False, 0),
-    "top_logprobs": (0,),
-    "frequency_penalty": (0, 0.0),
-    "presence_penalty": (0, 0.0),
-    "logit_bias": ({},),
-    "stream": (False,),
-    "stop": ([],),
-    "stop_sequences": ([],),
-    "tools": ([],),
-    "tool_choice": ("auto", "none"),
-    "parallel_tool_calls": (False,),
-    "include_reasoning": (False,),
-    "reasoning_effort": ("none",),
-    "effort": ("none",),
-    "type": ("disabled",),
-}
-"""Values that ask for what every model does anyway."""
-
+_PARAMETERS: Final = Path(__file__).with_name("parameters.toml")
 _API_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "stop-sequences": {
         "openai-chat": "stop",
@@ -107,6 +46,14 @@ _UNCHECKED: Final = frozenset(
 """Fields of requests that no capability decides."""
 
 _NESTED: Final = frozenset({"reasoning", "thinking", "output_config", "generationConfig"})
+
+
+class _Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The capability or token limit that a parameter stands for, and its neutral values."""
+
+    capability: str = ""
+    token_limit: str = ""
+    neutral: tuple[Any, ...] = ()
 
 
 class ParamFinding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -187,6 +134,14 @@ def params_affected(
     )
 
 
+@cache
+def _parameters() -> dict[str, _Parameter]:
+    import tomllib  # imported only when the table is read
+
+    content = tomllib.loads(_PARAMETERS.read_text(encoding="utf-8"))
+    return msgspec.convert(content, dict[str, _Parameter])
+
+
 def _mark_conflicts(findings: list[ParamFinding], target: Resolution) -> list[ParamFinding]:
     """Turn parameters that exclude each other on the model into conflicts."""
     applying = {
@@ -232,14 +187,15 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
     name = path[-1]
     if value is None:
         return ParamFinding(path, "applies", value)
-    if name in _TOKEN_LIMITS:
-        return _token_limit(path, value, target)
-    dotted = ".".join(path)
-    capability = _CAPABILITIES.get(dotted) or _CAPABILITIES.get(name)
-    if capability is None and name not in _UNCHECKED and path[0] not in _UNCHECKED:
+    table = _parameters()
+    parameter = table.get(".".join(path)) or table.get(name)
+    if parameter is None and name not in _UNCHECKED and path[0] not in _UNCHECKED:
         return ParamFinding(path, "unknown", value, "modelpact does not know this parameter")
-    if capability is None or value in _NEUTRAL.get(name, ()):
+    if parameter is None or value in parameter.neutral:
         return ParamFinding(path, "applies", value)
+    if parameter.token_limit:
+        return _token_limit(path, parameter.token_limit, value, target)
+    capability = parameter.capability
     if name == "response_format":
         capability = _format_capability(value)
         if not capability:
@@ -291,7 +247,9 @@ def _lacking_reason(target: Resolution, name: str) -> str:
     return reason
 
 
-def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFinding:
+def _token_limit(
+    path: tuple[str, ...], limit_param: str, value: Any, target: Resolution
+) -> ParamFinding:
     capability = "token-limit-param"
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         reason = f"expected a positive integer of tokens, not {brief(value)}"
@@ -301,7 +259,7 @@ def _token_limit(path: tuple[str, ...], value: Any, target: Resolution) -> Param
         reason = f"{target.target} answers with at most {limit.value:,} tokens, not {brief(value)}"
         return ParamFinding(path, "invalid", value, reason, "max-output")
     claim = target.claim(capability)
-    if claim.known and claim.value != _TOKEN_LIMITS[path[-1]]:
+    if claim.known and claim.value != limit_param:
         api_name = str(claim.value).replace("-", "_")
         if target.api == "gemini":
             api_name = "maxOutputTokens"
