@@ -18,7 +18,7 @@ from modelpact.gateway.server import serve_gateway
 from modelpact.gateway.service import Gateway
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.providers.runtime.events import list_in_events
+from modelpact.providers.runtime.lookup import list_in_events
 from modelpact.wire import EventParser
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI

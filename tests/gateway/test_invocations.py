@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger.ledger import Ledger
-from modelpact.providers.runtime.events import list_in_events, unfinished_envelopes
+from modelpact.providers.runtime.lookup import list_in_events, unfinished_envelopes
 from tests.cli.conftest import Run
 from tests.fakes import Fail
 from tests.gateway.conftest import Serve
@@ -201,8 +201,8 @@ def test_a_listing_says_when_it_was_truncated(
         gateway.chat("gpt-4o")
     gateway.settled()
     assert list_in_events(gateway.ledger, "open", "", 100) == ([], False)
-    monkeypatch.setattr("modelpact.providers.runtime.events._PAGE", 2)
-    monkeypatch.setattr("modelpact.providers.runtime.events.MAX_LISTED_EVENTS", 4)
+    monkeypatch.setattr("modelpact.providers.runtime.lookup._PAGE", 2)
+    monkeypatch.setattr("modelpact.providers.runtime.lookup.MAX_LISTED_EVENTS", 4)
     assert list_in_events(gateway.ledger, "open", "", 100) == ([], True)
     invocations, cut = list_in_events(gateway.ledger, "completed", "", 2)
     assert (len(invocations), cut) == (2, False), "as many as were wanted"

@@ -12,7 +12,7 @@ import pytest
 
 from modelpact.gateway.budgets import Budgets
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.record.recorder import GatewayRecorder
+from modelpact.gateway.recorder import GatewayRecorder
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.ledger.errors import LedgerUncertain
 from modelpact.ledger.event import Draft, EventRef, PreparedEvent
@@ -20,7 +20,11 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.verify.archive import import_export
 from modelpact.ledger.verify.export import export_lines
 from modelpact.providers.contract import ContractError
-from modelpact.providers.runtime.events import STOPPED, find_in_events, list_in_events
+from modelpact.providers.runtime.lookup import (
+    STOPPED,
+    find_in_events,
+    list_in_events,
+)
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
 from modelpact.providers.runtime.records import INVOKED, AnswerDigest, InvokedPayload
 from modelpact.providers.runtime.runtime import Runtime

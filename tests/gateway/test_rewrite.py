@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modelpact.conversation.openai_chat import wants_usage
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.rewrite import rewrite_body
+from modelpact.gateway.upstream.passthrough import rewrite_body
 from tests.gateway.support import RunningGateway
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

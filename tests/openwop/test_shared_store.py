@@ -8,7 +8,7 @@ import pytest
 
 from modelpact.configuration import read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.record.leases import LeaseLost, leased
+from modelpact.gateway.leases import LeaseLost, leased
 from modelpact.gateway.server import serve_gateway
 from modelpact.ledger.errors import NameTaken
 from modelpact.ledger.ledger import Ledger
@@ -94,7 +94,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
 
 
 def test_a_host_that_loses_its_lease_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.record.leases._CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr("modelpact.gateway.leases._CHECK_INTERVAL_S", 0.01)
 
     class Lost:
         def is_held(self) -> bool:

@@ -15,11 +15,15 @@ from modelpact.ledger.errors import LedgerUnavailable, LedgerUncertain, Settleme
 from modelpact.ledger.event import Draft
 from modelpact.providers.contract import ComplianceProfile, Invocation
 from modelpact.providers.runtime.event_storage import EventStorage
-from modelpact.providers.runtime.events import KIND
-from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations
+from modelpact.providers.runtime.lookup import KIND, find_cost, find_invocation, list_invocations
 from modelpact.providers.runtime.recorder import BackgroundTasks, InvocationRecorder
-from modelpact.providers.runtime.records import InvocationOutcome, cancelled, cost_record, failed
-from modelpact.providers.runtime.request import InvocationRequest
+from modelpact.providers.runtime.records import (
+    InvocationOutcome,
+    InvocationRequest,
+    cancelled,
+    cost_record,
+    failed,
+)
 from modelpact.providers.runtime.row_storage import RowStorage
 from tests.providers.in_process_providers import ECHOING, echoing
 from tests.providers.support import ECHO, assert_whole, on_loop
@@ -41,7 +45,7 @@ Storage = RowStorage | EventStorage
 
 @asynccontextmanager
 async def recording(
-    ledger: Ledger, storage: str, **how: Any
+    ledger: Ledger, storage: str, retry_delays: tuple[float, ...] | None = ()
 ) -> AsyncIterator[tuple[InvocationRecorder, Storage, Callable[[], Any]]]:
     """Give a recorder on a storage, the storage, and a function that opens an invocation."""
     runtime, tasks = echoing(ledger), BackgroundTasks()
@@ -52,7 +56,13 @@ async def recording(
     else:
         ledger.write(lambda tx: tx.open_envelope(ENVELOPE, KIND, "test"))
         made = EventStorage(ledger, "test", ledger.clock, tasks, lambda _: True)
-    recorder = InvocationRecorder(made, tasks, process="test", abandoned="the caller left", **how)
+    recorder = InvocationRecorder(
+        made,
+        tasks,
+        process="test",
+        abandoned="the caller left",
+        retry_delays=retry_delays,
+    )
     yield recorder, made, lambda: recorder.open(REQUEST, registered)
     await tasks.aclose()
 
@@ -182,7 +192,7 @@ async def test_a_settlement_that_failed_is_written_again_once(
 async def test_a_settlement_can_be_left_to_the_background(
     ledger: Ledger, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with recording(ledger, storage, settle_eventually=True) as (recorder, _, opening):
+    async with recording(ledger, storage, retry_delays=None) as (recorder, _, opening):
         opened = (await opening()).invocation
         name = "write_async" if storage == "rows" else "append_async"
         write, failures = getattr(ledger, name), [LedgerUnavailable("away")]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.upstream.rewrite import USAGE_OPTION
+from modelpact.gateway.upstream.passthrough import USAGE_OPTION
 from modelpact.gateway.upstream.stream import UNREADABLE, find_end
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.needs.requests import RequestApi

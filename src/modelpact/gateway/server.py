@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from modelpact.configuration.config import Configuration, GatewaySettings
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey
-from modelpact.gateway.record.leases import leased
+from modelpact.gateway.leases import leased
 from modelpact.gateway.routes import GatewayRoutes
 from modelpact.gateway.service import OPERATOR, Gateway, GatewayState
 from modelpact.ledger.errors import LedgerError

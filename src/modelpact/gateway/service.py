@@ -26,7 +26,7 @@ from modelpact.gateway.observe.observer import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
-from modelpact.gateway.record.recorder import GatewayRecorder
+from modelpact.gateway.recorder import GatewayRecorder
 from modelpact.gateway.request import Authenticator, IncomingRequest, read_request
 from modelpact.gateway.upstream.answer import UpstreamFailed
 from modelpact.gateway.upstream.endpoints import Endpoints

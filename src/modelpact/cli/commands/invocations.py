@@ -19,8 +19,12 @@ from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.providers.contract import ContractError, Invocation
-from modelpact.providers.runtime.events import MAX_LISTED_EVENTS
-from modelpact.providers.runtime.lookup import find_cost, find_invocation, list_invocations
+from modelpact.providers.runtime.lookup import (
+    MAX_LISTED_EVENTS,
+    find_cost,
+    find_invocation,
+    list_invocations,
+)
 from modelpact.providers.runtime.registration import in_inbox
 from modelpact.providers.runtime.registry import list_providers
 from modelpact.vocabulary.money import format_money

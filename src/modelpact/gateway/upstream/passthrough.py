@@ -1,12 +1,12 @@
 """The strategy that forwards: a request to a server that speaks the client's API, byte for byte."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from modelpact.conversation.openai_chat import wants_usage
 from modelpact.conversation.response import ErrorBody, read_error
-from modelpact.gateway.plan.plan import RESPONSE_HEADERS
+from modelpact.gateway.plan.plan import RESPONSE_HEADERS, Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,
@@ -15,7 +15,6 @@ from modelpact.gateway.upstream.answer import (
     WholeAnswer,
 )
 from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.gateway.upstream.rewrite import USAGE_OPTION, rewrite_body
 from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError, error_from_response, redact_upstream
@@ -30,6 +29,8 @@ from modelpact.wire import (
 )
 from modelpact.wire.messages import BODILESS_STATUSES
 
+USAGE_OPTION: Final = "stream_options.include_usage"
+"""The option by which the gateway asks for the usage of a stream."""
 _NOT_FORWARDED: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
     | {name.encode() for name in RESPONSE_HEADERS}
@@ -37,6 +38,7 @@ _NOT_FORWARDED: Final = frozenset(
 """Headers of upstreams that are not for the gateway's clients."""
 _USAGE_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE_OPTION),))
 _MAX_ERROR_BYTES: Final = 256 * 1024
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ForwardedCall:
@@ -107,6 +109,22 @@ class ForwardedCall:
             UpstreamError(message, code=code, retry_after=wait),
             f"{code}: {error}",
         )
+
+
+def rewrite_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: bool) -> bytes:
+    """Return the body to send. Fields that the plan does not change keep their bytes."""
+    if body["model"] == plan.model and not (plan.renames or plan.drops or ask_usage):
+        return raw
+    fields: dict[str, Any] = _FIELDS.decode(raw)
+    fields["model"] = plan.model
+    for name in plan.drops:
+        fields.pop(name, None)
+    for old, new in plan.renames:
+        if old in fields:
+            fields = {new if name == old else name: value for name, value in fields.items()}
+    if ask_usage:
+        fields["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    return msgspec.json.encode(fields)
 
 
 class _ForwardedStream(StreamedAnswer):

@@ -14,7 +14,7 @@ import msgspec
 from modelpact.conversation.response import Usage
 from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
 from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.record.recorder import CLIENT_LEFT, GatewayRecorder
+from modelpact.gateway.recorder import CLIENT_LEFT, GatewayRecorder
 from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,

@@ -1,11 +1,14 @@
 """The strategy that translates: a request through the conversation model, to another API."""
 
 import contextlib
+import secrets
+import time
 from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 
+from modelpact.conversation.codecs import CODECS
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.dispatch import emulated_call
 from modelpact.emulation.emulated_request import EmulationFailed
@@ -19,12 +22,12 @@ from modelpact.gateway.upstream.answer import (
     UpstreamFailed,
     WholeAnswer,
 )
-from modelpact.gateway.upstream.codecs import StreamEncoder, new_id, write_answer
 from modelpact.ledger.costs import CostLine, cost_of
+from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.vocabulary.errors import ModelpactError
-from modelpact.wire import RawHeaders
+from modelpact.wire import RawHeaders, write_event
 
 _JSON_HEADERS: Final = RawHeaders.encode((JSON,))
 _STREAM_HEADERS: Final = RawHeaders.encode(
@@ -70,12 +73,13 @@ class TranslatedCall:
         planned = self.planned
         named = msgspec.structs.replace(
             response,
-            id=response.id or new_id(planned.incoming.api),
+            id=response.id or _new_id(planned.incoming.api),
             model=response.model or planned.plan.model,
         )
-        content = msgspec.json.encode(
-            write_answer(planned.incoming.api, named, planned.incoming.body).body
+        written = CODECS[planned.incoming.api].write_response(
+            named, created=int(time.time()), request_body=planned.incoming.body
         )
+        content = msgspec.json.encode(written.body)
         return WholeAnswer(200, _JSON_HEADERS, content, _stated(response.usage), self._loss_headers)
 
     async def _stream(self) -> StreamedAnswer:
@@ -121,11 +125,12 @@ class _TranslatedStream(StreamedAnswer):
             200, _STREAM_HEADERS, _with_first(first, events), extra_headers=extra_headers
         )
         self._events = events
-        self._encoder = StreamEncoder(
-            planned.incoming.api,
-            new_id(planned.incoming.api),
+        self._api = planned.incoming.api
+        self._writer = CODECS[self._api].stream_writer(
+            _new_id(self._api),
             planned.plan.model,
-            planned.incoming.body,
+            created=int(time.time()),
+            request_body=planned.incoming.body,
         )
 
     def feed(self, chunk: StreamEvent) -> bytes:
@@ -133,7 +138,16 @@ class _TranslatedStream(StreamedAnswer):
         if isinstance(chunk, Finish):
             self.usage = _stated(chunk.usage)
             self.complete = self.finished = True
-        encoded = self._encoder.feed(chunk)
+        written = self._writer.feed(chunk)
+        if self._api == "openai-chat":
+            encoded = b"".join(b"data: %b\n\n" % msgspec.json.encode(data) for data in written)
+            if isinstance(chunk, Finish):
+                encoded += b"data: [DONE]\n\n"
+        else:
+            encoded = b"".join(
+                write_event(msgspec.json.encode(data).decode(), str(data["type"]))
+                for data in written
+            )
         self.size += len(encoded)
         return encoded
 
@@ -162,3 +176,8 @@ async def _with_first(
 
 def _stated(usage: Usage) -> Usage | None:
     return None if usage == Usage() else usage
+
+
+def _new_id(api: RequestApi) -> str:
+    """Return a new response id in the API's format."""
+    return f"{CODECS[api].id_prefix}{secrets.token_hex(12)}"

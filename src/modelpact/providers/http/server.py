@@ -31,9 +31,8 @@ from modelpact.providers.http.messages import (
     verify_message,
 )
 from modelpact.providers.runtime.registration import read_registration
-from modelpact.providers.runtime.rows import is_stored
+from modelpact.providers.runtime.rows import correct_once, is_stored
 from modelpact.providers.runtime.runtime import Runtime
-from modelpact.providers.runtime.settlement import correct_once
 from modelpact.providers.runtime.signals import MAX_ID_LENGTH, Signal
 from modelpact.providers.transport import ContractViolation, Partial
 from modelpact.vocabulary.errors import InputError, ModelpactError

@@ -13,12 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.canonical import canonical_unchecked
-from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncertain
 from modelpact.ledger.event import Draft, EventRef, PreparedEvent
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.events import (
+from modelpact.providers.runtime.lookup import (
     SETTLED_SQL,
     STOPPED,
     open_in_envelope,
@@ -35,14 +34,15 @@ from modelpact.providers.runtime.records import (
     NO_TIME,
     TYPE_OF_STATE,
     InvocationOutcome,
-    InvokedPayload,
+    InvocationRequest,
     cancelled,
     cost_record,
-    digest,
+    invoked_payload,
+    opened_invocation,
+    settled_invocation,
     settled_payload,
 )
 from modelpact.providers.runtime.registry import Registered
-from modelpact.providers.runtime.request import InvocationRequest
 
 _LOG: Final = logging.getLogger("modelpact.gateway")
 _NOT_SENT: Final = "nothing was sent: whether this was recorded was not known"
@@ -175,11 +175,14 @@ class EventStorage:
 class _EventWrite:
     """An event that was handed to the ledger, which appends it even if nobody waits for it."""
 
-    _late_result: tuple[EventRef | None, BaseException | None] | None = None
-    """What became of the event, if its future was cancelled."""
-    _resolved: asyncio.Future[None] | None = None
-    cost: CostRecord | None = None
+    __slots__ = ("_late_result", "_resolved", "_storage", "future")
     future: Awaitable[EventRef | None]
+
+    def __init__(self, storage: EventStorage) -> None:
+        self._storage = storage
+        self._late_result: tuple[EventRef | None, BaseException | None] | None = None
+        """What became of the event, if its future was cancelled."""
+        self._resolved: asyncio.Future[None] | None = None
 
     def _on_abandoned(self, ref: EventRef | None, error: BaseException | None) -> None:
         self._late_result = (ref, error)
@@ -205,23 +208,17 @@ class _EventWrite:
 class _OpeningEvent(_EventWrite):
     """The event that opens an invocation."""
 
+    __slots__ = ("_registered", "_request")
+
     def __init__(
         self, storage: EventStorage, request: InvocationRequest, registered: Registered
     ) -> None:
-        self._storage = storage
+        super().__init__(storage)
         self._request = request
         self._registered = registered
-        provider = registered.registration.id
-        payload = InvokedPayload(
-            request.attribution,
-            request.capability,
-            request.estimate or (),
-            digest(request.data),
-            provider,
-            registered.event,
-            request.semantics,
-            request.data.decode() if request.keep_content else None,
-        )
+        payload = invoked_payload(request, registered)
+        if request.keep_content:
+            payload.content = request.data.decode()
         event = PreparedEvent(
             request.envelope,
             INVOKED,
@@ -237,22 +234,8 @@ class _OpeningEvent(_EventWrite):
         return self._opened(result)
 
     def _opened(self, ref: EventRef) -> OpenedInvocation:
-        request = self._request
         return OpenedInvocation(
-            Invocation(
-                ref.id,
-                self._registered.registration.id,
-                request.capability,
-                request.semantics,
-                "open",
-                request.value,
-                request.envelope,
-                ref.id,
-                ref.time,
-                attribution=request.attribution,
-                kept=request.keep_content,
-                registered=self._registered.event,
-            )
+            opened_invocation(self._request, self._registered, ref.id, ref.id, ref.time)
         )
 
     def fail(self, error: BaseException) -> None:
@@ -267,12 +250,11 @@ class _OpeningEvent(_EventWrite):
         assert ref is not None
         return self._opened(ref)
 
-    def retry(self, error: BaseException | None = None) -> "_OpeningEvent":  # noqa: ARG002
-        return _OpeningEvent(self._storage, self._request, self._registered)
-
 
 class _SettlingEvent(_EventWrite):
     """The event that settles an invocation. A retry reads first whether one is there."""
+
+    __slots__ = ("_event", "_invocation", "_outcome", "cost")
 
     def __init__(
         self,
@@ -283,7 +265,7 @@ class _SettlingEvent(_EventWrite):
         *,
         again: bool,
     ) -> None:
-        self._storage = storage
+        super().__init__(storage)
         self._invocation = invocation
         self._outcome = outcome
         self._event = event
@@ -317,7 +299,9 @@ class _SettlingEvent(_EventWrite):
         self._storage._count_settled(self._event.envelope)
         if result is None:
             return Settlement(self._invocation, changed=False)
-        return Settlement(_settled(self._invocation, self._outcome, result))
+        return Settlement(
+            settled_invocation(self._invocation, self._outcome, result.id, result.time)
+        )
 
     def fail(self, error: BaseException) -> None:  # noqa: ARG002
         """Take note that the store refuses the event for good."""
@@ -332,14 +316,3 @@ class _SettlingEvent(_EventWrite):
         return _SettlingEvent(
             self._storage, self._invocation, self._outcome, self._event, again=True
         )
-
-
-def _settled(invocation: Invocation, outcome: InvocationOutcome, ref: EventRef) -> Invocation:
-    return msgspec.structs.replace(
-        invocation,
-        state=outcome.state,
-        output=outcome.output,
-        error=outcome.error or None,
-        settled_by=ref.id,
-        answered=ref.time if outcome.state == "completed" else None,
-    )

@@ -18,8 +18,8 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.runtime.registration import in_inbox
 from modelpact.providers.runtime.registry import Registry
+from modelpact.providers.runtime.row_storage import settle
 from modelpact.providers.runtime.rows import find_row, load
-from modelpact.providers.runtime.settlement import settle
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import Accepted, Partial, Unreachable
 from modelpact.vocabulary.errors import InputError

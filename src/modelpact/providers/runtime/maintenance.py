@@ -11,7 +11,7 @@ from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.lifecycle import ProviderNotifier
 from modelpact.providers.runtime.recorder import InvocationRecorder
 from modelpact.providers.runtime.records import OVERDUE
 from modelpact.providers.runtime.rows import find_row, load

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -23,12 +23,12 @@ from modelpact.ledger.errors import (
 )
 from modelpact.ledger.event import Event
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.records import InvocationOutcome, cancelled
+from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest, cancelled
 from modelpact.providers.runtime.registry import Registered
-from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.vocabulary.errors import ModelpactError
 
 T = TypeVar("T")
+RecordedT = TypeVar("RecordedT", covariant=True)
 
 _LOG: Final = logging.getLogger("modelpact.providers")
 _RECOVERY_DELAY_S: Final = 1.0
@@ -63,27 +63,32 @@ class UnfinishedInvocation(NamedTuple):
     """What it may have cost; without any, the elapsed time counts."""
 
 
-class PendingWrite(Protocol, Generic[T]):
+class PendingWrite(Protocol, Generic[RecordedT]):
     """A write that was handed to the ledger.
 
     The recorder awaits `future` and then calls `finish` or `fail`. A caller that was cancelled
     meanwhile does not stop the write: `resolve` waits for it.
     """
 
-    cost: CostRecord | None
-    """The cost that a settlement records, where it is known before the write."""
     future: Awaitable[Any]
 
-    def finish(self, result: Any) -> T:
+    def finish(self, result: Any) -> RecordedT:
         """Return what is recorded, given the result of the future."""
 
     def fail(self, error: BaseException) -> None:
         """Take note that the write failed, or that nobody knows whether it did."""
 
-    async def resolve(self) -> T | None:
+    async def resolve(self) -> RecordedT | None:
         """Wait for a write whose caller was cancelled; None where it may not be kept."""
 
-    def retry(self, error: BaseException | None = None) -> "PendingWrite[T]":
+
+class PendingSettlement(PendingWrite[Settlement], Protocol):
+    """A settlement that was handed to the ledger."""
+
+    cost: CostRecord | None
+    """The cost that it records, where that is known before the write."""
+
+    def retry(self, error: BaseException | None = None) -> "PendingSettlement":
         """Write the same again after a failure; what was kept after all is not written twice."""
 
 
@@ -100,7 +105,7 @@ class InvocationStorage(Protocol):
 
     def settle(
         self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
-    ) -> PendingWrite[Settlement]:
+    ) -> PendingSettlement:
         """Record how an invocation ended.
 
         `again` says that it may be settled already: the store is read first.
@@ -147,22 +152,20 @@ class InvocationRecorder:
         *,
         process: str,
         abandoned: str,
-        retry_delays: tuple[float, ...] = (),
-        settle_eventually: bool = False,
+        retry_delays: tuple[float, ...] | None = None,
     ) -> None:
         """Record in a storage.
 
         `tasks` hold what goes on after a caller was cancelled or the store failed. `process` is
         what the record calls this process, and `abandoned` the reason for cancelling what a caller
         left before it was sent. A settlement that the store does not take is tried again after
-        each of the `retry_delays`; with `settle_eventually` it is then left to a background task,
-        and the caller gets `SettlementNotRecorded`.
+        each of the `retry_delays`. Without any it is left to a background task, which does not
+        give up, and the caller gets `SettlementNotRecorded`.
         """
         self._storage = storage
         self._interrupted = f"interrupted: the {process} stopped before the answer came"
         self._abandoned = abandoned
         self._retry_delays = retry_delays
-        self._settle_eventually = settle_eventually
         self.tasks = tasks
 
     async def open(self, request: InvocationRequest, registered: Registered) -> OpenedInvocation:
@@ -181,11 +184,11 @@ class InvocationRecorder:
             raise
         return pending.finish(result)
 
-    async def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _outlive(self, work: Coroutine[Any, Any, object]) -> None:
         """Do work for a caller that was cancelled; the caller waits unless it may come later."""
         task = self.tasks.spawn(work)
-        if not self._settle_eventually:
-            await asyncio.shield(task)
+        if self._retry_delays is not None:
+            await asyncio.wait([task])
 
     async def _cancel_abandoned(self, pending: PendingWrite[OpenedInvocation]) -> None:
         with contextlib.suppress(ModelpactError):
@@ -204,27 +207,13 @@ class InvocationRecorder:
             return Settlement(invocation, changed=False)
         pending = self._storage.settle(invocation, outcome)
         self._ended(invocation, outcome, pending.cost)
-        attempts = 0
         try:
-            while True:
-                try:
-                    result = await pending.future
-                    break
-                except LedgerError as error:
-                    delays = self._retry_delays
-                    delay = delays[attempts] if attempts < len(delays) else None
-                    attempts += 1
-                    if delay is None or not isinstance(error, (WriteConflict, LedgerUnavailable)):
-                        if not self._settle_eventually:
-                            raise
-                        self.tasks.spawn(self._complete_observed(invocation, pending.retry(error)))
-                        raise SettlementNotRecorded(str(error)) from error
-                    _LOG.warning("%s waits for the store: %s", invocation.id, error)
-                    await asyncio.sleep(delay)
-                    pending = pending.retry(error)
+            result = await pending.future
         except asyncio.CancelledError:
             await self._outlive(self._settle_abandoned(invocation, pending))
             raise
+        except LedgerError as error:
+            return await self._settle_again(invocation, pending, error)
         settlement = pending.finish(result)
         self._settled(invocation, pending.cost)
         return settlement
@@ -235,9 +224,23 @@ class InvocationRecorder:
         """Record that nobody waits for an answer any more, and what it may cost nevertheless."""
         return self.settle(invocation, cancelled(reason, lines))
 
-    async def _settle_abandoned(
-        self, invocation: Invocation, pending: PendingWrite[Settlement]
-    ) -> None:
+    async def _settle_again(
+        self, invocation: Invocation, pending: PendingSettlement, error: LedgerError
+    ) -> Settlement:
+        """Settle what the store did not take at first, in a task that the caller waits for."""
+        if self._retry_delays is None:
+            self.tasks.spawn(self._complete_observed(invocation, pending.retry(error)))
+            raise SettlementNotRecorded(str(error)) from error
+        task = self.tasks.spawn(self._complete_observed(invocation, pending, error))
+        try:
+            settlement = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+        assert settlement is not None
+        return settlement
+
+    async def _settle_abandoned(self, invocation: Invocation, pending: PendingSettlement) -> None:
         """Complete a settlement whose caller was cancelled."""
         settlement = None
         with contextlib.suppress(LedgerError):
@@ -248,34 +251,39 @@ class InvocationRecorder:
             self._settled(invocation, pending.cost)
 
     async def _complete_observed(
-        self, invocation: Invocation, pending: PendingWrite[Settlement]
-    ) -> None:
-        await self._complete(invocation, pending)
+        self, invocation: Invocation, pending: PendingSettlement, error: LedgerError | None = None
+    ) -> Settlement | None:
+        settlement = await self._complete(invocation, pending, error)
         self._settled(invocation, pending.cost)
+        return settlement
 
     async def _complete(
-        self, invocation: Invocation, pending: PendingWrite[Settlement]
+        self, invocation: Invocation, pending: PendingSettlement, error: LedgerError | None = None
     ) -> Settlement | None:
-        """Write a settlement until the store takes it; None where the store refuses it for good."""
-        delays: Iterable[float | None] = (*self._retry_delays, None)
-        if self._settle_eventually:
-            delays = itertools.repeat(_RECOVERY_DELAY_S)
-        for delay in delays:
+        """Write a settlement until the store takes it; None where the store refuses it for good.
+
+        `error` is how the pending write failed, if its future was awaited.
+        """
+        forever = self._retry_delays is None
+        delays = itertools.repeat(_RECOVERY_DELAY_S) if forever else iter(self._retry_delays or ())
+        while True:
             try:
+                if error is not None:
+                    raise error
                 return pending.finish(await pending.future)
-            except (WriteConflict, LedgerUnavailable) as error:
+            except (WriteConflict, LedgerUnavailable) as failure:
+                delay = next(delays, None)
                 if delay is None:
                     raise
-                _LOG.warning("%s waits for the store: %s", invocation.id, error)
+                _LOG.warning("%s waits for the store: %s", invocation.id, failure)
                 await asyncio.sleep(delay)
-                pending = pending.retry(error)
-            except LedgerError as error:
-                if not self._settle_eventually:
+                pending, error = pending.retry(failure), None
+            except LedgerError as failure:
+                if not forever:
                     raise
-                _LOG.warning("%s cannot be settled: %s", invocation.id, error)
-                pending.fail(error)
+                _LOG.warning("%s cannot be settled: %s", invocation.id, failure)
+                pending.fail(failure)
                 return None
-        raise AssertionError("the last attempt returns or raises")
 
     async def recover(
         self,

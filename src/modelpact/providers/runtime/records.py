@@ -13,9 +13,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from modelpact.ledger.canonical import MAX_SAFE_INTEGER, NotCanonical
-from modelpact.ledger.costs import CostLine, CostRecord
+from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.errors import LedgerError
 from modelpact.providers.contract import Invocation, Semantics
+from modelpact.providers.runtime.registry import Registered
 
 SettledState = Literal["completed", "failed", "cancelled"]
 
@@ -37,6 +38,26 @@ _MAX_KEPT_BYTES: Final = 32 * 1024 * 1024
 _RANDOM_BYTES: Final = 15
 _RANDOM_BATCH: Final = 256
 _random: list[str] = []
+
+
+class InvocationRequest(msgspec.Struct, frozen=True):
+    """What is to be invoked, and how. `ContractValidator.prepare` completes what a caller omits."""
+
+    capability: str
+    value: Any
+    data: bytes = b""
+    """The value in JSON."""
+    semantics: Semantics = "sync"
+    attribution: Attribution = Attribution()
+    estimate: tuple[CostLine, ...] | None = None
+    """What the invocation may cost; None leaves the estimate to the transport."""
+    envelope: str = ""
+    cause: str | None = None
+    keep_content: bool = True
+    """Whether input and output are stored, and not only their digests."""
+    deadline_s: float | None = None
+    remind_every_s: float | None = None
+    idempotency_key: str | None = None
 
 
 class InvokedPayload(msgspec.Struct, omit_defaults=True):
@@ -155,6 +176,63 @@ def cancelled(reason: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcom
 
 
 OVERDUE: Final = failed("deadline: no answer before the deadline")
+
+
+def invoked_payload(request: InvocationRequest, registered: Registered) -> InvokedPayload:
+    """Return what the event that opens an invocation says."""
+    return InvokedPayload(
+        request.attribution,
+        request.capability,
+        request.estimate or (),
+        digest(request.data),
+        registered.registration.id,
+        registered.event,
+        request.semantics,
+    )
+
+
+def opened_invocation(
+    request: InvocationRequest,
+    registered: Registered,
+    invocation_id: str,
+    event_id: str,
+    created: int,
+    deadline: int | None = None,
+    owner: str = "",
+) -> Invocation:
+    """Return an invocation that is on the record."""
+    return Invocation(
+        invocation_id,
+        registered.registration.id,
+        request.capability,
+        request.semantics,
+        "open",
+        request.value,
+        request.envelope,
+        event_id,
+        created,
+        deadline,
+        attribution=request.attribution,
+        owner=owner,
+        kept=request.keep_content,
+        registered=registered.event,
+    )
+
+
+def settled_invocation(
+    invocation: Invocation, outcome: InvocationOutcome, event_id: str, time: int
+) -> Invocation:
+    """Return an invocation as it is once an event has settled it."""
+    completed = outcome.state == "completed"
+    return msgspec.structs.replace(
+        invocation,
+        state=outcome.state,
+        output=outcome.output if completed else None,
+        error=None if completed else storable(outcome.error) or None,
+        settled_by=event_id,
+        answered=time if completed or outcome.answered else None,
+        partials=invocation.partials if outcome.pieces is None else outcome.pieces.count,
+    )
 
 
 def cost_record(invocation: Invocation, outcome: InvocationOutcome, now: int) -> CostRecord:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.ledger.costs import Attribution, CostRecord
-from modelpact.ledger.event import Draft
+from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Transaction
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import Params, Row
@@ -16,14 +16,17 @@ from modelpact.providers.runtime.records import (
     INVOKED,
     TYPE_OF_STATE,
     InvocationOutcome,
-    InvokedPayload,
+    InvocationRequest,
     cost_record,
     digest,
+    invoked_payload,
     new_id,
+    opened_invocation,
+    settled_invocation,
     settled_payload,
+    storable,
 )
 from modelpact.providers.runtime.registry import Registered, check_current
-from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.providers.transport import Partial
 
 SECOND: Final = 1_000_000_000
@@ -62,25 +65,15 @@ def open_row(
 
     `now` is the caller's time: the ledger's stands still after the clock was set back.
     """
-    provider, data_digest = registered.registration.id, digest(request.data)
-    key = request.idempotency_key
+    provider, key = registered.registration.id, request.idempotency_key
+    payload = invoked_payload(request, registered)
     if key is not None:
-        known = _find_by_key(tx, provider, request, data_digest)
+        known = _find_by_key(tx, provider, request, payload.input)
         if known is not None:
             return known, False
     check_current(tx, provider, registered.event)
-    invocation_id = new_id(tx.now)
+    invocation_id = payload.invocation = new_id(tx.now)
     tx.open_envelope(request.envelope, "invocations", owner)
-    payload = InvokedPayload(
-        request.attribution,
-        request.capability,
-        request.estimate or (),
-        data_digest,
-        provider,
-        registered.event,
-        request.semantics,
-        invocation=invocation_id,
-    )
     draft = Draft(request.envelope, INVOKED, msgspec.to_builtins(payload), request.cause)
     event = tx.append(draft).id
     now = max(tx.now, now)
@@ -98,7 +91,7 @@ def open_row(
             request.envelope,
             event,
             owner,
-            request.data.decode() if request.keep_content else data_digest,
+            request.data.decode() if request.keep_content else payload.input,
             msgspec.json.encode(request.attribution).decode(),
             0,
             0,
@@ -111,23 +104,10 @@ def open_row(
     )
     if key is not None:
         tx.cache((_IDEMPOTENCY_FACT, provider, key), invocation_id)
-    opened = Invocation(
-        invocation_id,
-        provider,
-        request.capability,
-        request.semantics,
-        "open",
-        request.value,
-        request.envelope,
-        event,
-        tx.now,
-        deadline,
-        attribution=request.attribution,
-        owner=owner,
-        kept=request.keep_content,
-        registered=registered.event,
+    return (
+        opened_invocation(request, registered, invocation_id, event, tx.now, deadline, owner),
+        True,
     )
-    return opened, True
 
 
 def _find_by_key(
@@ -210,20 +190,22 @@ def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcom
     )
     event = tx.append(draft)
     tx.record_cost(event, cost)
-    error = payload.error or payload.reason
-    answered = tx.now if outcome.answered else None
+    settled = settled_invocation(invocation, outcome, event.id, tx.now)
     count = None if outcome.pieces is None else outcome.pieces.count
-    row = (invocation.id, outcome.state, stored, error, tx.now, event.id, answered, count)
-    tx.defer_update(_SETTLE, row)
-    return msgspec.structs.replace(
-        invocation,
-        state=outcome.state,
-        output=outcome.output if outcome.state == "completed" else None,
-        error=error,
-        answered=answered,
-        settled_by=event.id,
-        partials=invocation.partials if count is None else count,
+    tx.defer_update(
+        _SETTLE,
+        (
+            settled.id,
+            settled.state,
+            stored,
+            settled.error,
+            tx.now,
+            event.id,
+            settled.answered,
+            count,
+        ),
     )
+    return settled
 
 
 def load(tx: Transaction, invocation_id: str) -> Invocation:
@@ -306,3 +288,58 @@ def current_cost(execute: Callable[[str, Params], list[Row]], event_id: str) -> 
     )
     cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
     return None if cost is None else msgspec.convert(cost, CostRecord)
+
+
+def correct(
+    tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
+) -> Event:
+    """Replace the cost that an event embeds by a correction that refers to it."""
+    event_id = _corrected_event(tx, event_id)
+    envelope = event_id.rpartition(":")[0]
+    tx.head(envelope)  # another runtime's correction is seen from here on, or makes this one fail
+    before = current_cost(tx.execute, event_id)
+    if before is None:
+        raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
+    corrected = CostRecord(
+        record.lines,
+        before.attribution,
+        record.estimate,
+        corrects=event_id,
+        replaced=before.lines,
+    )
+    payload = {
+        "corrects": event_id,
+        "reason": storable(reason),
+        "cost": corrected.to_json(),
+        **({"correction": storable(name)} if name else {}),
+    }
+    event = tx.append(Draft(envelope, "cost.corrected", payload, event_id))
+    tx.record_cost(event, corrected)
+    return event
+
+
+def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str) -> str:
+    """Correct a cost under a name that the provider chose; the same name changes nothing again."""
+    envelope = event_id.rpartition(":")[0]
+    tx.head(envelope)
+    rows = tx.execute(
+        "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' "
+        "AND cause = ?",
+        (envelope, event_id),
+    )
+    for sequence, payload in rows:
+        if msgspec.json.decode(payload).get("correction") == storable(name):
+            return f"{envelope}:{sequence}"
+    return correct(tx, event_id, record, reason, name).id
+
+
+def _corrected_event(tx: Transaction, event_id: str) -> str:
+    """Return the event whose cost is meant; for a correction, the event that it corrects."""
+    envelope, _, number = event_id.rpartition(":")
+    if not number.isdecimal() or len(number) > 18:
+        return event_id
+    rows = tx.execute(
+        "SELECT cause FROM events WHERE envelope = ? AND sequence = ? AND type = 'cost.corrected'",
+        (envelope, int(number)),
+    )
+    return str(rows[0][0]) if rows else event_id

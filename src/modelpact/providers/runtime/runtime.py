@@ -21,24 +21,21 @@ from modelpact.providers.contract import (
     Semantics,
 )
 from modelpact.providers.runtime.human import HumanInbox
-from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle
+from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle, ProviderNotifier
 from modelpact.providers.runtime.lookup import find_cost
 from modelpact.providers.runtime.maintenance import Maintenance
-from modelpact.providers.runtime.notify import ProviderNotifier
 from modelpact.providers.runtime.recorder import (
     BackgroundTasks,
     InvocationRecorder,
     OpenedInvocation,
     UnfinishedInvocation,
 )
+from modelpact.providers.runtime.records import InvocationRequest
 from modelpact.providers.runtime.registry import Registered, Registry, departures
-from modelpact.providers.runtime.request import InvocationRequest, prepare
-from modelpact.providers.runtime.row_storage import RowStorage
-from modelpact.providers.runtime.rows import list_rows
-from modelpact.providers.runtime.settlement import correct, deregister, flag_provider
+from modelpact.providers.runtime.row_storage import RowStorage, deregister, flag_provider
+from modelpact.providers.runtime.rows import correct, list_rows
 from modelpact.providers.runtime.signals import SignalInbox
-from modelpact.providers.runtime.streaming import StreamRunner
-from modelpact.providers.runtime.subscriptions import Subscriptions
+from modelpact.providers.runtime.streaming import StreamRunner, Subscriptions
 from modelpact.providers.runtime.validation import ContractValidator
 from modelpact.providers.transport import (
     Accepted,
@@ -166,7 +163,7 @@ class Runtime:
         registration = registered.registration
         transport = self.transports.get(registration.id)
         envelope = f"invocations/{self.name}"
-        prepared = prepare(request, registration, self._validator, transport, envelope)
+        prepared = self._validator.prepare(request, registration, transport, envelope)
         return await self._recorder.open(prepared, registered)
 
     async def _send(self, registration: Registration, invocation: Invocation) -> Invocation:

@@ -22,10 +22,10 @@ from modelpact.providers.contract import (
     Registration,
     cost_violation,
 )
-from modelpact.providers.runtime.notify import ProviderNotifier
+from modelpact.providers.runtime.lifecycle import ProviderNotifier
 from modelpact.providers.runtime.records import digest
 from modelpact.providers.runtime.registry import Registry, departures
-from modelpact.providers.runtime.settlement import flag_provider
+from modelpact.providers.runtime.row_storage import flag_provider
 from modelpact.vocabulary.errors import InputError
 
 _MILLISECOND: Final = 1_000_000

@@ -17,15 +17,14 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.runtime.event_storage import EventStorage
-from modelpact.providers.runtime.events import KIND
+from modelpact.providers.runtime.lookup import KIND
 from modelpact.providers.runtime.recorder import (
     BackgroundTasks,
     InvocationRecorder,
     UnfinishedInvocation,
 )
-from modelpact.providers.runtime.records import InvocationOutcome
+from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest
 from modelpact.providers.runtime.registry import Registered, Registry
-from modelpact.providers.runtime.request import InvocationRequest
 from modelpact.vocabulary.memo import BoundedMemo
 
 DECIDED: Final = "negotiation.decided"
@@ -78,7 +77,6 @@ class GatewayRecorder(InvocationRecorder):
             tasks,
             process="gateway",
             abandoned=CLIENT_LEFT,
-            settle_eventually=True,
         )
 
     def has_sole_call(self) -> bool:

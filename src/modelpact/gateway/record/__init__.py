@@ -1,1 +1,0 @@
-"""The record of the gateway's requests."""
