@@ -211,28 +211,30 @@ class GatewayRoutes:
 
 def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
     """Return the workloads, aliases and models that can be asked for and meet the needs."""
+    configuration, models = state.configuration, state.models
 
     def meets_needs(target: str) -> bool:
-        return not needs or bool(negotiate(needs, target, catalog=state.models.catalog))
+        return not needs or bool(negotiate(needs, target, catalog=models.catalog))
 
     workloads = [
         _listed(
             f"workload/{name}", "modelpact", {"model": workload.model, "needs": str(workload.needs)}
         )
-        for name, workload in state.configuration.workloads.items()
+        for name, workload in configuration.workloads.items()
         if meets_needs(workload.model)
     ]
     aliases = [
-        _listed(
-            name,
-            "modelpact",
-            {"model": target, **describe_model(state.models, target)["modelpact"]},
-        )
-        for name, target in state.configuration.gateway.aliases.items()
+        _listed(name, "modelpact", {"model": target, **describe_model(models, target)["modelpact"]})
+        for name, target in configuration.gateway.aliases.items()
         if meets_needs(target)
     ]
-    models = [describe_model(state.models, target) for target in _targets(state, needs)]
-    return [*workloads, *aliases, *models]
+    usable = [name for name in models.supported_providers() if models.can_authenticate(name)]
+    listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
+    configured = [
+        f"{provider}/{model}" for provider, model in configuration.models if provider in usable
+    ]
+    targets = {*listed, *filter(meets_needs, (*configured, "mock/demo"))}
+    return [*workloads, *aliases, *(describe_model(models, target) for target in sorted(targets))]
 
 
 def describe_model(models: ModelCaller, target: str) -> dict[str, Any]:
@@ -292,17 +294,3 @@ def _anthropic_list(models: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return {"data": data, "has_more": False, "first_id": first, "last_id": last}
-
-
-def _targets(state: GatewayState, needs: Needs) -> list[str]:
-    models = state.models
-    usable = [name for name in models.supported_providers() if models.can_authenticate(name)]
-    listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
-    configured = [
-        f"{provider}/{model}"
-        for provider, model in state.configuration.models
-        if provider in usable
-        and (not needs or negotiate(needs, f"{provider}/{model}", catalog=models.catalog))
-    ]
-    mock = ["mock/demo"] if not needs or negotiate(needs, "mock/demo") else []
-    return sorted({*listed, *configured, *mock})

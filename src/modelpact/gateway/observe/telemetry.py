@@ -141,14 +141,16 @@ class Telemetry(RequestObserver, CallObserver):
         """Start the span of a call."""
         current = _current.get()
         planned = None if current is None else current.planned
+        embeddings = current is not None and current.api == "embeddings"
+        operation = "embeddings" if embeddings else "chat"
         attributes: dict[str, Any] = {
-            "gen_ai.operation.name": _operation(current),
+            "gen_ai.operation.name": operation,
             "gen_ai.provider.name": _PROVIDERS.get(plan.provider_kind, plan.provider_kind),
             "gen_ai.request.model": plan.model,
             "modelpact.verdict": plan.answer,
         }
         span = self._tracer.start_span(
-            f"{attributes['gen_ai.operation.name']} {plan.model}",
+            f"{operation} {plan.model}",
             Context() if current is None else current.context,
             SpanKind.CLIENT,
             {
@@ -250,10 +252,6 @@ class _CallSpan(msgspec.Struct):
     attributes: dict[str, Any]
     request_span: _RequestSpan | None
     started: float = msgspec.field(default_factory=time.perf_counter)
-
-
-def _operation(current: _RequestSpan | None) -> str:
-    return "embeddings" if current is not None and current.api == "embeddings" else "chat"
 
 
 def _request_attributes(planned: PlannedRequest | None) -> dict[str, Any]:

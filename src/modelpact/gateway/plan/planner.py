@@ -139,7 +139,7 @@ class Planner:
         else:
             refused += inapplicable
         if not verdict.ok or refused:
-            return self._refuse(resolved, key, verdict, refused, resolution)
+            return self._refuse(resolved, key, verdict, refused)
         emulate = tuple((finding.capability, finding.label) for finding in verdict.emulated)
         same_api = features.api == api or (features.api == "embeddings" and api == "openai-chat")
         forward = same_api and not emulate
@@ -190,39 +190,27 @@ class Planner:
         return decide(declared, resolution, key.policy, emulator_strategies(), requested=requested)
 
     def _refuse(
-        self,
-        resolved: ResolvedName,
-        key: PlanKey,
-        verdict: Verdict,
-        params: list[ParamFinding],
-        resolution: Resolution,
+        self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]
     ) -> Plan:
         suggestion = self._suggest(resolved, key, verdict, params)
         would_help = _helpful_changes(key.policy, resolved.workload, verdict, params)
         if suggestion and not self.models.can_authenticate(suggestion.partition("/")[0]):
             would_help += (f"a key for {suggestion} on this gateway",)
-        diagnostic = Diagnostic(
-            resolution.target,
-            _missing_items(verdict, params),
-            suggestion=suggestion,
-            would_help=would_help,
-        )
+        missing = _missing_items(verdict, params)
         return Plan(
             "refuse",
             "no",
             key.name,
-            diagnostic=diagnostic,
+            diagnostic=Diagnostic(
+                verdict.target, missing, suggestion=suggestion, would_help=would_help
+            ),
             encoding=self._encoding(resolved),
             policy=key.policy,
             workload=resolved.workload,
         )
 
     def _suggest(
-        self,
-        resolved: ResolvedName,
-        key: PlanKey,
-        verdict: Verdict,
-        params: list[ParamFinding],
+        self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]
     ) -> str | None:
         """Return a model that meets all needs and takes all parameters, or None."""
         lacking = [need(param.capability) for param in params if param.action == "unsupported"]
@@ -232,10 +220,9 @@ class Planner:
         suggestion = suggest(needs, avoid=resolved.target, catalog=catalog, among=usable)
         if suggestion is None:
             return None
-        target = suggestion.target
-        takes = negotiate_parameters(key.features.settings, target, catalog)
+        takes = negotiate_parameters(key.features.settings, suggestion.target, catalog)
         fits = all(param.action not in (*_INAPPLICABLE, "invalid") for param in takes)
-        return target if fits else None
+        return suggestion.target if fits else None
 
     def _schema_profile(
         self, provider: str, features: RequestFeatures, emulate: tuple[tuple[str, str], ...]
