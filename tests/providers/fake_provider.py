@@ -25,7 +25,7 @@ class Fake:
         self.world = world
         self.name = name
         self.ring = ring
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
         self.cancelled: list[str] = []
         self.gone: list[Message] = []
         self.sent = 0
@@ -41,7 +41,7 @@ class Fake:
         if request.path == "/deregistered":
             self.gone.append(message)
             return HttpResponse(204)
-        self.heard.append(message)
+        self.received.append(message)
         return await self.behaviour(self, message)
 
     def signature(self, subject: str, body: bytes, sequence: int = 1, **more: Any) -> str:

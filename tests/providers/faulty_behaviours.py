@@ -87,12 +87,12 @@ async def stale(fake: Fake, message: Message) -> HttpResponse:
 
 async def replays(fake: Fake, message: Message) -> HttpResponse:
     """Answer every invocation with the valid response to the first."""
-    return fake.answer(fake.heard[0]["invocationId"], {})
+    return fake.answer(fake.received[0]["invocationId"], {})
 
 
 async def promises_another(fake: Fake, message: Message) -> HttpResponse:
     """Acknowledge every invocation with the valid acknowledgement of the first."""
-    return accepted(fake, fake.heard[0])
+    return accepted(fake, fake.received[0])
 
 
 async def both(fake: Fake, message: Message) -> HttpResponse:

@@ -20,20 +20,20 @@ class Echo:
     """Responds with the input, in as many partials as the input says."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.cancelled: list[str] = []
         self.released = asyncio.Event()
         self.released.set()
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
-        self.heard.append(invocation.id)
+        self.received.append(invocation.id)
         await self.released.wait()
         return Reply(invocation.id, invocation.input, cost=COST)
 
     async def stream(
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        self.heard.append(invocation.id)
+        self.received.append(invocation.id)
         for number in range(1, invocation.input.get("pieces", 2) + 1):
             yield Partial(invocation.id, number, {"piece": number, **invocation.input})
         await self.released.wait()

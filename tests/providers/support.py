@@ -46,11 +46,11 @@ def on_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 async def until(condition: Callable[[], Any], seconds: float = PATIENCE / 2) -> Any:
     """Wait until a condition is true, and return its value."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (result := condition()):
         if time.monotonic() > end:
             raise AssertionError("the condition did not become true in time")
         await asyncio.sleep(0.01)
-    return found
+    return result
 
 
 class World:
@@ -170,11 +170,11 @@ def echo_provider(name: str = "echo", **more: Any) -> Provider:
     provider = Provider(name, "tool", units=("discrete",), **more)
 
     @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
-    async def echo(asked: dict[str, Any], call: CapabilityCall) -> Any:
+    async def echo(value: dict[str, Any], call: CapabilityCall) -> Any:
         call.spend("discrete", 1)
         yield {"half": 1}
         yield {"half": 2}
-        yield FinalOutput(asked)
+        yield FinalOutput(value)
 
     return provider
 
@@ -185,17 +185,17 @@ async def call(
     """Send JSON and return status and JSON."""
     data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
     async with await client.request(method, url, headers, data) as response:
-        said = await response.read()
+        reply = await response.read()
     try:
-        return response.status, msgspec.json.decode(said)
+        return response.status, msgspec.json.decode(reply)
     except msgspec.DecodeError:
-        return response.status, said
+        return response.status, reply
 
 
 def flags(ledger: Ledger) -> list[tuple[str, str]]:
     """Return the flagged providers and their violations, in order."""
-    found = [one for one in ledger.events("registry") if one.type == "provider.flagged"]
-    return [(one.payload["provider"], one.payload["violation"]) for one in found]
+    events = [event for event in ledger.events("registry") if event.type == "provider.flagged"]
+    return [(event.payload["provider"], event.payload["violation"]) for event in events]
 
 
 def settling(ledger: Ledger, invocation: Invocation) -> Event:
@@ -208,27 +208,33 @@ def settling(ledger: Ledger, invocation: Invocation) -> Event:
 
 def events_of(ledger: Ledger, invocation: Invocation) -> list[Event]:
     """Return the events of an invocation's envelope that name it."""
-    found = ledger.events(invocation.envelope, limit=100_000)
-    return [one for one in found if one.payload.get("invocation") == invocation.id]
+    events = ledger.events(invocation.envelope, limit=100_000)
+    return [event for event in events if event.payload.get("invocation") == invocation.id]
 
 
 def assert_whole(ledger: Ledger) -> None:
     """Check every chain, and that every invocation is settled at most once, with one cost."""
     for (envelope,) in ledger.read("SELECT id FROM envelopes"):
         previous = "0" * 64
-        for number, one in enumerate(ledger.events(envelope, limit=1_000_000), 1):
-            assert (one.sequence, one.previous) == (number, previous), one.id
-            body = canonical(one.payload)
+        for number, event in enumerate(ledger.events(envelope, limit=1_000_000), 1):
+            assert (event.sequence, event.previous) == (number, previous), event.id
+            body = canonical(event.payload)
             previous = event_hash(
-                one.envelope, one.sequence, one.type, one.time, one.cause, body, one.previous
+                event.envelope,
+                event.sequence,
+                event.type,
+                event.time,
+                event.cause,
+                body,
+                event.previous,
             )
-            assert previous == one.hash, one.id
+            assert previous == event.hash, event.id
     ends: dict[str, int] = {}
     kinds = ("capability.completed", "capability.failed", "capability.cancelled")
     for (envelope,) in ledger.read("SELECT id FROM envelopes WHERE kind = 'invocations'"):
-        for one in ledger.events(envelope, limit=1_000_000):
-            if one.type in kinds:
-                ends[one.payload["invocation"]] = ends.get(one.payload["invocation"], 0) + 1
-                assert one.payload["cost"]["lines"], one.id
+        for event in ledger.events(envelope, limit=1_000_000):
+            if event.type in kinds:
+                ends[event.payload["invocation"]] = ends.get(event.payload["invocation"], 0) + 1
+                assert event.payload["cost"]["lines"], event.id
     for identity, state in ledger.read("SELECT id, state FROM invocations"):
         assert ends.get(identity, 0) == (0 if state == "open" else 1), (identity, state)

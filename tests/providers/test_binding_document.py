@@ -38,8 +38,8 @@ SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 )
 def test_the_fields_are_those_of_the_code(name: str, kind: Any) -> None:
     fields = msgspec.structs.fields(kind)
-    assert set(SCHEMAS[name]["properties"]) == {one.encode_name for one in fields}
-    needed = {one.encode_name for one in fields if one.required}
+    assert set(SCHEMAS[name]["properties"]) == {field.encode_name for field in fields}
+    needed = {field.encode_name for field in fields if field.required}
     assert set(SCHEMAS[name]["required"]) == needed
 
 

@@ -30,8 +30,8 @@ async def test_a_provider_rotates_its_certificate_and_stays_registered(
             assert after.identity != before.identity
             assert (await host.runtime.invoke("turning", ECHO, {})).state == "completed"
     kinds = [
-        (one.type, one.payload.get("from"), one.payload.get("to"))
-        for one in ledger.events("registry")
+        (event.type, event.payload.get("from"), event.payload.get("to"))
+        for event in ledger.events("registry")
     ]
     assert ("key.rotated", before.identity, after.identity) in kinds
     assert "provider.deregistered" not in [kind for kind, _, _ in kinds]
@@ -63,12 +63,12 @@ async def test_a_certificate_alone_does_not_take_over_the_name(
                 signed(world, new_key, "steady", name),
                 signed(world, other, "steady", "providers/other"),
             ):
-                status, said = await call(client, "POST", url, body, headers)
-                assert (status, said["error"]["code"]) == (403, "identity_mismatch")
-                assert "did not sign this" in said["error"]["message"]
-            found = host.runtime.registry.find("steady")
-            assert found is not None
-            assert found[0] == mine
-            assert [one.type for one in ledger.events("registry")] == ["provider.registered"]
+                status, response = await call(client, "POST", url, body, headers)
+                assert (status, response["error"]["code"]) == (403, "identity_mismatch")
+                assert "did not sign this" in response["error"]["message"]
+            registered = host.runtime.registry.find("steady")
+            assert registered is not None
+            assert registered[0] == mine
+            assert [event.type for event in ledger.events("registry")] == ["provider.registered"]
             body, headers = signed(world, other, "steady", name)
             assert (await call(client, "POST", url, body, headers))[0] == 201

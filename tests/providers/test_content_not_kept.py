@@ -25,8 +25,8 @@ def digest(value: Any) -> str:
 
 
 def tables() -> list[str]:
-    said = [line.split() for one in read_migrations() for line in one]
-    return [words[2] for words in said if words[:2] == ["CREATE", "TABLE"]]
+    statements = [line.split() for migration in read_migrations() for line in migration]
+    return [words[2] for words in statements if words[:2] == ["CREATE", "TABLE"]]
 
 
 def stored(ledger: Ledger) -> str:
@@ -38,21 +38,22 @@ def stored(ledger: Ledger) -> str:
 async def test_only_digests_are_stored(ledger: Ledger) -> None:
     runtime = echoing(ledger)
     value = {"secret": MARK}
-    kept = await runtime.invoke("echo", ECHO, value)
+    with_content = await runtime.invoke("echo", ECHO, value)
     assert MARK in stored(ledger)
     other = {"secret": MARK[::-1]}
     done = await runtime.invoke("echo", ECHO, other, keep_content=False)
     assert (done.state, done.output, done.kept) == ("completed", other, False)
     assert MARK[::-1] not in stored(ledger)
-    found = runtime.find(done.id)
-    assert (found.input, found.output) == (
+    invocation = runtime.find(done.id)
+    assert (invocation.input, invocation.output) == (
         ContentDigest(digest(other)),
         ContentDigest(digest(other)),
     )
-    assert not found.kept
-    assert runtime.find(kept.id).output == value
+    assert not invocation.kept
+    assert runtime.find(with_content.id).output == value
     shapes = [
-        [(one.type, set(one.payload)) for one in events_of(ledger, at)] for at in (kept, done)
+        [(event.type, set(event.payload)) for event in events_of(ledger, at)]
+        for at in (with_content, done)
     ]
     assert shapes[0] == shapes[1]
     opened, settled = events_of(ledger, done)
@@ -77,19 +78,19 @@ async def test_a_stream_that_is_not_kept_takes_as_many_writes_as_a_call(world: W
         opened = await runtime.invoke(
             "echo", ECHO, value, semantics="streaming", keep_content=False
         )
-        *pieces, done = [one async for one in runtime.stream(opened)]
+        *pieces, done = [item async for item in runtime.stream(opened)]
         assert ledger.writes == 2
         assert isinstance(done, Invocation)
         assert (done.state, done.output, done.partials) == ("completed", value, 100)
-        contents = [one.content for one in pieces if isinstance(one, Partial)]
-        assert [one["piece"] for one in contents] == list(range(1, 101))
-        assert [one.type for one in events_of(ledger, done)] == [
+        contents = [piece.content for piece in pieces if isinstance(piece, Partial)]
+        assert [content["piece"] for content in contents] == list(range(1, 101))
+        assert [event.type for event in events_of(ledger, done)] == [
             "capability.invoked",
             "capability.completed",
         ]
-        lines = b"".join(msgspec.json.encode(one) + b"\n" for one in contents)
-        told = events_of(ledger, done)[-1].payload["partials"]
-        assert told == {
+        lines = b"".join(msgspec.json.encode(content) + b"\n" for content in contents)
+        recorded = events_of(ledger, done)[-1].payload["partials"]
+        assert recorded == {
             "count": 100,
             "digest": f"sha256:{hashlib.sha256(lines).hexdigest()}",
         }
@@ -104,15 +105,15 @@ async def test_pieces_can_be_hashed_while_the_answer_is_kept(ledger: Ledger) -> 
     runtime = echoing(ledger)
     value = {"pieces": 100}
     opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_pieces=False)
-    *pieces, done = [one async for one in runtime.stream(opened)]
+    *pieces, done = [item async for item in runtime.stream(opened)]
     assert len(pieces) == 100
-    found = runtime.find(opened.id)
-    assert (found.input, found.output, found.partials) == (value, value, 100)
+    invocation = runtime.find(opened.id)
+    assert (invocation.input, invocation.output, invocation.partials) == (value, value, 100)
     assert isinstance(done, Invocation)
     assert done.output == value
-    kinds = [one.type for one in events_of(ledger, found)]
+    kinds = [event.type for event in events_of(ledger, invocation)]
     assert kinds == ["capability.invoked", "capability.completed"]
-    assert events_of(ledger, found)[-1].payload["partials"]["count"] == 100
+    assert events_of(ledger, invocation)[-1].payload["partials"]["count"] == 100
     assert ledger.read("SELECT COUNT(*) FROM partials") == [(0,)]
     assert runtime.lifecycle.digests == {}
     assert_whole(ledger)
@@ -136,9 +137,9 @@ async def test_a_cancelled_stream_records_the_digest_of_its_pieces(ledger: Ledge
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    found = runtime.find(opened.id)
-    assert (found.state, found.partials) == ("cancelled", 2)
-    assert events_of(ledger, found)[-1].payload["partials"]["count"] == 2
+    invocation = runtime.find(opened.id)
+    assert (invocation.state, invocation.partials) == ("cancelled", 2)
+    assert events_of(ledger, invocation)[-1].payload["partials"]["count"] == 2
     assert runtime.lifecycle.digests == {}
     assert_whole(ledger)
 
@@ -152,7 +153,7 @@ async def test_pieces_out_of_order_are_a_violation(ledger: Ledger) -> None:
 
     runtime = echoing(ledger, Confused())
     opened = await runtime.invoke("echo", ECHO, {}, semantics="streaming", keep_content=False)
-    *_, done = [one async for one in runtime.stream(opened)]
+    *_, done = [item async for item in runtime.stream(opened)]
     assert isinstance(done, Invocation)
     assert (done.state, done.partials) == ("failed", 1)
     assert "not 2" in str(done.error)
@@ -172,7 +173,7 @@ async def test_after_a_restart_it_fails_as_interrupted_with_an_estimated_cost(
             calling = asyncio.create_task(
                 runtime.invoke("echo", ECHO, {"a": 1}, semantics=semantics, keep_content=False)
             )
-            while not runtime.invocations("open") or (semantics == "sync" and not carrier.heard):
+            while not runtime.invocations("open") or (semantics == "sync" and not carrier.received):
                 await asyncio.sleep(0.01)
             if semantics == "streaming":
                 await calling
@@ -182,13 +183,13 @@ async def test_after_a_restart_it_fails_as_interrupted_with_an_estimated_cost(
             fresh = Echo()
             again = Runtime(after, transports={"echo": fresh})
             taken = await again.recover()
-            assert [one.state for one in taken] == ["failed", "failed"]
-            for one in taken:
-                assert str(one.error).startswith("interrupted")
-                event = after.event(str(one.settled_by))
+            assert [invocation.state for invocation in taken] == ["failed", "failed"]
+            for invocation in taken:
+                assert str(invocation.error).startswith("interrupted")
+                event = after.event(str(invocation.settled_by))
                 assert event is not None
                 assert event.payload["cost"]["estimate"] is True
-            assert fresh.heard == []
+            assert fresh.received == []
             assert_whole(after)
         left.cancel()
         await asyncio.gather(left, return_exceptions=True)
@@ -205,10 +206,10 @@ async def test_an_idempotency_key_returns_the_record_without_the_answer(ledger: 
             for _ in range(4)
         )
     )
-    assert {one.id for one in others} == {first.id}
-    assert carrier.heard == [first.id]
+    assert {invocation.id for invocation in others} == {first.id}
+    assert carrier.received == [first.id]
     assert first.output == value
-    assert {one.output for one in others} == {ContentDigest(digest(value))}
+    assert {invocation.output for invocation in others} == {ContentDigest(digest(value))}
     with pytest.raises(ContractError) as caught:
         await runtime.invoke("echo", ECHO, {}, idempotency_key="once", keep_content=False)
     assert caught.value.code == "idempotency_conflict"
@@ -231,7 +232,7 @@ async def test_asynchronous_invocations_keep_their_content(
         opened = await host.runtime.invoke(
             "fake", ECHO, {}, semantics="streaming", keep_content=False
         )
-        (done,) = [one async for one in host.runtime.stream(opened)]
+        (done,) = [item async for item in host.runtime.stream(opened)]
         assert isinstance(done, Invocation)
         assert (done.state, str(done.error).partition(":")[0]) == ("failed", "not_kept")
     assert flags(lite_ledger) == []

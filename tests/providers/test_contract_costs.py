@@ -26,8 +26,8 @@ from tests.providers.support import (
 
 async def fails(fake: Fake, message: Message) -> HttpResponse:
     """Answer with an error, as a provider may."""
-    said = {"invocationId": message["invocationId"], "error": "no", "cost": COST}
-    body = msgspec.json.encode(said)
+    content = {"invocationId": message["invocationId"], "error": "no", "cost": COST}
+    body = msgspec.json.encode(content)
     return HttpResponse(200, fake.headers(message["invocationId"], body), body)
 
 
@@ -39,7 +39,7 @@ async def test_every_invocation_has_a_cost_record_in_its_event(
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
-        who = Attribution(worker="w1", intent="i1", function="f1")
+        attribution = Attribution(worker="w1", intent="i1", function="f1")
         ended: list[tuple[Invocation, str, bool]] = []
         for behaviour, kind, estimated in (
             (right, "capability.completed", False),
@@ -49,23 +49,25 @@ async def test_every_invocation_has_a_cost_record_in_its_event(
             (breaks_down, "capability.failed", True),
         ):
             fake.behaviour = behaviour
-            done = await runtime.invoke("fake", ECHO, {}, attribution=who, deadline_s=0.5)
+            done = await runtime.invoke("fake", ECHO, {}, attribution=attribution, deadline_s=0.5)
             ended.append((done, kind, estimated))
-        opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming", attribution=who)
+        opened = await runtime.invoke(
+            "fake", ECHO, {}, semantics="streaming", attribution=attribution
+        )
         cancelled = await runtime.cancel(opened.id, "not needed")
         ended.append((cancelled, "capability.cancelled", True))
-        for one, kind, estimated in ended:
-            event = settling(ledger, one)
+        for invocation, kind, estimated in ended:
+            event = settling(ledger, invocation)
             cost = event.payload["cost"]
-            assert (event.type, event.cause) == (kind, one.event)
+            assert (event.type, event.cause) == (kind, invocation.event)
             assert cost["lines"]
             assert cost.get("estimate", False) is estimated, kind
             assert (cost["attribution"]["provider"], cost["attribution"]["worker"]) == (
                 "fake",
                 "w1",
             )
-            found = [one for one in events_of(ledger, one) if "cost" in one.payload]
-            assert found == [event], "one record, in one event"
+            events = [event for event in events_of(ledger, invocation) if "cost" in event.payload]
+            assert events == [event], "one record, in one event"
     assert_whole(ledger)
 
 
@@ -88,10 +90,10 @@ async def test_cost_is_reported_in_the_registered_units(
     """S003-8.3-2, S003-8.3-3: cost in the response, in the registered units."""
 
     async def misstates(fake: Fake, message: Message) -> HttpResponse:
-        said = {"invocationId": message["invocationId"], "output": {}, "cost": cost}
+        content = {"invocationId": message["invocationId"], "output": {}, "cost": cost}
         if cost is None:
-            del said["cost"]
-        body = msgspec.json.encode(said)
+            del content["cost"]
+        body = msgspec.json.encode(content)
         return HttpResponse(200, fake.headers(message["invocationId"], body), body)
 
     async with world.hosting(ledger) as host, faking(world) as fake:
@@ -139,8 +141,8 @@ async def test_an_estimate_is_marked_and_its_correction_refers_to_the_event(
         assert corrected is not None
         assert corrected.payload["corrects"] == corrected.cause == done.settled_by
         assert corrected.payload["cost"]["replaced"] == [{"unit": "discrete", "amount": 1}]
-        found = [one for one in ledger.events(done.envelope) if one.type == "cost.corrected"]
-        assert len(found) == 1
+        events = [event for event in ledger.events(done.envelope) if event.type == "cost.corrected"]
+        assert len(events) == 1
         assert settling(ledger, done).payload["cost"]["lines"] == COST, "nothing is edited"
     assert_whole(ledger)
 
@@ -151,10 +153,10 @@ async def test_a_provider_of_the_sdk_estimates_and_corrects(world: World, ledger
     provider = Provider("echo", "tool", units=("discrete",))
 
     @provider.capability(ECHO, input=ANY, output=ANY)
-    async def roughly(asked: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
+    async def roughly(value: dict[str, Any], call: CapabilityCall) -> dict[str, Any]:
         call.spend("discrete", 3)
         call.estimate()
-        return asked
+        return value
 
     async with (
         world.hosting(ledger) as host,

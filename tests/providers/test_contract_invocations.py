@@ -64,8 +64,8 @@ async def test_an_asynchronous_response_blocks_nobody(world: World, ledger: Ledg
         assert other.state == "completed"
         assert not waiting.done()
         body = answer_body(opened.id, {"later": True})
-        where = f"{host.url}/v1/invocations/{opened.id}/response"
-        assert (await call(mine, "POST", where, body, fake.headers(opened.id, body)))[0] == 200
+        url = f"{host.url}/v1/invocations/{opened.id}/response"
+        assert (await call(mine, "POST", url, body, fake.headers(opened.id, body)))[0] == 200
         assert (await waiting).output == {"later": True}
     assert_whole(ledger)
 
@@ -94,10 +94,10 @@ async def test_partial_responses_arrive_during_the_stream(world: World, ledger: 
         assert isinstance(first, Partial)
         assert runtime.find(opened.id).state == "open"
         read.set()
-        second, done = [one async for one in stream]
+        second, done = [item async for item in stream]
         assert isinstance(second, Partial)
         assert isinstance(done, Invocation)
-        assert [one.content for one in (first, second)] == [{"n": 1}, {"n": 2}]
+        assert [item.content for item in (first, second)] == [{"n": 1}, {"n": 2}]
         assert (done.state, done.output, done.partials) == ("completed", {"done": True}, 2)
     assert_whole(ledger)
 
@@ -114,11 +114,11 @@ async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -
         assert (done.state, done.output) == ("completed", {"way": "sync"})
 
         opened = await runtime.invoke("echo", ECHO, {"way": "async"}, semantics="async")
-        late: list[Any] = [one async for one in runtime.signals(opened.id)]
+        late: list[Any] = [item async for item in runtime.signals(opened.id)]
         opened = await runtime.invoke("echo", ECHO, {"way": "streaming"}, semantics="streaming")
-        live: list[Any] = [one async for one in runtime.stream(opened)]
+        live: list[Any] = [item async for item in runtime.stream(opened)]
         for way, came in (("async", late), ("streaming", live)):
-            assert [one.content for one in came[:-1]] == [{"half": 1}, {"half": 2}]
+            assert [item.content for item in came[:-1]] == [{"half": 1}, {"half": 2}]
             assert came[-1].output == {"way": way}
     assert flags(ledger) == []
     assert_whole(ledger)
@@ -133,19 +133,19 @@ async def test_semantics_are_declared_with_the_capability(world: World, ledger: 
         world.client("fake") as mine,
     ):
         url = f"{host.url}/v1/providers"
-        told: Any = msgspec.to_builtins(fake.registration)
+        registration: Any = msgspec.to_builtins(fake.registration)
         wrong: Any
         for wrong in ([], ["sync", "sync"], ["sometimes"], "sync"):
-            offers = [{**told["offers"][0], "semantics": wrong}]
-            status, said = await call(mine, "POST", url, {**told, "offers": offers})
+            offers = [{**registration["offers"][0], "semantics": wrong}]
+            status, response = await call(mine, "POST", url, {**registration, "offers": offers})
             assert status == 400, wrong
-            assert "semantics" in said["error"]["message"] or "offers[0]" in str(said)
-        assert (await call(mine, "POST", url, told))[0] == 201
+            assert "semantics" in response["error"]["message"] or "offers[0]" in str(response)
+        assert (await call(mine, "POST", url, registration))[0] == 201
         assert (await host.runtime.invoke("fake", ECHO, {})).state == "completed"
         for other in ("async", "streaming"):
             with pytest.raises(ContractError, match=f"as sync, not {other}") as caught:
                 await host.runtime.invoke("fake", ECHO, {}, semantics=other)
             assert caught.value.code == "unsupported_semantics"
-        assert len(fake.heard) == 1
+        assert len(fake.received) == 1
     assert flags(ledger) == []
     assert_whole(ledger)

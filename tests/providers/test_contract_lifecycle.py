@@ -33,24 +33,26 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
     good = world.registration(
         "shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR"
     )
-    told = msgspec.to_builtins(good)
+    registration = msgspec.to_builtins(good)
     change: dict[str, Any]
     async with world.hosting(ledger) as host, world.client("shop") as mine:
         for change in (
             {"identity": ""},
             {"signingKey": ""},
             {"offers": []},
-            {"offers": [{**told["offers"][0], "input": {"type": "nonsense"}}]},
-            {"offers": [{**told["offers"][0], "kind": "no uri"}]},
+            {"offers": [{**registration["offers"][0], "input": {"type": "nonsense"}}]},
+            {"offers": [{**registration["offers"][0], "kind": "no uri"}]},
             {"units": []},
             {"currency": ""},
             {"units": ["discrete"], "currency": ""},  # prices, and no money to name them in
         ):
-            status, said = await call(mine, "POST", f"{host.url}/v1/providers", {**told, **change})
+            status, response = await call(
+                mine, "POST", f"{host.url}/v1/providers", {**registration, **change}
+            )
             assert status in (400, 403), change
-            assert said["error"]["message"]
+            assert response["error"]["message"]
         assert host.runtime.registry.providers() == []
-        assert (await call(mine, "POST", f"{host.url}/v1/providers", told))[0] == 201
+        assert (await call(mine, "POST", f"{host.url}/v1/providers", registration))[0] == 201
         assert host.runtime.registry.active("shop").registration == good
     assert_whole(ledger)
 
@@ -63,19 +65,19 @@ async def test_identity_is_verified_and_the_registration_persisted(
     async with world.hosting(ledger) as host, world.client("echo") as mine:
         url = f"{host.url}/v1/providers"
         stolen = world.registration("echo", NOWHERE, identity="sha256:" + "0" * 64)
-        status, said = await call(mine, "POST", url, stolen)
-        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        status, response = await call(mine, "POST", url, stolen)
+        assert (status, response["error"]["code"]) == (403, "identity_mismatch")
         other = world.registration("other", NOWHERE, identity=world.fingerprint("echo"))
-        status, said = await call(mine, "POST", url, other)
-        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        status, response = await call(mine, "POST", url, other)
+        assert (status, response["error"]["code"]) == (403, "identity_mismatch")
         assert ledger.events("registry") == []
         good = world.registration("echo", NOWHERE)
-        status, said = await call(mine, "POST", url, good)
+        status, response = await call(mine, "POST", url, good)
         assert status == 201
     with Ledger.open(world.store) as again:
         async with world.hosting(again) as host:
             assert host.runtime.registry.active("echo").registration == good
-        event = again.event(said["event"])
+        event = again.event(response["event"])
         assert event is not None
         assert good.signing_key in event.payload["registration"]
 
@@ -97,7 +99,7 @@ async def test_every_invocable_kind_is_registered_invoked_and_paid(
         assert (await call(mine, "POST", url, fake.registration))[0] == 201
         done = await host.runtime.invoke("fake", ECHO, {"asked": category})
         assert done.output == {"asked": category}
-        assert fake.heard[0]["invocationId"] == done.id
+        assert fake.received[0]["invocationId"] == done.id
         assert settling(ledger, done).payload["cost"]["lines"] == COST
     assert_whole(ledger)
 
@@ -114,7 +116,7 @@ async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> 
         done = await host.runtime.invoke("echo", ECHO, {"a": 1})
         await provider.emit("echo.slept", {"n": 2})
         assert done.state == "completed"
-        assert [one.type for one in host.runtime.signal_inbox.after("echo")] == [
+        assert [event.type for event in host.runtime.signal_inbox.after("echo")] == [
             "echo.woke",
             "echo.slept",
         ]
@@ -143,17 +145,17 @@ async def test_signal_sources_share_lifecycle_trust_and_cost(world: World, ledge
         assert (await call(mine, "POST", url, fake.registration))[0] == 201
         assert (await emit(1, signed=False))[0] == 403
         assert flags(ledger) == [("pulse", "unsigned_response")]
-        status, said = await emit(1)
+        status, response = await emit(1)
         assert status == 200
-        event = ledger.event(said["event"])
+        event = ledger.event(response["event"])
         assert event is not None
         assert event.payload["cost"]["lines"] == COST
         with pytest.raises(ContractError) as caught:
             await host.runtime.invoke("pulse", ECHO, {})
         assert caught.value.code == "unknown_capability"
         assert (await call(mine, "DELETE", f"{url}/pulse"))[0] == 200
-        status, said = await emit(2)
-        assert (status, said["error"]["code"]) == (409, "provider_deregistered")
+        status, response = await emit(2)
+        assert (status, response["error"]["code"]) == (409, "provider_deregistered")
     assert_whole(ledger)
 
 
@@ -176,16 +178,16 @@ async def test_after_deregistration_nothing_is_routed(
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {"a": 1}, semantics="async")
         query = f"?policy={policy}" if by == "request" else ""
-        where = f"{host.url}/v1/providers/fake{query}"
-        assert (await call(mine, "DELETE", where))[0] == 200
+        url = f"{host.url}/v1/providers/fake{query}"
+        assert (await call(mine, "DELETE", url))[0] == 200
         for semantics in ("sync", "async", "streaming"):
             with pytest.raises(ContractError, match="nothing is routed"):
                 await runtime.invoke("fake", ECHO, {}, semantics=semantics)
-        assert len(fake.heard) == 1
+        assert len(fake.received) == 1
         body = answer_body(opened.id, {"late": True})
         headers = fake.headers(opened.id, body)
-        where = f"{host.url}/v1/invocations/{opened.id}/response"
-        status, _ = await call(mine, "POST", where, body, headers)
+        url = f"{host.url}/v1/invocations/{opened.id}/response"
+        status, _ = await call(mine, "POST", url, body, headers)
         assert status == (200 if policy == "drain" else 409)
         assert runtime.find(opened.id).state == state
         assert fake.cancelled == ([] if policy == "drain" else [opened.id])
@@ -212,7 +214,7 @@ async def test_a_provider_of_the_sdk_goes_through_all_three_phases(
         # It was told to end, and deregistered itself before it did.
         with pytest.raises(ContractError, match="nothing is routed"):
             registry.active("library")
-    kinds = [one.type for one in ledger.events("registry")]
+    kinds = [event.type for event in ledger.events("registry")]
     assert kinds == ["provider.registered", "provider.deregistered"]
     assert_whole(ledger)
 
@@ -226,8 +228,8 @@ async def test_only_the_provider_itself_deregisters(world: World, ledger: Ledger
     ):
         host.runtime.registry.register(world.registration("echo", NOWHERE))
         host.runtime.registry.register(world.registration("rival", NOWHERE))
-        status, said = await call(theirs, "DELETE", f"{host.url}/v1/providers/echo")
-        assert (status, said["error"]["code"]) == (403, "not_yours")
+        status, response = await call(theirs, "DELETE", f"{host.url}/v1/providers/echo")
+        assert (status, response["error"]["code"]) == (403, "not_yours")
         assert host.runtime.registry.active("echo").registration.offers == (
             Offer(ECHO, ANY, ANY, ("sync", "async", "streaming")),
         )

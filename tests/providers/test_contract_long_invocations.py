@@ -29,25 +29,25 @@ async def test_responses_after_a_restart_find_their_invocation(
                     for n in (1, 2)
                 ]
                 first = partial_body(opened.id, 1, {"half": 1})
-                where = f"{host.url}/v1/invocations/{opened.id}/partials"
-                status, _ = await call(mine, "POST", where, first, fake.headers(opened.id, first))
+                url = f"{host.url}/v1/invocations/{opened.id}/partials"
+                status, _ = await call(mine, "POST", url, first, fake.headers(opened.id, first))
                 assert status == 200
         with Ledger.open(world.store) as ledger:
             async with world.hosting(ledger, name=after) as host:
-                where = f"{host.url}/v1/invocations/{opened.id}"
-                status, said = await call(mine, "GET", where)
-                assert (status, said["state"], said["partials"]) == (200, "open", 1)
+                url = f"{host.url}/v1/invocations/{opened.id}"
+                status, response = await call(mine, "GET", url)
+                assert (status, response["state"], response["partials"]) == (200, "open", 1)
                 body = answer_body(opened.id, {"after": "restart"})
-                status, said = await call(
-                    mine, "POST", f"{where}/response", body, fake.headers(opened.id, body, 2)
+                status, response = await call(
+                    mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 2)
                 )
-                assert (status, said["state"]) == (200, "completed")
+                assert (status, response["state"]) == (200, "completed")
                 done = host.runtime.find(opened.id)
                 assert done.output == {"after": "restart"}
                 origin = ledger.cause_chain(str(done.settled_by))
-                assert [one.id for one in origin] == [done.settled_by, opened.event]
+                assert [item.id for item in origin] == [done.settled_by, opened.event]
                 assert host.runtime.find(other.id).state == "open"
-                assert [one["invocationId"] for one in fake.heard] == [opened.id, other.id]
+                assert [item["invocationId"] for item in fake.received] == [opened.id, other.id]
                 assert flags(ledger) == []
                 assert_whole(ledger)
 
@@ -60,7 +60,7 @@ async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger
     async def looks(fake: Fake, message: Message) -> HttpResponse:
         events = ledger.events("invocations/main")
         recorded.extend(
-            one.payload["invocation"] for one in events if one.type == "capability.invoked"
+            event.payload["invocation"] for event in events if event.type == "capability.invoked"
         )
         return fake.answer(message["invocationId"], {})
 
@@ -68,8 +68,8 @@ async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         done = [await runtime.invoke("fake", ECHO, {"same": "input"}) for _ in range(5)]
-        assert [one["invocationId"] for one in fake.heard] == [one.id for one in done]
-        assert len({one.id for one in done}) == 5
+        assert [item["invocationId"] for item in fake.received] == [item.id for item in done]
+        assert len({item.id for item in done}) == 5
         fake.behaviour = looks
         last = await runtime.invoke("fake", ECHO, {})
         assert recorded[-1] == last.id, "it was on record before the provider heard of it"
@@ -117,7 +117,7 @@ async def test_the_id_is_on_every_response(
         fake.behaviour = behaviour
         done: Any = await runtime.invoke("fake", ECHO, {}, semantics=semantics)
         if semantics == "streaming":
-            *_, done = [one async for one in runtime.stream(done)]
+            *_, done = [item async for item in runtime.stream(done)]
         assert done.state == "failed"
         assert "invocationId" in str(done.error)
         assert flags(ledger) == [("fake", "invalid_response")]
@@ -136,7 +136,7 @@ async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) ->
         fake.behaviour = only_promises
         opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
         other = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
-        where = f"{host.url}/v1/invocations/{opened.id}"
+        url = f"{host.url}/v1/invocations/{opened.id}"
         for path, body in (
             ("partials", b'{"number": 1, "content": {}}'),
             ("response", b'{"output": {}, "cost": []}'),
@@ -144,9 +144,9 @@ async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) ->
             ("response", answer_body(other.id, {})),
         ):
             headers = fake.headers(opened.id, body)
-            status, said = await call(mine, "POST", f"{where}/{path}", body, headers)
-            assert (status, said["error"]["code"]) == (403, "breach"), path
-        assert [one.state for one in map(host.runtime.find, (opened.id, other.id))] == [
+            status, response = await call(mine, "POST", f"{url}/{path}", body, headers)
+            assert (status, response["error"]["code"]) == (403, "breach"), path
+        assert [item.state for item in map(host.runtime.find, (opened.id, other.id))] == [
             "open",
             "open",
         ]

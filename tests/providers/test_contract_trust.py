@@ -58,14 +58,14 @@ async def test_the_runtime_calls_only_known_providers(world: World, ledger: Ledg
         for semantics in ("sync", "async", "streaming"):
             done: Any = await host.runtime.invoke("fake", ECHO, {}, semantics=semantics)
             if semantics == "streaming":
-                *_, done = [one async for one in host.runtime.stream(done)]
+                *_, done = [item async for item in host.runtime.stream(done)]
             assert done.state == "failed"
-        assert impostor.heard == []
+        assert impostor.received == []
         # Nor does another take the place of one that is registered.
         async with world.client("impostor") as theirs:
             mine = world.registration("fake", NOWHERE, identity=world.fingerprint("impostor"))
-            status, said = await call(theirs, "POST", f"{host.url}/v1/providers", mine)
-            assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+            status, response = await call(theirs, "POST", f"{host.url}/v1/providers", mine)
+            assert (status, response["error"]["code"]) == (403, "identity_mismatch")
     assert flags(ledger) == [("fake", "wrong_identity")] * 3
     assert_whole(ledger)
 
@@ -75,10 +75,10 @@ async def test_the_provider_answers_only_a_runtime_that_it_knows(
     world: World, ledger: Ledger
 ) -> None:
     """S003-8.5-4: a verified identity of the runtime."""
-    heard: list[str] = []
+    paths: list[str] = []
 
     async def impostor(request: HttpRequest) -> HttpResponse:
-        heard.append(request.path)
+        paths.append(request.path)
         return HttpResponse(201, (), b"{}")
 
     async with (
@@ -96,7 +96,7 @@ async def test_the_provider_answers_only_a_runtime_that_it_knows(
             with pytest.raises(WireError) as caught:
                 await call(mine, "POST", f"{settings.runtime}/v1/providers", {})
             assert caught.value.phase == "tls"
-    assert heard == []
+    assert paths == []
     assert_whole(ledger)
 
 
@@ -141,14 +141,14 @@ async def test_the_runtime_refuses_a_revoked_provider(world: World, ledger: Ledg
     async with world.hosting(ledger) as host:
         done = await host.runtime.invoke(name, ECHO, {})
         assert done.state == "failed"
-        assert len(fallen.heard) == 1
+        assert len(fallen.received) == 1
     assert_whole(ledger)
 
 
 @on_loop
 async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger: Ledger) -> None:
     """S003-8.5-2: authenticated, integrity-protected, confidential transport."""
-    asked, secret = "what-is-asked", "what-is-answered"
+    name, secret = "what-is-asked", "what-is-answered"
     async with (
         world.hosting(ledger) as host,
         faking(world) as fake,
@@ -156,15 +156,15 @@ async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger:
     ):
         runtime = host.runtime
         runtime.registry.register(through)
-        done = await runtime.invoke("fake", ECHO, {asked: secret})
-        assert done.output == {asked: secret}
-        opened = await runtime.invoke("fake", ECHO, {asked: secret}, semantics="streaming")
-        assert [one async for one in runtime.stream(opened)]
+        done = await runtime.invoke("fake", ECHO, {name: secret})
+        assert done.output == {name: secret}
+        opened = await runtime.invoke("fake", ECHO, {name: secret}, semantics="streaming")
+        assert [item async for item in runtime.stream(opened)]
         assert len(tap.seen) > 2_000
-        for text in (asked, secret, done.id, opened.id, ECHO):
+        for text in (name, secret, done.id, opened.id, ECHO):
             assert text.encode() not in tap.seen
         tap.tamper = True
-        bad = await runtime.invoke("fake", ECHO, {asked: secret}, deadline_s=5)
+        bad = await runtime.invoke("fake", ECHO, {name: secret}, deadline_s=5)
         assert (bad.state, bad.output) == ("failed", None)
         # Whoever sits on the wire cannot put the blame on the provider.
         assert flags(ledger) == []
@@ -185,10 +185,10 @@ async def test_plain_text_gets_no_answer(world: World, ledger: Ledger) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"POST /v1/providers HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
             try:
-                said = await reader.read(100)
+                response = await reader.read(100)
             except ConnectionError:
-                said = b""
-            assert b"HTTP" not in said
+                response = b""
+            assert b"HTTP" not in response
             writer.close()
             await until(writer.is_closing)
     assert_whole(ledger)
@@ -205,8 +205,8 @@ async def test_traffic_is_never_plain_unless_allowed_by_name(world: World, ledge
         assert caught.value.code == "plain_http"
         registry.register(world.registration("lan", "http://models.lan:80", identity=""))
         registry.register(world.registration("near", "http://127.0.0.1:1", identity=""))
-        told = [one for one in ledger.events("registry") if one.type == "upstream.allowed"]
-        assert [one.payload for one in told] == [{"provider": "lan", "host": "models.lan"}]
+        events = [event for event in ledger.events("registry") if event.type == "upstream.allowed"]
+        assert [event.payload for event in events] == [{"provider": "lan", "host": "models.lan"}]
     assert_whole(ledger)
 
 

@@ -63,14 +63,14 @@ async def test_money_is_recomputed_from_the_registered_rates(world: World, ledge
         wrong[1]["currency"] = "USD"
         message = {"id": "c", "invocationId": good.id, "cost": wrong}
         body = msgspec.json.encode(message)
-        status, said = await call(
+        status, response = await call(
             mine,
             "POST",
             f"{host.url}/v1/costs/corrections",
             body,
             fake.headers(good.id, body, 2),
         )
-        assert (status, said["error"]["violation"]) == (403, "misstated_cost")
+        assert (status, response["error"]["violation"]) == (403, "misstated_cost")
     assert flags(ledger) == [("fake", "misstated_cost")] * 2
     assert_whole(ledger)
 
@@ -78,7 +78,7 @@ async def test_money_is_recomputed_from_the_registered_rates(world: World, ledge
 STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
 
 
-@pytest.mark.parametrize("profile", [ComplianceProfile(), STRICT], ids=lambda one: one.name)
+@pytest.mark.parametrize("profile", [ComplianceProfile(), STRICT], ids=lambda profile: profile.name)
 @pytest.mark.parametrize(
     ("behaviour", "violation", "settled"),
     [
@@ -109,12 +109,12 @@ async def test_violations_are_flagged_and_the_profile_decides(
         done = await runtime.invoke("fake", ECHO, {})
         assert done.state == settled
         assert flags(ledger) == [("fake", violation)]
-        kinds = {one.type: one for one in ledger.events("registry")}
+        kinds = {event.type: event for event in ledger.events("registry")}
         assert kinds["provider.flagged"].cause == settling(ledger, done).id
         assert ("provider.deregistered" in kinds) is strict
-        found = runtime.registry.find("fake")
-        assert found is not None
-        assert found[1] == ("expelled" if strict else "active")
+        registered = runtime.registry.find("fake")
+        assert registered is not None
+        assert registered[1] == ("expelled" if strict else "active")
         assert runtime.find(waiting.id).state == ("cancelled" if strict else "open")
         assert fake.cancelled == ([waiting.id] if strict else [])
     assert_whole(ledger)
@@ -134,8 +134,8 @@ async def test_an_operator_brings_back_an_expelled_provider(world: World, ledger
         assert (await runtime.invoke("fake", ECHO, {})).state == "failed"
         with pytest.raises(ContractError, match="nothing is routed"):
             await runtime.invoke("fake", ECHO, {})
-        status, said = await call(mine, "POST", f"{host.url}/v1/providers", fake.registration)
-        assert (status, said["error"]["code"]) == (403, "expelled")
+        status, response = await call(mine, "POST", f"{host.url}/v1/providers", fake.registration)
+        assert (status, response["error"]["code"]) == (403, "expelled")
         runtime.registry.register(fake.registration)
         assert runtime.registry.active("fake")
     assert_whole(ledger)
@@ -153,14 +153,14 @@ async def test_a_late_violation_expels_as_well(world: World, ledger: Ledger) -> 
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
-        where = f"{host.url}/v1/invocations/{opened.id}/response"
+        url = f"{host.url}/v1/invocations/{opened.id}/response"
         body = answer_body(opened.id, {})
         answers: list[Any] = [
-            await call(mine, "POST", where, body, fake.headers(opened.id, body)) for _ in range(2)
+            await call(mine, "POST", url, body, fake.headers(opened.id, body)) for _ in range(2)
         ]
         assert [status for status, _ in answers] == [200, 409]
-        found = runtime.registry.find("fake")
-        assert found is not None
-        assert found[1] == "expelled"
+        registered = runtime.registry.find("fake")
+        assert registered is not None
+        assert registered[1] == "expelled"
         assert flags(ledger) == [("fake", "answered_twice")]
     assert_whole(ledger)

@@ -13,8 +13,8 @@ class Prophet(Echo):
     def estimate(self, value: Any) -> tuple[CostLine, ...]:
         return (CostLine("discrete", value["much"]),)
 
-    def attributed(self, value: Any, who: Attribution) -> Attribution:
-        return msgspec.structs.replace(who, model=value["model"])
+    def attributed(self, value: Any, attribution: Attribution) -> Attribution:
+        return msgspec.structs.replace(attribution, model=value["model"])
 
 
 @on_loop
@@ -22,15 +22,15 @@ async def test_a_transport_that_estimates_costs_is_asked(lite_ledger: Ledger) ->
     runtime = echoing(lite_ledger, Prophet())
     value = {"much": 7, "model": "m"}
     mine = (CostLine("discrete", 1),)
-    for said, expected in ((None, 7), (mine, 1), ((), None)):
-        who = Attribution(worker="w", provider="a liar")
-        done = await runtime.invoke("echo", ECHO, value, attribution=who, estimate=said)
+    for estimate, expected in ((None, 7), (mine, 1), ((), None)):
+        attribution = Attribution(worker="w", provider="a liar")
+        done = await runtime.invoke("echo", ECHO, value, attribution=attribution, estimate=estimate)
         assert done.attribution == Attribution(
             provider="echo", model="m", capability=ECHO, worker="w"
         )
         opened = lite_ledger.event(done.event)
         assert opened is not None
-        assert [one["amount"] for one in opened.payload["estimate"]] == (
+        assert [line["amount"] for line in opened.payload["estimate"]] == (
             [] if expected is None else [expected]
         )
         assert opened.payload["attribution"]["model"] == "m"

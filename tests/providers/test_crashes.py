@@ -117,9 +117,13 @@ def test_a_disk_that_fills_up_under_a_runtime(lite: World, tmp_path: Path) -> No
     with Ledger.open(lite.store) as ledger:
         runtime = Runtime(ledger)
         assert all(runtime.find(line[0]).state == "completed" for line in settled)
-        left = [one for one in runtime.invocations(limit=1_000) if one.state != "completed"]
+        left = [
+            invocation
+            for invocation in runtime.invocations(limit=1_000)
+            if invocation.state != "completed"
+        ]
         assert len(left) <= 1, "at most the one that the full disk interrupted"
-        assert all(str(one.error).startswith(("interrupted", "deadline")) for one in left)
+        assert all(str(item.error).startswith(("interrupted", "deadline")) for item in left)
         assert flags(ledger) == []
         assert_whole(ledger)
     assert set(Counter(worked.read_text().split()).values()) == {1}

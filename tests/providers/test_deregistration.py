@@ -33,9 +33,9 @@ STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="d
 
 def hearing(provider: Provider) -> "asyncio.Queue[Deregistered]":
     """Return the list of deregistrations that the hook of a provider receives."""
-    heard: asyncio.Queue[Deregistered] = asyncio.Queue()
-    provider.on_deregistered(heard.put)
-    return heard
+    notices: asyncio.Queue[Deregistered] = asyncio.Queue()
+    provider.on_deregistered(notices.put)
+    return notices
 
 
 async def exit_code(process: "subprocess.Popen[bytes]") -> int:
@@ -62,7 +62,7 @@ async def test_a_deregistered_process_exits_with_the_reason(
             assert (await runtime.invoke("echo", ECHO, {})).state == "completed"
             await runtime.deregister("echo", "moved to another room", release=release)
             assert await exit_code(process) == 3
-        assert [one.type for one in ledger.events("registry")] == [
+        assert [event.type for event in ledger.events("registry")] == [
             "provider.registered",
             "provider.deregistered",
         ], "it did not register again"
@@ -81,12 +81,12 @@ async def test_an_expelled_process_exits_with_the_reason(
     async with world.hosting(ledger, profile=STRICT) as host, world.client("echo") as mine:
         with providing(world, host.url, worked) as process:
             await until(lambda: host.runtime.registry.find("echo"))
-            where = f"{host.url}/v1/invocations/inv_never/response"
-            assert (await call(mine, "POST", where, {}))[0] == 404
+            url = f"{host.url}/v1/invocations/inv_never/response"
+            assert (await call(mine, "POST", url, {}))[0] == 404
             assert await exit_code(process) == 3
-    found = Runtime(ledger).registry.find("echo")
-    assert found is not None
-    assert found[1] == "expelled"
+    registered = Runtime(ledger).registry.find("echo")
+    assert registered is not None
+    assert registered[1] == "expelled"
     log = worked.with_suffix(".log").read_text()
     assert "the runtime has echo as expelled: violation: unknown_invocation; " in log
 
@@ -97,14 +97,14 @@ async def test_open_invocations_finish_and_new_ones_are_refused(
 ) -> None:
     """S003-8.1-9: open invocations may be completed."""
     provider = Provider("slow", "tool", units=("discrete",))
-    heard, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
+    notices, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
 
     @provider.capability(ECHO, input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
-    async def slow(asked: dict[str, Any], call: CapabilityCall) -> Any:
+    async def slow(value: dict[str, Any], call: CapabilityCall) -> Any:
         begun.release()
         await free.wait()
         yield {"piece": 1}
-        yield FinalOutput(asked)
+        yield FinalOutput(value)
 
     async with (
         world.hosting(ledger) as host,
@@ -124,14 +124,14 @@ async def test_open_invocations_finish_and_new_ones_are_refused(
         await runtime.deregister("slow", policy="drain")
         for semantics in ("sync", "async", "streaming"):
             message = {"invocationId": "inv_new", "capability": ECHO, "semantics": semantics}
-            where = f"{registration.base_url}/invocations"
-            status, said = await call(theirs, "POST", where, {**message, "input": {}})
-            assert (status, b"was deregistered" in said) == (410, True)
-        assert heard.empty()
+            url = f"{registration.base_url}/invocations"
+            status, response = await call(theirs, "POST", url, {**message, "input": {}})
+            assert (status, b"was deregistered" in response) == (410, True)
+        assert notices.empty()
         free.set()
         assert (await following).state == "completed"
         assert (await runtime.wait(late.id)).state == "completed"
-        gone = await heard.get()
+        gone = await notices.get()
         assert (gone.provider, gone.state, gone.reason) == ("slow", "deregistered", "asked to")
     assert flags(ledger) == []
     assert_whole(ledger)
@@ -143,7 +143,7 @@ async def test_a_provider_without_a_notice_learns_it_from_a_refusal(
 ) -> None:
     """Every request gets the code `provider_deregistered`."""
     source = Provider("clock", "signal-source", units=("discrete",), max_latency_ms=60_000)
-    heard = hearing(source)
+    notices = hearing(source)
     async with (
         world.hosting(ledger) as host,
         source.running(world.settings("clock", host.url)),
@@ -152,7 +152,7 @@ async def test_a_provider_without_a_notice_learns_it_from_a_refusal(
         await Runtime(ledger).deregister("clock", "from a command that reaches nobody")
         with pytest.raises(RefusedByRuntime, match="provider_deregistered"):
             await source.emit("clock.tick", {})
-        gone = await heard.get()
+        gone = await notices.get()
         assert (gone.state, gone.reason) == (
             "deregistered",
             "clock is deregistered; nothing is routed to it",
@@ -165,13 +165,13 @@ async def test_an_idle_provider_without_a_notice_checks_its_state(
 ) -> None:
     monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
     provider = echo_provider()
-    heard = hearing(provider)
+    notices = hearing(provider)
     async with (
         world.hosting(ledger) as host,
         provider.running(world.settings("echo", host.url)),
     ):
         await Runtime(ledger).deregister("echo", "from a command that reaches nobody")
-        assert (await heard.get()).state == "deregistered"
+        assert (await notices.get()).state == "deregistered"
 
 
 @on_loop
@@ -180,7 +180,7 @@ async def test_an_unavailable_runtime_does_not_end_the_registration(
 ) -> None:
     monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
     provider, looked = echo_provider(), asyncio.Semaphore(0)
-    heard = hearing(provider)
+    notices = hearing(provider)
     async with world.hosting(ledger) as host:
         port = host.server.port
         context = provider.running(world.settings("echo", host.url))
@@ -197,7 +197,7 @@ async def test_an_unavailable_runtime_does_not_end_the_registration(
             await looked.acquire()
         async with world.hosting(ledger, port=port) as host:
             assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
-        assert heard.empty()
+        assert notices.empty()
     finally:
         await context.__aexit__(None, None, None)
 
@@ -208,21 +208,21 @@ async def test_a_notice_about_another_registration_only_triggers_a_check(
 ) -> None:
     """A late notice about an earlier registration ends nothing."""
     provider = echo_provider()
-    heard = hearing(provider)
+    notices = hearing(provider)
     async with (
         world.hosting(ledger) as host,
         provider.running(world.settings("echo", host.url)) as registration,
         world.client("main") as theirs,
     ):
-        told = {"provider": "echo", "registered": "registry:99", "state": "expelled"}
-        where = f"{registration.base_url}/deregistered"
-        assert (await call(theirs, "POST", where, told))[0] == 204
-        assert (await call(theirs, "POST", where, {"state": "expelled"}))[0] == 400
+        notice = {"provider": "echo", "registered": "registry:99", "state": "expelled"}
+        url = f"{registration.base_url}/deregistered"
+        assert (await call(theirs, "POST", url, notice))[0] == 204
+        assert (await call(theirs, "POST", url, {"state": "expelled"}))[0] == 400
         assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
-        assert heard.empty()
+        assert notices.empty()
         host.runtime.registry.register(registration)  # an operator did: another event stands
         await host.runtime.deregister("echo")
-        assert (await heard.get()).state == "deregistered"
+        assert (await notices.get()).state == "deregistered"
 
 
 @on_loop
@@ -233,13 +233,13 @@ async def test_a_failing_hook_does_not_stop_the_others(world: World, ledger: Led
     async def fails(gone: Deregistered) -> None:
         raise RuntimeError("no pager")
 
-    heard = hearing(provider)
+    notices = hearing(provider)
     async with (
         world.hosting(ledger) as host,
         provider.running(world.settings("echo", host.url)),
     ):
         await host.runtime.deregister("echo")
-        assert (await heard.get()).state == "deregistered"
+        assert (await notices.get()).state == "deregistered"
 
 
 @on_loop
@@ -250,13 +250,13 @@ async def test_only_the_provider_itself_gets_its_state(world: World, ledger: Led
         world.client("rival") as theirs,
     ):
         event = host.runtime.registry.register(world.registration("echo", "https://127.0.0.1:1"))
-        where = f"{host.url}/v1/providers/echo"
+        url = f"{host.url}/v1/providers/echo"
         stands = {"provider": "echo", "state": "active", "event": event.id}
-        assert await call(mine, "GET", where) == (200, stands)
-        status, said = await call(theirs, "GET", where)
-        assert (status, said["error"]["code"]) == (403, "not_yours")
+        assert await call(mine, "GET", url) == (200, stands)
+        status, response = await call(theirs, "GET", url)
+        assert (status, response["error"]["code"]) == (403, "not_yours")
         await host.runtime.deregister("echo")
-        assert await call(mine, "GET", where) == (200, {**stands, "state": "deregistered"})
+        assert await call(mine, "GET", url) == (200, {**stands, "state": "deregistered"})
 
 
 @on_loop
@@ -277,8 +277,8 @@ async def test_a_source_that_is_expelled_for_a_signal_is_notified(
         headers = fake.headers("fake/s1", body)
         assert (await call(mine, "POST", f"{host.url}/v1/signals", body, headers))[0] == 200
         assert fake.cancelled == [opened.id]
-        (told,) = fake.gone
-        assert told == {
+        (notice,) = fake.gone
+        assert notice == {
             "provider": "fake",
             "registered": registered.id,
             "state": "expelled",

@@ -33,15 +33,15 @@ async def test_a_synchronous_tool(world: World, ledger: Ledger) -> None:
             runtime = host.runtime
             await until(lambda: runtime.registry.find("distances"))
             berlin, paris = {"lat": 52.52, "lon": 13.405}, {"lat": 48.857, "lon": 2.352}
-            asked = {"start": berlin, "end": paris}
-            done = await runtime.invoke("distances", "urn:example:distance", asked)
+            value = {"start": berlin, "end": paris}
+            done = await runtime.invoke("distances", "urn:example:distance", value)
             assert done.output == {"km": 877}
             cost = events_of(ledger, done)[-1].payload["cost"]
             assert {"unit": "currency", "amount": 2_000_000, "currency": "EUR"} in cost["lines"]
         # It was told to end, and deregistered itself before it did.
-        found = runtime.registry.find("distances")
-        assert found is not None
-        assert found[1] == "deregistered"
+        registered = runtime.registry.find("distances")
+        assert registered is not None
+        assert registered[1] == "deregistered"
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -66,8 +66,8 @@ async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger:
         assert settled.payload["cost"]["estimate"] is True
 
         def corrections() -> list[Event]:
-            found = ledger.events(done.envelope)
-            return [one for one in found if one.type == "cost.corrected"]
+            events = ledger.events(done.envelope)
+            return [event for event in events if event.type == "cost.corrected"]
 
         await until(corrections)
         (correction,) = corrections()
@@ -85,20 +85,20 @@ async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
     ):
         runtime = host.runtime
         await until(lambda: runtime.registry.find("babbler"))
-        asked = {"prompt": "say it", "words": 5}
-        opened = await runtime.invoke("babbler", "urn:example:babble", asked, semantics="streaming")
-        came = [one async for one in runtime.stream(opened)]
-        pieces = [one for one in came if isinstance(one, Partial)]
+        value = {"prompt": "say it", "words": 5}
+        opened = await runtime.invoke("babbler", "urn:example:babble", value, semantics="streaming")
+        came = [item async for item in runtime.stream(opened)]
+        pieces = [item for item in came if isinstance(item, Partial)]
         done = came[-1]
         assert isinstance(done, Invocation)
-        assert [one.number for one in pieces] == [1, 2, 3, 4, 5]
-        assert done.output == {"text": " ".join(one.content["delta"] for one in pieces)}
+        assert [piece.number for piece in pieces] == [1, 2, 3, 4, 5]
+        assert done.output == {"text": " ".join(piece.content["delta"] for piece in pieces)}
         lines = events_of(ledger, done)[-1].payload["cost"]["lines"]
         assert {"unit": "currency", "amount": 3_300, "currency": "USD"} in lines
-        whole = await runtime.invoke("babbler", "urn:example:babble", asked)
+        whole = await runtime.invoke("babbler", "urn:example:babble", value)
         assert whole.output == done.output
         # The pieces are there for whoever looks later.
-        again = [one async for one in runtime.signals(opened.id)]
+        again = [item async for item in runtime.signals(opened.id)]
         assert again == came
     assert flags(ledger) == []
     assert_whole(ledger)
@@ -148,11 +148,11 @@ async def test_a_signal_source(world: World, ledger: Ledger) -> None:
         inbox = host.runtime.signal_inbox
         await until(lambda: inbox.last("heart") == 20)
         came = inbox.after("heart")
-        assert [one.content["number"] for one in came] == list(range(20))
+        assert [item.content["number"] for item in came] == list(range(20))
         measured = inbox.latency("heart")
         assert (measured.count, measured.late, measured.declared_ms) == (20, 0, 2_000)
         rows = ledger.events("signals/heart")
-        assert all(one.payload["cost"]["lines"] for one in rows)
+        assert all(row.payload["cost"]["lines"] for row in rows)
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -175,7 +175,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_walkthrough_of_the_documentation(tmp_path: Path) -> None:
     """The commands of the documentation work as written."""
-    script = next(one for one in blocks("sh") if "examples/runtime.py" in one)
+    script = next(block for block in blocks("sh") if "examples/runtime.py" in block)
     port = free_port()
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
@@ -201,5 +201,5 @@ def test_the_walkthrough_of_the_documentation(tmp_path: Path) -> None:
 
 
 def test_the_desk_of_the_documentation_is_an_inbox() -> None:
-    text = next(one for one in blocks("json") if '"desk"' in one)
+    text = next(block for block in blocks("json") if '"desk"' in block)
     assert in_inbox(read_registration(json.loads(text)))

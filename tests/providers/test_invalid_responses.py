@@ -121,11 +121,11 @@ async def test_a_second_response_over_another_route(
         runtime.registry.register(fake.registration)
         done: Any = await runtime.invoke("fake", ECHO, {"n": 1}, semantics=semantics)
         if semantics == "streaming":
-            *_, done = [one async for one in runtime.stream(done)]
-        where = f"{host.url}/v1/invocations/{done.id}/response"
+            *_, done = [item async for item in runtime.stream(done)]
+        url = f"{host.url}/v1/invocations/{done.id}/response"
         body = answer_body(done.id, {"n": 2})
-        status, said = await call(mine, "POST", where, body, fake.headers(done.id, body))
-        assert (status, said["error"]["code"]) == (409, "answered_twice")
+        status, response = await call(mine, "POST", url, body, fake.headers(done.id, body))
+        assert (status, response["error"]["code"]) == (409, "answered_twice")
         assert runtime.find(done.id).output == {"n": 1}
         assert flags(ledger) == [("fake", "answered_twice")]
     assert_whole(ledger)
@@ -189,10 +189,10 @@ async def test_a_provider_that_is_killed_and_comes_back(
         runtime = host.runtime
         with providing(world, host.url, worked, HANG="1") as process:
             await until(lambda: runtime.registry.find("echo"))
-            asked = asyncio.create_task(runtime.invoke("echo", ECHO, {}))
+            invocation = asyncio.create_task(runtime.invoke("echo", ECHO, {}))
             await until(worked.read_text)
             process.send_signal(signal.SIGKILL)
-            done = await asked
+            done = await invocation
             assert (done.state, str(done.error).partition(":")[0]) == ("failed", "unreachable")
         gone = runtime.registry.active("echo").registration.base_url
         with providing(world, host.url, worked):

@@ -10,7 +10,7 @@ from tests.providers.support import ECHO, World, assert_whole, flags, on_loop
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "error", "flagged", "kept"),
+    ("behaviour", "error", "flagged", "stored"),
     [
         (bad.reorders, "reordered_response", True, 1),
         (bad.renumbers, "reordered_partial", True, 1),
@@ -35,7 +35,7 @@ async def test_an_invalid_stream_fails_its_invocation(
     behaviour: Behaviour,
     error: str,
     flagged: bool,
-    kept: int,
+    stored: int,
 ) -> None:
     """MP-P6: reorders partial responses, hangs, drips, sends 100 MB, garbage, vanishes."""
     async with world.hosting(ledger) as host, faking(world) as fake:
@@ -44,12 +44,12 @@ async def test_an_invalid_stream_fails_its_invocation(
         fake.behaviour = behaviour
         patience = 1.0 if error == "deadline" else 20.0
         opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming", deadline_s=patience)
-        came = [one async for one in runtime.stream(opened)]
+        came = [item async for item in runtime.stream(opened)]
         end = came[-1]
         assert isinstance(end, Invocation)
         assert (end.state, len(came) - 1) == ("failed", end.partials)
         # What a provider that vanishes has sent may not have left its buffers.
-        assert end.partials == kept or (behaviour is bad.vanishes and end.partials < kept)
+        assert end.partials == stored or (behaviour is bad.vanishes and end.partials < stored)
         assert str(end.error).startswith(error), end.error
         assert flags(ledger) == ([("fake", error)] if flagged else [])
         assert fake.sent < bad.FLOOD / 4, "it was cut off, not swallowed"
@@ -65,7 +65,7 @@ async def test_data_after_the_final_response_is_not_read(world: World, ledger: L
         host.runtime.registry.register(fake.registration)
         fake.behaviour = bad.answers_twice
         opened = await host.runtime.invoke("fake", ECHO, {}, semantics="streaming")
-        came = [one async for one in host.runtime.stream(opened)]
+        came = [item async for item in host.runtime.stream(opened)]
         assert len(came) == 2
         end = came[-1]
         assert isinstance(end, Invocation)

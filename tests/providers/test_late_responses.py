@@ -42,9 +42,9 @@ async def test_late_responses_are_verified_too(world: World, ledger: Ledger) -> 
         url = f"{host.url}/v1/invocations/{opened.id}"
         body = answer_body(opened.id, {"who": "me"})
 
-        async def push(client: Any, where: str, headers: Any, data: bytes = body) -> Any:
-            status, said = await call(client, "POST", where, data, headers)
-            error = said.get("error", {})
+        async def push(client: Any, url: str, headers: Any, data: bytes = body) -> Any:
+            status, response = await call(client, "POST", url, data, headers)
+            error = response.get("error", {})
             return status, error.get("violation") or error.get("code")
 
         thief = world.keyring("thief")
@@ -92,8 +92,8 @@ async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
         came: list[Any] = []
 
         async def follow() -> None:
-            async for one in runtime.stream(opened):
-                came.append(one)
+            async for item in runtime.stream(opened):
+                came.append(item)
 
         following = asyncio.create_task(follow())
         url = f"{host.url}/v1/invocations/{opened.id}"
@@ -103,17 +103,17 @@ async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
             headers = fake.headers(opened.id, body, number)
             assert (await call(mine, "POST", f"{url}/partials", body, headers))[0] == 200
         body = partial_body(opened.id, 4, {})
-        status, said = await call(
+        status, response = await call(
             mine, "POST", f"{url}/partials", body, fake.headers(opened.id, body, 4)
         )
-        assert (status, said["error"]["violation"]) == (403, "reordered_response")
+        assert (status, response["error"]["violation"]) == (403, "reordered_response")
         body = answer_body(opened.id, {"end": 1})
         status, _ = await call(
             mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 3)
         )
         assert status == 200
         await following
-        assert [one.content["n"] for one in came[:-1]] == [1, 2]
+        assert [item.content["n"] for item in came[:-1]] == [1, 2]
         assert came[-1].output == {"end": 1}
     assert_whole(ledger)
 
@@ -134,14 +134,14 @@ async def test_a_response_after_the_deadline_corrects_only_the_cost(
         assert str(done.error).startswith("deadline")
         url = f"{host.url}/v1/invocations/{opened.id}/response"
         body = answer_body(opened.id, {"late": True}, cost=[{"unit": "discrete", "amount": 9}])
-        status, said = await call(mine, "POST", url, body, fake.headers(opened.id, body))
-        assert (status, said["error"]["code"]) == (409, "settled")
+        status, response = await call(mine, "POST", url, body, fake.headers(opened.id, body))
+        assert (status, response["error"]["code"]) == (409, "settled")
         last = ledger.events(opened.envelope)[-1]
         assert (last.type, last.payload["corrects"]) == ("cost.corrected", done.settled_by)
         assert runtime.find(opened.id).output is None
         assert flags(ledger) == []
-        status, said = await call(mine, "POST", url, body, fake.headers(opened.id, body))
-        assert (status, said["error"]["code"]) == (409, "answered_twice")
+        status, response = await call(mine, "POST", url, body, fake.headers(opened.id, body))
+        assert (status, response["error"]["code"]) == (409, "answered_twice")
         assert flags(ledger) == [("fake", "answered_twice")]
     assert_whole(ledger)
 
@@ -155,7 +155,7 @@ def fail_commits(
 ) -> None:
     """Fail the commits that store a partial; one that is uncertain is kept nevertheless."""
     write_async, remaining = ledger.write_async, times
-    kept = isinstance(error, LedgerUncertain)
+    stored = isinstance(error, LedgerUncertain)
 
     async def write(work: Any) -> Any:
         fails = False
@@ -166,7 +166,7 @@ def fail_commits(
             numbers = [event.payload.get("number") for event in tx.events]
             if number in numbers and remaining:
                 remaining, fails = remaining - 1, True
-                if not kept:
+                if not stored:
                     raise error
             return result
 
@@ -280,8 +280,8 @@ async def test_a_late_response_that_is_too_long_is_flagged(
             "partials": partial_body(opened.id, 1, text),
         }[path]
         headers = fake.headers(opened.id, long)
-        status, said = await call(mine, "POST", f"{url}/{path}", long, headers)
-        assert (status, said["error"]["violation"]) == (403, "oversized_response")
+        status, response = await call(mine, "POST", f"{url}/{path}", long, headers)
+        assert (status, response["error"]["violation"]) == (403, "oversized_response")
         assert flags(ledger) == [("fake", "oversized_response")]
         try:
             status, _ = await call(mine, "POST", f"{url}/{path}", b" " * FLOOD)
@@ -313,9 +313,9 @@ async def test_garbage_is_an_error_and_changes_nothing(
 ) -> None:
     async with world.hosting(ledger) as host, world.client("fake") as mine:
         for path in ("/v1/providers", "/v1/costs/corrections", "/v1/signals"):
-            status, said = await call(mine, "POST", f"{host.url}{path}", body)
+            status, response = await call(mine, "POST", f"{host.url}{path}", body)
             assert status == 400, path
-            assert said["error"]["message"]
+            assert response["error"]["message"]
         for method, path in (("GET", "/v1/providers"), ("PUT", "/v1/signals"), ("GET", "/x")):
             status, _ = await call(mine, method, f"{host.url}{path}")
             assert status in (404, 405)

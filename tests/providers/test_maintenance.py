@@ -19,7 +19,7 @@ async def test_pieces_are_deleted_an_hour_after_the_settlement(world: World) -> 
 
         async def streamed() -> str:
             opened = await runtime.invoke("echo", ECHO, {}, semantics="streaming", deadline_s=None)
-            assert len([one async for one in runtime.stream(opened)]) == 3
+            assert len([item async for item in runtime.stream(opened)]) == 3
             return opened.id
 
         old = await streamed()
@@ -27,13 +27,13 @@ async def test_pieces_are_deleted_an_hour_after_the_settlement(world: World) -> 
         stream = runtime.stream(still)
         await anext(stream)
         assert await runtime.maintenance.prune() == 0
-        assert len([one async for one in runtime.signals(old, after=1)]) == 2
+        assert len([item async for item in runtime.signals(old, after=1)]) == 2
         shift = 3_601 * 1_000_000_000
         new = await streamed()
         assert await runtime.maintenance.prune() == 1
-        assert [one async for one in runtime.signals(old)] == [runtime.find(old)]
+        assert [item async for item in runtime.signals(old)] == [runtime.find(old)]
         assert runtime.find(old).output == {}
-        assert len([one async for one in runtime.signals(new)]) == 3
+        assert len([item async for item in runtime.signals(new)]) == 3
         assert ledger.read("SELECT COUNT(*) FROM partials WHERE invocation = ?", (still.id,)) == [
             (1,)
         ]

@@ -22,23 +22,23 @@ def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics:
     worked = tmp_path / "worked"
     worked.touch()
     ports = [free_port() for _ in range(3)]
-    asked = 20
+    count = 20
     with providing(world, f"https://127.0.0.1:{ports[0]}", worked):
         running = [
-            Started(world, f"main-{place}", port, semantics=semantics, count=asked)
+            Started(world, f"main-{place}", port, semantics=semantics, count=count)
             for place, port in enumerate(ports)
         ]
-        results = [one.ended() for one in running]
-    told = worked.with_suffix(".log").read_text()
-    for one in results:
-        assert one.code == 0, (one.wrong, told)
-        assert {line[1] for line in one.of("settled")} == {"completed"}, (one, told)
-        assert len(one.of("settled")) == asked
+        results = [result.ended() for result in running]
+    log = worked.with_suffix(".log").read_text()
+    for result in results:
+        assert result.code == 0, (result.wrong, log)
+        assert {line[1] for line in result.of("settled")} == {"completed"}, (result, log)
+        assert len(result.of("settled")) == count
     # Every runtime was told the same of every invocation.
-    ends = [{tuple(line) for line in one.of("settled")} for one in results]
+    ends = [{tuple(line) for line in result.of("settled")} for result in results]
     assert ends[0] == ends[1] == ends[2]
     times = Counter(worked.read_text().split())
-    assert len(times) == asked
+    assert len(times) == count
     assert set(times.values()) == {1}
     with Ledger.open(world.store) as ledger:
         assert_whole(ledger)
@@ -48,14 +48,18 @@ def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics:
 @on_loop
 async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> None:
     """A response and two cancellations on three runtimes settle the invocation once."""
-    with Ledger.open(url) as first, Ledger.open(url) as second, Ledger.open(url) as third:
-        one, two, three = (
+    with (
+        Ledger.open(url) as first_ledger,
+        Ledger.open(url) as second_ledger,
+        Ledger.open(url) as third_ledger,
+    ):
+        first, second, third = (
             Runtime(ledger, name=f"main-{place}")
-            for place, ledger in enumerate((first, second, third))
+            for place, ledger in enumerate((first_ledger, second_ledger, third_ledger))
         )
-        one.registry.register(human_registration())
+        first.registry.register(human_registration())
         for number in range(100):
-            opened = await one.invoke(
+            opened = await first.invoke(
                 "human",
                 ASK,
                 {"question": "?"},
@@ -64,40 +68,40 @@ async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> 
             )
             reply = Reply(opened.id, {"answer": "yes"}, cost=(CostLine("discrete", 1),))
             ends = await asyncio.gather(
-                two.lifecycle.settle_reply(human_registration(), opened, reply),
-                one.cancel(opened.id, "one"),
-                three.cancel(opened.id, "three"),
+                second.lifecycle.settle_reply(human_registration(), opened, reply),
+                first.cancel(opened.id, "one"),
+                third.cancel(opened.id, "three"),
             )
             assert len({end.state for end in ends}) == 1
-            kinds = [event.type for event in first.events(opened.envelope)]
+            kinds = [event.type for event in first_ledger.events(opened.envelope)]
             assert len([kind for kind in kinds if kind in ENDS]) == 1, kinds
-        assert_whole(first)
+        assert_whole(first_ledger)
 
 
 @on_loop
 async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> None:
     """Two violations reported to two runtimes expel the provider once."""
     strict = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
-    with Ledger.open(url) as first, Ledger.open(url) as second:
-        one, two = (
+    with Ledger.open(url) as first_ledger, Ledger.open(url) as second_ledger:
+        first, second = (
             Runtime(ledger, name=f"main-{place}", profile=strict)
-            for place, ledger in enumerate((first, second))
+            for place, ledger in enumerate((first_ledger, second_ledger))
         )
         for number in range(30):
-            one.registry.register(human_registration())
+            first.registry.register(human_registration())
             opened = [
                 await runtime.invoke(
                     "human", ASK, {"question": "?"}, semantics="async", envelope=f"run-{number}"
                 )
-                for runtime in (one, two)
+                for runtime in (first, second)
             ]
             await asyncio.gather(
-                one.lifecycle.fail_violation(opened[0], "invalid_response", "first"),
-                two.lifecycle.fail_violation(opened[1], "invalid_response", "second"),
+                first.lifecycle.fail_violation(opened[0], "invalid_response", "first"),
+                second.lifecycle.fail_violation(opened[1], "invalid_response", "second"),
             )
-            states = [one.find(invocation.id).state for invocation in opened]
+            states = [first.find(invocation.id).state for invocation in opened]
             assert set(states) <= {"failed", "cancelled"}
             assert "failed" in states
-        kinds = Counter(event.type for event in first.events("registry", limit=1_000))
+        kinds = Counter(event.type for event in first_ledger.events("registry", limit=1_000))
         assert kinds["provider.deregistered"] == 30
-        assert_whole(first)
+        assert_whole(first_ledger)

@@ -160,16 +160,16 @@ def test_no_messages_and_unknown_capabilities_are_errors() -> None:
 # The mock that comes along.
 
 
-def bundled(model: str, **asked: Any) -> Response:
+def bundled(model: str, **fields: Any) -> Response:
     mock = adapter_for("mock")
-    return asyncio.run(mock.complete(Request(model, (HI,), **asked)))
+    return asyncio.run(mock.complete(Request(model, (HI,), **fields)))
 
 
 def test_claims_of_the_catalog_decide_what_a_model_lacks() -> None:
     tools = (Tool("look"),)
     assert bundled("demo", tools=tools).text == "You said: Hi"
     assert bundled("small").text == "You said: Hi"
-    for name, asked in (
+    for name, request in (
         ("tool-calling", {"tools": tools}),
         ("structured-output", {"output": JsonSchema({"type": "object"})}),
         ("reasoning", {"reasoning": Reasoning("low")}),
@@ -177,7 +177,7 @@ def test_claims_of_the_catalog_decide_what_a_model_lacks() -> None:
     ):
         assert default_catalog().resolve("mock", "small").claim(name).support == "unsupported"
         with pytest.raises(UnsupportedByProvider, match=name):
-            bundled("small", **asked)
+            bundled("small", **request)
 
 
 def test_a_prompt_above_the_context_window_is_rejected() -> None:

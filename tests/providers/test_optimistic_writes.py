@@ -21,19 +21,21 @@ async def test_the_settlement_of_another_runtime_stands(world: World, ledger: Le
     carrier.released.clear()
     runtime = echoing(ledger, carrier)
     calls = [asyncio.create_task(runtime.invoke("echo", ECHO, {"n": n})) for n in range(8)]
-    while len(carrier.heard) < 8:
+    while len(carrier.received) < 8:
         await asyncio.sleep(0.01)
     with Ledger.open(world.store) as other:
-        ended = await Runtime(other, name="other").cancel(carrier.heard[3], "somebody else said so")
+        ended = await Runtime(other, name="other").cancel(
+            carrier.received[3], "somebody else said so"
+        )
         assert ended.state == "cancelled"
     carrier.released.set()
-    done = {one.id: one for one in await asyncio.gather(*calls)}
+    done = {tool_call.id: tool_call for tool_call in await asyncio.gather(*calls)}
     assert done[ended.id].state == "cancelled"
     assert done[ended.id].settled_by == ended.settled_by
-    assert sum(one.state == "completed" for one in done.values()) == 7
+    assert sum(item.state == "completed" for item in done.values()) == 7
     # The answer came all the same: its cost replaces the one that had to be estimated.
-    corrected = [one for one in ledger.events(ended.envelope) if one.type == "cost.corrected"]
-    assert [one.payload["corrects"] for one in corrected] == [ended.settled_by]
+    corrected = [event for event in ledger.events(ended.envelope) if event.type == "cost.corrected"]
+    assert [event.payload["corrects"] for event in corrected] == [ended.settled_by]
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -53,7 +55,7 @@ async def test_nothing_is_routed_to_a_provider_that_another_runtime_deregistered
             with pytest.raises(ContractError) as caught:
                 await runtime.invoke("echo", ECHO, {}, semantics=semantics)
             assert caught.value.code == "provider_deregistered"
-        assert len(carrier.heard) == 1
+        assert len(carrier.received) == 1
         one_way = Offer(ECHO, {"type": "object", "required": ["n"]}, ANY, ("sync",))
         theirs.registry.register(msgspec.structs.replace(ECHOING, offers=(one_way,)))
         with pytest.raises(ContractError, match="not async"):
@@ -77,14 +79,14 @@ async def test_an_idempotency_key_used_by_two_runtimes_is_one_invocation(
         keys = [f"k{n}" for n in range(12)]
         both = await asyncio.gather(
             *(
-                one.invoke("echo", ECHO, {"k": k}, idempotency_key=k)
+                item.invoke("echo", ECHO, {"k": k}, idempotency_key=k)
                 for k in keys
-                for one in (first, second)
+                for item in (first, second)
             )
         )
-        assert len({one.id for one in both}) == len(keys)
-        assert len(mine.heard) + len(theirs.heard) == len(keys)
-        assert {one.state for one in both} == {"completed"}
+        assert len({invocation.id for invocation in both}) == len(keys)
+        assert len(mine.received) + len(theirs.received) == len(keys)
+        assert {invocation.state for invocation in both} == {"completed"}
     assert_whole(ledger)
 
 
@@ -94,12 +96,12 @@ async def test_pieces_of_one_batch_keep_their_order(ledger: Ledger) -> None:
 
     async def follow(n: int) -> list[Any]:
         opened = await runtime.invoke("echo", ECHO, {"n": n, "pieces": 5}, semantics="streaming")
-        return [one async for one in runtime.stream(opened)]
+        return [item async for item in runtime.stream(opened)]
 
     for *pieces, done in await asyncio.gather(*map(follow, range(16))):
-        assert [one.number for one in pieces] == [1, 2, 3, 4, 5]
+        assert [piece.number for piece in pieces] == [1, 2, 3, 4, 5]
         assert (done.state, done.partials) == ("completed", 5)
-        kinds = [one.type for one in events_of(ledger, done)]
+        kinds = [event.type for event in events_of(ledger, done)]
         assert kinds == [
             "capability.invoked",
             *["capability.partial"] * 5,
@@ -117,7 +119,7 @@ async def test_an_invalid_row_fails_no_other_of_its_batch(ledger: Ledger) -> Non
     bad = runtime.invoke("echo", ECHO, {}, idempotency_key="\ud800")
     *done, failed = await asyncio.gather(*good, bad, return_exceptions=True)
     assert isinstance(failed, Exception)
-    assert {getattr(one, "state", one) for one in done} == {"completed"}
+    assert {getattr(item, "state", item) for item in done} == {"completed"}
     assert_whole(ledger)
 
 
@@ -127,21 +129,21 @@ async def test_invocations_share_statements(
 ) -> None:
     runtime = echoing(lite_ledger)
     await runtime.invoke("echo", ECHO, {})
-    said: list[str] = []
+    parts: list[str] = []
     many, execute = SqliteConnection.execute_many, SqliteConnection.execute
 
     def watched_many(self: Any, sql: str, rows: Any) -> int:
-        said.append(sql)
+        parts.append(sql)
         return many(self, sql, rows)
 
     def watched(self: Any, sql: str, params: Any = ()) -> Any:
-        said.append(sql)
+        parts.append(sql)
         return execute(self, sql, params)
 
     monkeypatch.setattr(SqliteConnection, "execute_many", watched_many)
     monkeypatch.setattr(SqliteConnection, "execute", watched)
     await runtime.invoke("echo", ECHO, {})
-    assert len(said) == 8, said  # to open: two and a commit; to settle: four and a commit
-    said.clear()
+    assert len(parts) == 8, parts  # to open: two and a commit; to settle: four and a commit
+    parts.clear()
     await asyncio.gather(*(runtime.invoke("echo", ECHO, {"n": n}) for n in range(64)))
-    assert len(said) < 64
+    assert len(parts) < 64

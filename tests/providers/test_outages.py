@@ -58,7 +58,7 @@ async def test_postgresql_restarted_under_load(
                         continue
                     acknowledged[opened.id] = after
 
-            workers = [asyncio.create_task(work(one)) for one in ("sync", "async") * 2]
+            workers = [asyncio.create_task(work(semantics)) for semantics in ("sync", "async") * 2]
             await until(lambda: len(acknowledged) >= 20)
             try:
                 await asyncio.to_thread(postgres.stop)
@@ -69,8 +69,8 @@ async def test_postgresql_restarted_under_load(
             await until(lambda: sum(acknowledged.values()) >= 20)
             stop.set()
             await asyncio.gather(*workers)
-            for one, after in acknowledged.items():
-                end = await runtime.wait(one)
+            for invocation_id, after in acknowledged.items():
+                end = await runtime.wait(invocation_id)
                 assert end.state == "completed" or (end.state == "failed" and not after), end
             await until(lambda: not runtime.invocations("open"))
         assert flags(ledger) == []
@@ -95,14 +95,14 @@ async def test_a_clock_that_is_put_back_moves_no_deadline(world: World) -> None:
             fake.behaviour = hangs
             began = time.monotonic()
             slow = await runtime.invoke("fake", ECHO, {}, deadline_s=0.3)
-            asked = await runtime.invoke(
+            invocation = await runtime.invoke(
                 "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.3
             )
-            ended = await runtime.wait(asked.id)
+            ended = await runtime.wait(invocation.id)
             assert time.monotonic() - began < 10
-            for one in (slow, ended):
-                assert str(one.error).startswith("deadline")
-            times = [one.time for one in ledger.events(slow.envelope)]
+            for failed in (slow, ended):
+                assert str(failed.error).startswith("deadline")
+            times = [event.time for event in ledger.events(slow.envelope)]
             assert times == sorted(times)
         assert_whole(ledger)
 
@@ -123,7 +123,6 @@ async def main():
     runtime.registry.register(human_registration())
     size = max(Path(path).stat().st_size, Path(path + "-wal").stat().st_size)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 200_000, size + 200_000))
-    told = 0
     for number in range(10_000):
         try:
             opened = await runtime.invoke(
@@ -156,5 +155,5 @@ def test_a_full_disk_refuses_and_keeps_what_it_acknowledged(tmp_path: Path) -> N
     assert opened
     with Ledger.open(f"sqlite:{path}") as ledger:
         runtime = Runtime(ledger)
-        assert all(runtime.find(one).state == "open" for one in opened)
+        assert all(runtime.find(invocation_id).state == "open" for invocation_id in opened)
         assert_whole(ledger)

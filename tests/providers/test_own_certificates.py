@@ -59,5 +59,5 @@ async def test_certificates_of_another_authority_work(
 
 
 def address(runtime: Runtime) -> str:
-    found: Registration = runtime.registry.active("echo").registration
-    return found.base_url
+    registered: Registration = runtime.registry.active("echo").registration
+    return registered.base_url

@@ -87,10 +87,10 @@ async def test_an_invocation_is_found_as_it_was_recorded(ledger: Ledger, storage
         assert list_invocations(ledger, "open") == ([opened], False)
         settlement = await recorder.settle(opened, DONE)
         assert settlement.changed
-        found = find_invocation(ledger, opened.id)
-        assert found == settlement.invocation
-        assert (found.state, found.output) == ("completed", {"b": 2})
-        cost = find_cost(ledger, found)
+        invocation = find_invocation(ledger, opened.id)
+        assert invocation == settlement.invocation
+        assert (invocation.state, invocation.output) == ("completed", {"b": 2})
+        cost = find_cost(ledger, invocation)
         assert cost is not None
         assert (cost.lines, cost.estimate) == (DONE.lines, False)
         assert cost.attribution == REQUEST.attribution
@@ -141,7 +141,7 @@ async def test_what_a_caller_abandons_while_it_is_opened_is_cancelled(
         with pytest.raises(asyncio.CancelledError):
             await task
     invocations, _ = list_invocations(ledger)
-    assert [(one.state, one.error) for one in invocations] in (
+    assert [(invocation.state, invocation.error) for invocation in invocations] in (
         [("cancelled", "the caller left")],
         [],
     )
@@ -163,12 +163,12 @@ async def test_what_a_caller_abandons_while_it_is_settled_is_settled(
         assert settling_events(ledger, opened) == ["capability.completed"]
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("stored", [False, True])
 @on_loop
 async def test_a_settlement_that_failed_is_written_again_once(
-    ledger: Ledger, storage: str, monkeypatch: pytest.MonkeyPatch, kept: bool
+    ledger: Ledger, storage: str, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:
-    """The store fails at the commit, and the write was kept or was not."""
+    """The store fails at the commit, and the write was stored or was not."""
     async with recording(ledger, storage, retry_delays=(0.01,)) as (recorder, _, opening):
         opened = (await opening()).invocation
         name = "write_async" if storage == "rows" else "append_async"
@@ -177,7 +177,7 @@ async def test_a_settlement_that_failed_is_written_again_once(
         async def fail_once(*args: Any) -> Any:
             if not failures:
                 return await write(*args)
-            if kept:
+            if stored:
                 await write(*args)
             raise failures.pop()
 

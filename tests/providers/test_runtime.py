@@ -36,7 +36,7 @@ async def test_inputs_are_checked_before_anything_is_recorded(world: World, ledg
             with pytest.raises(ContractError):
                 await host.runtime.invoke("fake", ECHO, value)
         assert host.runtime.invocations() == []
-        assert fake.heard == []
+        assert fake.received == []
 
 
 @on_loop
@@ -47,7 +47,7 @@ async def test_idempotency_keys_give_the_same_invocation(world: World, ledger: L
         first = await runtime.invoke("fake", ECHO, {"a": 1}, idempotency_key="k")
         again = await runtime.invoke("fake", ECHO, {"a": 1}, idempotency_key="k")
         assert first == again
-        assert len(fake.heard) == 1
+        assert len(fake.received) == 1
         with pytest.raises(ContractError, match="another invocation") as caught:
             await runtime.invoke("fake", ECHO, {"a": 2}, idempotency_key="k")
         assert caught.value.code == "idempotency_conflict"
@@ -57,26 +57,26 @@ async def test_idempotency_keys_give_the_same_invocation(world: World, ledger: L
 async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(
     world: World, ledger: Ledger
 ) -> None:
-    async with world.hosting(ledger, name="first") as one:
-        one.runtime.registry.register(human_registration())
-        opened = await one.runtime.invoke(
+    async with world.hosting(ledger, name="first") as first:
+        first.runtime.registry.register(human_registration())
+        opened = await first.runtime.invoke(
             "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.6, remind_every_s=0.1
         )
         assert isinstance(opened, Invocation)
     # The runtime that opened it is gone; another one on the store keeps time.
-    async with world.hosting(ledger, name="second") as two:
+    async with world.hosting(ledger, name="second") as second:
         done = await until(
-            lambda: (found := two.runtime.find(opened.id)).state == "failed" and found
+            lambda: (invocation := second.runtime.find(opened.id)).state == "failed" and invocation
         )
         assert "deadline" in str(done.error)
-    kinds = [one.type for one in events_of(ledger, opened)]
+    kinds = [event.type for event in events_of(ledger, opened)]
     assert kinds.count("capability.reminded") >= 1
     assert kinds[-1] == "capability.failed"
     assert_whole(ledger)
 
 
 @on_loop
-async def test_a_stream_asked_for_twice_runs_once(world: World, ledger: Ledger) -> None:
+async def test_a_stream_requested_twice_runs_once(world: World, ledger: Ledger) -> None:
     async with (
         world.hosting(ledger) as host,
         echo_provider().running(world.settings("echo", host.url)),
@@ -86,10 +86,10 @@ async def test_a_stream_asked_for_twice_runs_once(world: World, ledger: Ledger) 
         first = await runtime.invoke("echo", ECHO, {"a": 1}, **how)
         again = await runtime.invoke("echo", ECHO, {"a": 1}, **how)
         assert first.id == again.id
-        one = [piece async for piece in runtime.stream(first)]
-        two = [piece async for piece in runtime.stream(again)]
-        assert one == two
-        assert len(one) == 3
+        pieces = [piece async for piece in runtime.stream(first)]
+        repeated = [piece async for piece in runtime.stream(again)]
+        assert pieces == repeated
+        assert len(pieces) == 3
     assert_whole(ledger)
 
 
@@ -97,10 +97,10 @@ def test_deadlines_hold_without_a_host(lite_ledger: Ledger) -> None:
     async def main() -> None:
         runtime = Runtime(lite_ledger)
         runtime.registry.register(human_registration())
-        asked = await runtime.invoke(
+        invocation = await runtime.invoke(
             "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.1
         )
-        done = await runtime.wait(asked.id)
+        done = await runtime.wait(invocation.id)
         assert str(done.error).startswith("deadline")
 
     asyncio.run(asyncio.wait_for(main(), 10))
@@ -128,10 +128,10 @@ async def test_a_caller_who_leaves_cancels_and_the_provider_hears(
         host.runtime.registry.register(fake.registration)
         fake.behaviour = hangs
         task = asyncio.create_task(host.runtime.invoke("fake", ECHO, {}))
-        await until(lambda: fake.heard)
+        await until(lambda: fake.received)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        (found,) = await until(lambda: host.runtime.invocations("cancelled"))
-        await until(lambda: fake.cancelled == [found.id])
+        (invocation,) = await until(lambda: host.runtime.invocations("cancelled"))
+        await until(lambda: fake.cancelled == [invocation.id])
     assert_whole(ledger)

@@ -33,9 +33,9 @@ class Acting(Echo):
         self.act = act
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
-        self.heard.append(invocation.id)
-        found: Reply | Accepted = await self.act(invocation)
-        return found
+        self.received.append(invocation.id)
+        reply: Reply | Accepted = await self.act(invocation)
+        return reply
 
 
 async def promise(invocation: Invocation) -> Accepted:
@@ -87,8 +87,8 @@ async def test_an_invocation_abandoned_while_it_is_recorded_is_cancelled(
             gate.set()
             assert await asyncio.to_thread(writing.wait, 30)
         await given_up(task, more if late else gate)
-        assert [one.state for one in runtime.invocations("open")] == []
-    assert carrier.heard == []
+        assert [invocation.state for invocation in runtime.invocations("open")] == []
+    assert carrier.received == []
     (done,) = runtime.invocations()
     assert (done.state, done.error) == ("cancelled", "the caller went away")
     assert_whole(ledger)
@@ -170,7 +170,7 @@ async def test_maintenance_survives_any_exception(
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "reason"),
     [
         ({"remind_every_s": 0}, "remind_every_s: expected 0.001 to"),
         ({"remind_every_s": 1e-10}, "remind_every_s"),
@@ -186,10 +186,10 @@ async def test_maintenance_survives_any_exception(
 )
 @on_loop
 async def test_invalid_arguments_are_refused(
-    lite_ledger: Ledger, how: dict[str, Any], told: str
+    lite_ledger: Ledger, how: dict[str, Any], reason: str
 ) -> None:
     runtime = echoing(lite_ledger)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=reason):
         await runtime.invoke("echo", ECHO, {}, **how)
     assert runtime.invocations() == []
 
@@ -227,7 +227,7 @@ async def test_an_answer_is_validated_by_the_registration_that_was_invoked(
     if semantics == "streaming":
         # Another registration stands already before the first piece is asked for.
         runtime.registry.register(priced(10**15, {}))
-        *_, done = [one async for one in runtime.stream(done)]
+        *_, done = [item async for item in runtime.stream(done)]
     assert done.state == "failed"
     assert flags(ledger) == [("echo", "invalid_response")]
     assert_whole(ledger)
@@ -258,8 +258,8 @@ async def test_schemas_may_have_fractions(ledger: Ledger) -> None:
     offered = Registration("echo", "tool", (Offer(ECHO, half, ANY),), ("discrete",))
     runtime.registry.register(offered)
     assert (await runtime.invoke("echo", ECHO, {"n": 0.75})).state == "completed"
-    found = runtime.registry.find("echo")
-    assert found == (offered, "active")
+    registered = runtime.registry.find("echo")
+    assert registered == (offered, "active")
     assert_whole(ledger)
 
 
@@ -271,9 +271,9 @@ async def test_a_deregistered_provider_can_still_be_expelled(ledger: Ledger) -> 
     await runtime.deregister("echo", "asked to by itself", "drain")
     bad = Reply(opened.id, {}, cost=(CostLine("tokens.input", 1),))
     await runtime.lifecycle.settle_reply(ECHOING, opened, bad)
-    found = runtime.registry.find("echo")
-    assert found is not None
-    assert found[1] == "expelled"
+    registered = runtime.registry.find("echo")
+    assert registered is not None
+    assert registered[1] == "expelled"
     with pytest.raises(Exception, match="deregistered for a violation"):
         runtime.registry.register(ECHOING, by_itself=True)
     runtime.registry.register(ECHOING)

@@ -99,19 +99,19 @@ async def test_a_deregistered_name_stays_reserved(
             identity=fingerprint(der(other.certificate)),
             signing_key=world.keyring("evil").public_keys.current.raw.hex(),
         )
-        status, said = await call(evil, "POST", url, theirs)
-        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
+        status, response = await call(evil, "POST", url, theirs)
+        assert (status, response["error"]["code"]) == (403, "identity_mismatch")
         # Nor does it get a name that was never registered, without an operator.
         fresh = msgspec.structs.replace(theirs, id="fresh")
-        status, said = await call(evil, "POST", url, fresh)
-        assert (status, said["error"]["code"]) == (403, "identity_mismatch")
-        assert "an operator registers you first" in said["error"]["message"]
+        status, response = await call(evil, "POST", url, fresh)
+        assert (status, response["error"]["code"]) == (403, "identity_mismatch")
+        assert "an operator registers you first" in response["error"]["message"]
         # An operator gives the name away: what was asked of the victim stays the victim's.
         await runtime.deregister("victim", release=True)
         runtime.registry.register(theirs)
         path = f"{host.url}/v1/invocations/{opened.id}/response"
-        status, said = await call(evil, "POST", path, *answer(world, "evil", opened, {"x": 1}))
-        assert (status, said["error"]["code"]) == (404, "unknown_invocation")
+        status, response = await call(evil, "POST", path, *answer(world, "evil", opened, {"x": 1}))
+        assert (status, response["error"]["code"]) == (404, "unknown_invocation")
         assert flags(ledger) == [("victim", "foreign_invocation")]
         right = answer(world, "victim", opened, {"x": 2})
         assert (await call(victim, "POST", path, *right))[0] == 200
@@ -147,7 +147,7 @@ async def test_a_provider_with_an_identity_cannot_register_a_plain_address(
 ) -> None:
     """S003-8.5-2: a provider with an identity is reached over TLS."""
     async with world.hosting(ledger) as host, world.client("odd") as client:
-        for url, told in (
+        for url, recorded in (
             ("http://127.0.0.1:1/admin/delete", "only proven with TLS: use https"),
             ("http://[::1", "cannot be requested"),
             ("https://[::1", "cannot be requested"),
@@ -156,9 +156,9 @@ async def test_a_provider_with_an_identity_cannot_register_a_plain_address(
             ("https://127.0.0.1:80\\@evil/", "expected https://HOST:PORT"),
         ):
             mine = world.registration("odd", url)
-            status, said = await call(client, "POST", f"{host.url}/v1/providers", mine)
-            assert (status, said["error"]["code"]) == (400, "invalid_request"), url
-            assert told in said["error"]["message"]
+            status, response = await call(client, "POST", f"{host.url}/v1/providers", mine)
+            assert (status, response["error"]["code"]) == (400, "invalid_request"), url
+            assert recorded in response["error"]["message"]
     assert host.runtime.registry.providers() == []
 
 
@@ -169,8 +169,8 @@ async def test_a_refusal_is_recorded_without_secrets(world: World, ledger: Ledge
 
     async def admin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        said = f"key {secret}\x00".encode()
-        writer.write(b"HTTP/1.1 403 no\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said))
+        parts = f"key {secret}\x00".encode()
+        writer.write(b"HTTP/1.1 403 no\r\ncontent-length: %d\r\n\r\n%b" % (len(parts), parts))
         await writer.drain()
         writer.close()
 
@@ -198,8 +198,8 @@ async def test_a_deregistration_is_for_its_own_registration(world: World, ledger
             assert (await host.runtime.invoke("rolling", ECHO, {"a": 1})).state == "completed"
             url = f"{host.url}/v1/providers/rolling?event={old._event}"
             async with world.client("rolling") as client:
-                status, said = await call(client, "DELETE", url)
-            assert (status, said["error"]["code"]) == (409, "superseded")
+                status, response = await call(client, "DELETE", url)
+            assert (status, response["error"]["code"]) == (409, "superseded")
             await new._connected().deregister("rolling", new._event)
             assert host.runtime.registry.providers() == [(standing, "deregistered")]
     assert_whole(ledger)
@@ -226,9 +226,9 @@ async def test_a_correction_counts_once(world: World, ledger: Ledger) -> None:
         assert (await call(client, "POST", path, *answer(world, "names", opened)))[0] == 200
         for name in ("", "x" * 201, "a\x00b"):
             sent = correction(world, "names", opened, name, 10)
-            status, said = await call(client, "POST", url, *sent)
-            assert (status, said["error"]["code"]) == (400, "invalid_request")
-            assert "correction.id: expected 1 to 200 visible" in said["error"]["message"]
+            status, response = await call(client, "POST", url, *sent)
+            assert (status, response["error"]["code"]) == (400, "invalid_request")
+            assert "correction.id: expected 1 to 200 visible" in response["error"]["message"]
         for name, amount in (("x" * 199 + "1", 20), ("x" * 199 + "2", 30), ("x" * 199 + "1", 20)):
             sent = correction(world, "names", opened, name, amount)
             assert (await call(client, "POST", url, *sent))[0] == 200
@@ -237,8 +237,10 @@ async def test_a_correction_counts_once(world: World, ledger: Ledger) -> None:
         assert cost.lines == (CostLine("discrete", 30),)
         # An archived envelope takes none, and says so for good: the kit does not try again.
         ledger.append(Draft("one", "envelope.archived", {"events": 4, "file": "", "reason": ""}))
-        status, said = await call(client, "POST", url, *correction(world, "names", opened, "z", 1))
-        assert (status, said["error"]["code"]) == (409, "closed")
+        status, response = await call(
+            client, "POST", url, *correction(world, "names", opened, "z", 1)
+        )
+        assert (status, response["error"]["code"]) == (409, "closed")
 
 
 @pytest.mark.parametrize("field", ["emitted", "number"])
@@ -249,17 +251,18 @@ async def test_signals_with_an_invalid_time_or_number_are_refused(lite: World, f
         async with lite.hosting(ledger) as host, lite.client("timeless") as client:
             source = lite.registration("timeless", "https://127.0.0.1:1", max_latency_ms=1_000)
             host.runtime.registry.register(source)
-            said = {"emitted": 1, "number": 1, field: -(2**62) if field == "number" else 2**62}
+            message = {"emitted": 1, "number": 1, field: -(2**62) if field == "number" else 2**62}
             body = msgspec.json.encode(
-                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST} | said
+                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST}
+                | message
             )
-            sequence = max(0, said["number"])
+            sequence = max(0, message["number"])
             header = sign_body(lite.keyring("timeless"), "timeless/s", body, sequence=sequence)
             sent = body, ((SIGNATURE_HEADER, header),)
-            status, told = await call(client, "POST", f"{host.url}/v1/signals", *sent)
-            assert status in (400, 403), told
+            status, response = await call(client, "POST", f"{host.url}/v1/signals", *sent)
+            assert status in (400, 403), response
             if field == "emitted":
-                assert told["error"]["code"] == "invalid_request"
+                assert response["error"]["code"] == "invalid_request"
 
 
 @on_loop

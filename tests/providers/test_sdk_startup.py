@@ -19,9 +19,9 @@ async def ended(world: World, url: str, folder: Path, **env: str) -> tuple[int, 
     """Run the echo provider until it exits; return its exit code and its last line."""
     with providing(world, url, folder / "worked", **env) as process:
         code = await asyncio.to_thread(process.wait, 60)
-    said = (folder / "worked.log").read_text()
-    assert "Traceback" not in said
-    return code, said.strip().splitlines()[-1]
+    output = (folder / "worked.log").read_text()
+    assert "Traceback" not in output
+    return code, output.strip().splitlines()[-1]
 
 
 @on_loop
@@ -41,9 +41,9 @@ async def test_an_error_that_the_operator_can_fix_is_one_line(
             ({"MODELPACT_RUNTIME_PIN": f"sha256:{'0' * 64}"}, "compare the key with its owner"),
             ({"PROVIDER": "somebody"}, "403 identity_mismatch"),
         ):
-            code, said = await ended(lite, host.url, tmp_path, **env)
-            assert code == 2, said
-            assert message in said
+            code, output = await ended(lite, host.url, tmp_path, **env)
+            assert code == 2, output
+            assert message in output
 
 
 @on_loop

@@ -35,10 +35,10 @@ async def test_signals_come_once_and_in_order(world: World, ledger: Ledger) -> N
                 **more,
             }
             body = msgspec.json.encode(content)
-            status, said = await call(
+            status, response = await call(
                 client, "POST", url, body, fake.headers(f"pulse/{name}", body, number)
             )
-            return status, said.get("duplicate", said.get("error", {}).get("code"))
+            return status, response.get("duplicate", response.get("error", {}).get("code"))
 
         assert await emit("a", 1) == (200, False)
         assert await emit("a", 1) == (200, True)
@@ -51,10 +51,10 @@ async def test_signals_come_once_and_in_order(world: World, ledger: Ledger) -> N
         assert await emit("d", 4, cost=[{"unit": "tokens.input", "amount": 1}]) == (200, False)
         assert flags(ledger) == [("pulse", "misstated_cost")]
         inbox = runtime.signal_inbox
-        assert [one.id for one in inbox.after("pulse")] == ["a", "b", "c", "d"]
+        assert [event.id for event in inbox.after("pulse")] == ["a", "b", "c", "d"]
         measured = inbox.latency("pulse")
         assert (measured.count, measured.late) == (4, 1)
         assert measured.longest_ms >= 5_000
-        late = [one.payload["late"] for one in ledger.events("signals/pulse")]
+        late = [event.payload["late"] for event in ledger.events("signals/pulse")]
         assert late == [False, True, False, False]
     assert_whole(ledger)

@@ -26,10 +26,10 @@ class Tap:
                 self._pass(reader, there[1], own=False), self._pass(there[0], writer, own=True)
             )
         finally:
-            for one in (writer, there[1]):
-                one.close()
+            for item in (writer, there[1]):
+                item.close()
                 with contextlib.suppress(OSError):
-                    await one.wait_closed()
+                    await item.wait_closed()
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, own: bool

@@ -10,7 +10,7 @@ class Proxy:
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        self.asked: list[bytes] = []
+        self.requests: list[bytes] = []
         self.authorised: list[bytes] = []
 
 
@@ -32,7 +32,7 @@ async def proxying(port: int, *, refuse: bool = False) -> AsyncIterator[Proxy]:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            proxy.asked.append(head.partition(b" HTTP/")[0])
+            proxy.requests.append(head.partition(b" HTTP/")[0])
             proxy.authorised.extend(
                 line for line in head.split(b"\r\n") if line.lower().startswith(b"proxy-auth")
             )

@@ -81,7 +81,7 @@ async def raw(port: int, limit: int = 65_536) -> AsyncIterator[Raw]:
         writer.transport.abort()
 
 
-async def said(port: int, data: bytes) -> bytes:
+async def exchange(port: int, data: bytes) -> bytes:
     """Send bytes and return everything until the server closes."""
     async with raw(port) as peer:
         await peer.send(data)

@@ -219,21 +219,21 @@ async def test_a_connection_is_free_before_the_caller_has_read_the_response() ->
 async def test_cancelled_callers_do_not_harm_others() -> None:
     async with serving() as server, Client(limits=PoolLimits(connections=4)) as client:
         url = f"http://127.0.0.1:{server.port}/"
-        asked = 0
+        count = 0
 
         async def ask(patience: float) -> None:
-            nonlocal asked
+            nonlocal count
             for _ in range(10):
                 try:
                     async with asyncio.timeout(patience):
                         assert await (await client.request("GET", url)).read() == b"GET / "
-                        asked += 1
+                        count += 1
                 except TimeoutError:
                     pass
 
         patience = [0.001 * (n % 5) if n % 2 else 10 for n in range(40)]
         await asyncio.gather(*map(ask, patience))
-        assert asked >= 200
+        assert count >= 200
         assert 1 <= client.connections <= 4
 
 
@@ -297,35 +297,35 @@ async def test_a_reused_connection_that_is_lost_is_replaced_once() -> None:
 
 @on_loop
 async def test_a_new_connection_that_is_lost_is_not_replaced() -> None:
-    asked = 0
+    count = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked
+        nonlocal count
         await reader.readuntil(b"\r\n\r\n")
-        asked += 1
+        count += 1
 
     async with scripted(script) as url, Client() as client:
         with pytest.raises(ConnectionLost, match=r"closed by the server \(while: first byte\)"):
             await client.request("GET", url)
-    assert asked == 1
+    assert count == 1
 
 
 @on_loop
 async def test_no_retry_once_the_response_has_begun() -> None:
-    asked = 0
+    count = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked
+        nonlocal count
         for reply in (OK, b"HTTP/1.1 2"):
             await reader.readuntil(b"\r\n\r\n")
-            asked += 1
+            count += 1
             writer.write(reply)
 
     async with scripted(script) as url, Client() as client:
         await client.request("GET", url)
         with pytest.raises(ConnectionLost):
             await client.request("GET", url)
-    assert asked == 2
+    assert count == 2
 
 
 @on_loop

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelpact.wire import Client, Timeouts, WireError
-from tests.wire.support import PATIENCE, raw, said, scripted, serving
+from tests.wire.support import PATIENCE, exchange, raw, scripted, serving
 
 ALIVE = b"GET /alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 WORDS = st.sampled_from(
@@ -37,7 +37,7 @@ def test_no_bytes_break_the_server(clients: list[list[bytes]]) -> None:
                         await asyncio.sleep(0)
 
             await asyncio.gather(*map(talk, clients))
-            got = await said(server.port, ALIVE)
+            got = await exchange(server.port, ALIVE)
             assert got.endswith(b"GET /alive "), got
             async with asyncio.timeout(5):
                 while server.connections:

@@ -162,7 +162,7 @@ def test_a_matched_request_equals_the_parsed_one(
     data = data[:at] + put + data[at + removed :]
     known = reader_with_cached_head(post(b"first")).match_cached_head(data)
     if known is not None:
-        assert [parts_of(known)] == [parts_of(one) for one in parsed(data)]
+        assert [parts_of(known)] == [parts_of(request) for request in parsed(data)]
 
 
 @on_loop

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modelpact.wire import HttpRequest, HttpResponse
-from tests.wire.support import on_loop, raw, said, serving, until
+from tests.wire.support import exchange, on_loop, raw, serving, until
 
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 ALIVE = b"GET /alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -82,12 +82,12 @@ SMUGGLING = {
 async def test_ambiguous_requests_are_rejected(name: str) -> None:
     status, data = SMUGGLING[name]
     async with serving() as server:
-        got = await said(server.port, data + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+        got = await exchange(server.port, data + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
         assert got.startswith(b"HTTP/1.1 %d " % status), got
         assert b"connection: close" in got
         assert got.count(b"\r\ndate: ") == 1
         assert b"smuggled" not in got
-        assert (await said(server.port, ALIVE)).endswith(b"GET /alive ")
+        assert (await exchange(server.port, ALIVE)).endswith(b"GET /alive ")
 
 
 @pytest.mark.parametrize("name", SMUGGLING)
@@ -107,7 +107,7 @@ async def test_ambiguous_requests_are_rejected_byte_by_byte(name: str) -> None:
 @on_loop
 async def test_garbage_after_a_request_does_not_affect_its_response() -> None:
     async with serving() as server:
-        got = await said(server.port, b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage")
+        got = await exchange(server.port, b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage")
     first, _, second = got.partition(b"GET /a ")
     assert first.startswith(b"HTTP/1.1 200")
     assert second.startswith(b"HTTP/1.1 400")
@@ -116,7 +116,7 @@ async def test_garbage_after_a_request_does_not_affect_its_response() -> None:
 @on_loop
 async def test_what_follows_connection_close_is_not_served() -> None:
     async with serving() as server:
-        got = await said(server.port, ALIVE + ALIVE)
+        got = await exchange(server.port, ALIVE + ALIVE)
     assert got.count(b"200 OK") == 1
 
 
@@ -143,7 +143,7 @@ async def test_requests_above_a_limit_are_rejected(status: int, data: bytes) -> 
         got = await peer.rest()
         await sending
         assert got.startswith(b"HTTP/1.1 %d " % status), got[:200]
-        assert (await said(server.port, ALIVE)).endswith(b"GET /alive ")
+        assert (await exchange(server.port, ALIVE)).endswith(b"GET /alive ")
 
 
 async def _pushed(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -298,7 +298,7 @@ async def test_a_thousand_idle_connections_and_one_that_works() -> None:
             peers.append(await asyncio.open_connection("127.0.0.1", server.port))
         await until(lambda: server.connections == 1_000)
         for _ in range(20):
-            assert (await said(server.port, ALIVE)).endswith(b"GET /alive ")
+            assert (await exchange(server.port, ALIVE)).endswith(b"GET /alive ")
         for _, writer in peers:
             writer.transport.abort()
         await until(lambda: server.connections == 0)
@@ -308,7 +308,7 @@ async def test_a_thousand_idle_connections_and_one_that_works() -> None:
 async def test_connections_above_the_limit_are_rejected() -> None:
     async with serving(connections=2) as server, raw(server.port), raw(server.port):
         await until(lambda: server.connections == 2)
-        assert (await said(server.port, ALIVE)).startswith(b"HTTP/1.1 503 ")
+        assert (await exchange(server.port, ALIVE)).startswith(b"HTTP/1.1 503 ")
         await until(lambda: server.connections == 2)
 
 

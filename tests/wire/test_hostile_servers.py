@@ -168,17 +168,17 @@ async def test_connect_timeout() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen(0)
         full = [socket.socket() for _ in range(4)]
-        for one in full:
-            one.setblocking(False)
-            one.connect_ex(listening.getsockname())
+        for connection in full:
+            connection.setblocking(False)
+            connection.connect_ex(listening.getsockname())
         async with Client() as client:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
             with pytest.raises(WireTimeout) as caught:
                 await client.request("GET", url, timeouts=Timeouts(connect=0.1))
             assert caught.value.phase == "connect"
             assert client.connections == 0
-        for one in full:
-            one.close()
+        for connection in full:
+            connection.close()
 
 
 @on_loop

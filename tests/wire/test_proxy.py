@@ -54,7 +54,7 @@ async def test_a_request_through_a_proxy_has_no_added_headers() -> None:
             assert body == b"body"
             names = {line.partition(b":")[0] for line in head.split(b"\n")[1:]}
             assert names == {b"host", b"x-mine", b"content-length"}
-        assert proxy.asked[0] == b"POST http://upstream.test/v1"
+        assert proxy.requests[0] == b"POST http://upstream.test/v1"
         await until(lambda: client.connections == 0)
 
 
@@ -71,7 +71,7 @@ async def test_tls_goes_through_a_tunnel_to_the_server_itself(tmp_path: Path) ->
             response = await client.request("GET", "https://upstream.test/v1")
             assert (await response.read()).startswith(b"GET /v1\n")
             assert response.peer_certificate == der
-            assert proxy.asked == [b"CONNECT upstream.test:443"]
+            assert proxy.requests == [b"CONNECT upstream.test:443"]
         async with Client(proxies={"https": proxy.url}) as client:
             with pytest.raises(WireError) as caught:
                 await client.request("GET", "https://upstream.test/v1")
@@ -271,5 +271,5 @@ async def test_without_aiohttp_the_error_names_the_extra(monkeypatch: pytest.Mon
 
 def test_aiohttp_is_imported_only_for_proxies() -> None:
     code = "import sys, modelpact.wire; print('aiohttp' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

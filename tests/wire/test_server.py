@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modelpact.wire import Client, HttpError, HttpRequest, HttpResponse, serve
-from tests.wire.support import on_loop, raw, said, serving, until
+from tests.wire.support import exchange, on_loop, raw, serving, until
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -41,10 +41,10 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 @on_loop
 async def test_pipelined_bodies_do_not_run_into_each_other() -> None:
-    one = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" + b"a" * 70_000
+    item = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" + b"a" * 70_000
     two = b"POST /2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbcd\r\n0\r\n\r\n"
     async with serving() as server, raw(server.port) as peer:
-        sending = asyncio.create_task(peer.send((one + two) * 5 + LAST))
+        sending = asyncio.create_task(peer.send((item + two) * 5 + LAST))
         got = await peer.rest()
         await sending
     assert got.count(b"POST /1 " + b"a" * 70_000) == 5
@@ -55,7 +55,9 @@ async def test_pipelined_bodies_do_not_run_into_each_other() -> None:
 @on_loop
 async def test_head_has_the_length_and_no_body() -> None:
     async with serving() as server:
-        got = await said(server.port, b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        got = await exchange(
+            server.port, b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
     assert b"content-length: 8\r\n" in got
     assert got.endswith(b"\r\n\r\n")
 
@@ -66,7 +68,7 @@ async def test_http_1_0_closes_and_gets_no_chunks() -> None:
         return HttpResponse(200, (), _parts(b"one", b"two"))
 
     async with serving(handler) as server:
-        got = await said(server.port, b"GET / HTTP/1.0\r\n\r\n")
+        got = await exchange(server.port, b"GET / HTTP/1.0\r\n\r\n")
     assert got.endswith(b"connection: close\r\n\r\nonetwo")
     assert b"transfer-encoding" not in got
 
@@ -134,7 +136,7 @@ async def test_100_continue_is_not_sent_when_the_handler_ignores_the_body() -> N
 
     request = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     async with serving(handler) as server:
-        got = await said(server.port, request)
+        got = await exchange(server.port, request)
     assert got.startswith(b"HTTP/1.1 403")
     assert b"connection: close" in got
 

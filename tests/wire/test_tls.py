@@ -98,9 +98,9 @@ async def test_without_mutual_tls_there_is_no_client_certificate(papers: Papers)
 @pytest.mark.parametrize("presented", ["stranger", "elsewhere"])
 @on_loop
 async def test_an_untrusted_server_is_rejected(papers: Papers, presented: str) -> None:
-    shown = papers.stranger if presented == "stranger" else papers.elsewhere
+    presented_certificate = papers.stranger if presented == "stranger" else papers.elsewhere
     async with (
-        await serve(who, "127.0.0.1", 0, tls=server_context(shown)) as server,
+        await serve(who, "127.0.0.1", 0, tls=server_context(presented_certificate)) as server,
         Client(tls=client_context(papers.authority)) as client,
     ):
         with pytest.raises(WireError, match="its certificate was not accepted") as caught:

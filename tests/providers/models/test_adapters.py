@@ -38,14 +38,14 @@ CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
 both = pytest.mark.parametrize("api", APIS)
 
 
-def same(one: Response | None) -> Any:
+def same(response: Response | None) -> Any:
     """Return what a whole response and a stream have in common; ids differ each time."""
-    assert one is not None
+    assert response is not None
     content = [
         msgspec.structs.replace(block, id="", extra={}) if hasattr(block, "input") else block
-        for block in one.content
+        for block in response.content
     ]
-    return content, one.stop_reason, one.stop_sequence, one.model
+    return content, response.stop_reason, response.stop_sequence, response.model
 
 
 @both
@@ -279,7 +279,7 @@ async def test_several_choices_are_unsupported() -> None:
 async def test_losses_are_reported() -> None:
     async with at("openai") as (port, _):
         request = ask("openai", top_k=5)
-        assert [(one.path, one.fidelity) for one in port.losses(request)] == [("top_k", "lossy")]
+        assert [(loss.path, loss.fidelity) for loss in port.losses(request)] == [("top_k", "lossy")]
         assert (await port.complete(request)).text == "You said: Hi"
 
 

@@ -96,7 +96,7 @@ def test_a_key_is_not_shown() -> None:
         SECRET[:-4],
         SECRET[4:],
         f"{SECRET[:12]}\n  {SECRET[12:]}",
-        "".join(f"%{ord(one):02X}" for one in SECRET),
+        "".join(f"%{ord(character):02X}" for character in SECRET),
         SECRET.replace("-", "\\u002d"),
         base64.b64encode(SECRET.encode()).decode(),
         base64.b64encode(f"x:{SECRET}".encode()).decode(),
@@ -104,16 +104,16 @@ def test_a_key_is_not_shown() -> None:
     ],
 )
 def test_a_key_is_redacted_in_every_spelling(echoed: str) -> None:
-    shown = redact_upstream(f"bad key: {echoed} was refused", SECRET)
-    assert "[REDACTED]" in shown
-    assert shown.startswith("bad key: ")
-    assert shown.endswith(" was refused")
-    left = "".join(shown.removeprefix("bad key: ").removesuffix(" was refused").split())
+    redacted = redact_upstream(f"bad key: {echoed} was refused", SECRET)
+    assert "[REDACTED]" in redacted
+    assert redacted.startswith("bad key: ")
+    assert redacted.endswith(" was refused")
+    left = "".join(redacted.removeprefix("bad key: ").removesuffix(" was refused").split())
     whole = "".join(echoed.split())
     assert not any(whole[at : at + 8] in left for at in range(len(whole) - 7))
 
 
 def test_a_key_is_redacted_at_the_cut_of_a_long_text() -> None:
     for before in range(2_360, 2_410):
-        shown = redact_upstream("a" * before + SECRET, SECRET)
-        assert SECRET[:8] not in shown
+        redacted = redact_upstream("a" * before + SECRET, SECRET)
+        assert SECRET[:8] not in redacted

@@ -20,7 +20,7 @@ from modelpact.providers.models.endpoints import (
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.vocabulary.errors import InputError
 
-HERE = "http://127.0.0.1:9/v1"
+LOCAL_URL = "http://127.0.0.1:9/v1"
 KEY = "-".join("abc")
 OPENAI = default_catalog().find_provider("openai")
 
@@ -32,46 +32,52 @@ def test_the_environment_sets_the_address_as_in_the_official_sdks(name: str) -> 
     variable = f"{name.upper()}_BASE_URL"
     assert find_address(None, provider, {}) == ProviderAddress(provider.base_url)
     assert find_address(None, provider, {variable: "  "}) == ProviderAddress(provider.base_url)
-    assert find_address(None, provider, {variable: HERE}) == ProviderAddress(HERE, variable)
-    assert "http://127.0.0.1:9" in repr(adapter_for(name, environment={variable: HERE}))
+    assert find_address(None, provider, {variable: LOCAL_URL}) == ProviderAddress(
+        LOCAL_URL, variable
+    )
+    assert "http://127.0.0.1:9" in repr(adapter_for(name, environment={variable: LOCAL_URL}))
 
 
 def test_the_configuration_wins() -> None:
     settings = ProviderSettings(base_url="https://gpt.example/v1")
-    said = {"OPENAI_BASE_URL": HERE}
-    assert find_address(settings, OPENAI, said) == ProviderAddress("https://gpt.example/v1")
-    assert "https://gpt.example/v1" in repr(adapter_for("openai", settings, environment=said))
+    environment = {"OPENAI_BASE_URL": LOCAL_URL}
+    assert find_address(settings, OPENAI, environment) == ProviderAddress("https://gpt.example/v1")
+    assert "https://gpt.example/v1" in repr(
+        adapter_for("openai", settings, environment=environment)
+    )
 
 
 def test_other_providers_ignore_the_variable() -> None:
     mistral = default_catalog().find_provider("mistral")
-    assert find_address(None, mistral, {"OPENAI_BASE_URL": HERE, "": HERE}).variable == ""
+    assert find_address(None, mistral, {"OPENAI_BASE_URL": LOCAL_URL, "": LOCAL_URL}).variable == ""
 
 
 def test_plain_http_is_only_for_this_machine() -> None:
-    said = {"OPENAI_BASE_URL": "http://gpu.lan/v1"}
+    environment = {"OPENAI_BASE_URL": "http://gpu.lan/v1"}
     with pytest.raises(InputError, match=r"openai: OPENAI_BASE_URL: http://gpu\.lan would send"):
-        adapter_for("openai", environment=said)
-    allowed = adapter_for("openai", environment=said, plain_http={"gpu.lan"})
+        adapter_for("openai", environment=environment)
+    allowed = adapter_for("openai", environment=environment, plain_http={"gpu.lan"})
     assert "http://gpu.lan/v1" in repr(allowed)
     with pytest.raises(InputError, match="OPENAI_BASE_URL"):
         adapter_for("openai", environment={"OPENAI_BASE_URL": "not an address"})
 
 
 def test_an_address_of_the_environment_gets_its_key_and_needs_none() -> None:
-    said = {"OPENAI_BASE_URL": HERE}
-    assert resolve_key(None, OPENAI, environment={**said, "OPENAI_API_KEY": KEY}) == ApiKey(KEY)
-    assert resolve_key(None, OPENAI, environment=said) == NO_KEY
+    environment = {"OPENAI_BASE_URL": LOCAL_URL}
+    assert resolve_key(None, OPENAI, environment={**environment, "OPENAI_API_KEY": KEY}) == ApiKey(
+        KEY
+    )
+    assert resolve_key(None, OPENAI, environment=environment) == NO_KEY
     elsewhere = ProviderSettings(base_url="https://gpt.example/v1")
-    given = {**said, "OPENAI_API_KEY": KEY}
-    assert resolve_key(elsewhere, OPENAI, environment=given) == NO_KEY
+    with_key = {**environment, "OPENAI_API_KEY": KEY}
+    assert resolve_key(elsewhere, OPENAI, environment=with_key) == NO_KEY
 
 
 def test_a_provider_with_an_address_of_the_environment_can_be_called(ledger: Ledger) -> None:
-    models = ModelCaller(Runtime(ledger), environment={"OPENAI_BASE_URL": HERE})
-    assert models.env_overrides() == {"openai": ProviderAddress(HERE, "OPENAI_BASE_URL")}
+    models = ModelCaller(Runtime(ledger), environment={"OPENAI_BASE_URL": LOCAL_URL})
+    assert models.env_overrides() == {"openai": ProviderAddress(LOCAL_URL, "OPENAI_BASE_URL")}
     assert "openai" in models.supported_providers()
-    configured = read_configuration(f'[providers.openai]\nbase_url = "{HERE}"\n')
+    configured = read_configuration(f'[providers.openai]\nbase_url = "{LOCAL_URL}"\n')
     settled = ModelCaller(
         Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"}
     )

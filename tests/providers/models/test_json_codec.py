@@ -77,12 +77,12 @@ def test_a_text_is_read_as_a_block() -> None:
 
 
 def bodies() -> list[Any]:
-    listed: list[Any] = [(openai_chat.read_request, one) for one in _values(OPENAI_BODIES)]
-    return listed + [(anthropic.read_request, one) for one in _values(ANTHROPIC_BODIES)]
+    listed: list[Any] = [(openai_chat.read_request, body) for body in _values(OPENAI_BODIES)]
+    return listed + [(anthropic.read_request, body) for body in _values(ANTHROPIC_BODIES)]
 
 
-def _values(found: Any) -> list[Any]:
-    return list(found.values()) if isinstance(found, dict) else list(found)
+def _values(bodies: Any) -> list[Any]:
+    return list(bodies.values()) if isinstance(bodies, dict) else list(bodies)
 
 
 @pytest.mark.parametrize(("read", "body"), bodies())

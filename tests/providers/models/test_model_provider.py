@@ -49,12 +49,12 @@ def record(runtime: Runtime, invocation: Invocation) -> dict[str, Any]:
     assert invocation.settled_by is not None
     event = runtime.ledger.event(invocation.settled_by)
     assert event is not None
-    found: dict[str, Any] = event.payload["cost"]
-    return found
+    record: dict[str, Any] = event.payload["cost"]
+    return record
 
 
 def lines(record: dict[str, Any]) -> dict[str, int]:
-    return {one["unit"]: one["amount"] for one in record["lines"]}
+    return {line["unit"]: line["amount"] for line in record["lines"]}
 
 
 @both
@@ -84,14 +84,14 @@ async def test_a_chat_is_recorded_called_priced_and_settled(api: str, url: str) 
 @on_loop
 async def test_the_estimate_and_the_model_are_recorded_before_the_call(api: str, url: str) -> None:
     async with running(url, api) as (runtime, __, _):
-        who = Attribution(worker="ada")
-        done = await runtime.invoke(api, CHAT, chat(api), attribution=who)
+        attribution = Attribution(worker="ada")
+        done = await runtime.invoke(api, CHAT, chat(api), attribution=attribution)
         assert done.attribution == Attribution(
             provider=api, model=MODELS[api], capability=CHAT, worker="ada"
         )
         opened = runtime.ledger.event(done.event)
         assert opened is not None
-        estimated = {one["unit"]: one["amount"] for one in opened.payload["estimate"]}
+        estimated = {line["unit"]: line["amount"] for line in opened.payload["estimate"]}
         assert estimated["tokens.output"] == 50
         assert estimated["tokens.input"] > 0
         assert estimated["currency"] >= lines(record(runtime, done))["currency"]
@@ -113,7 +113,9 @@ async def test_a_stream(api: str, url: str) -> None:
         assert done.state == "completed"
         response = read_response(done.output)
         assert (
-            "".join(getattr(one, "text", "") for one in pieces) == response.text == "You said: Hi"
+            "".join(getattr(piece, "text", "") for piece in pieces)
+            == response.text
+            == "You said: Hi"
         )
         assert lines(record(runtime, done))["tokens.input"] == response.usage.input > 0
 
@@ -162,7 +164,7 @@ async def test_a_call_that_times_out_is_charged_as_an_estimate(api: str, url: st
 async def test_losses_are_in_the_output(url: str) -> None:
     async with running(url, "openai") as (runtime, _, fake):
         done = await runtime.invoke("openai", CHAT, chat("openai", top_k=5))
-        assert [one["path"] for one in done.output["losses"]] == ["top_k"]
+        assert [item["path"] for item in done.output["losses"]] == ["top_k"]
         fine = await runtime.invoke("openai", CHAT, chat("openai"))
         assert "losses" not in fine.output
         assert "top_k" not in fake.bodies[0]
@@ -219,7 +221,9 @@ async def test_the_mock_as_a_provider_of_the_contract(url: str) -> None:
     *pieces, last = [piece async for piece in runtime.stream(opened)]
     assert isinstance(last, Invocation)
     assert last.state == "completed"
-    assert collect(read_event(one.content) for one in pieces if isinstance(one, Partial)) is None
+    assert (
+        collect(read_event(piece.content) for piece in pieces if isinstance(piece, Partial)) is None
+    )
     ledger.close()
 
 

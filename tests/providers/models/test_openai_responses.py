@@ -44,7 +44,7 @@ async def test_reasoning_is_encrypted_and_can_be_sent_back() -> None:
         more = (Message("assistant", streamed.content), Message("tool", (result,)))
         again = msgspec.structs.replace(request, messages=(*request.messages, *more))
         assert (await port.complete(again)).text == "Warm."
-    assert [one["type"] for one in fake.bodies[2]["input"]] == [
+    assert [item["type"] for item in fake.bodies[2]["input"]] == [
         *("message", "reasoning", "function_call", "function_call_output")
     ]
     assert fake.bodies[2]["input"][1]["encrypted_content"].startswith("encrypted-")
@@ -141,24 +141,28 @@ async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
     """Yield the official client of a server that translates to another API."""
 
     async def answer(incoming: HttpRequest) -> HttpResponse:
-        asked = json.loads(await incoming.body())
+        request_body = json.loads(await incoming.body())
         request: Request = msgspec.structs.replace(
-            openai_responses.read_request(asked), model=model
+            openai_responses.read_request(request_body), model=model
         )
         if not request.stream:
             whole = openai_responses.write_response(
-                await port.complete(request), created=7, request_body=asked
+                await port.complete(request), created=7, request_body=request_body
             ).body
             return HttpResponse(
                 200, {"content-type": "application/json"}, json.dumps(whole).encode()
             )
-        return HttpResponse(200, {"content-type": "text/event-stream"}, events(request, asked))
+        return HttpResponse(
+            200, {"content-type": "text/event-stream"}, events(request, request_body)
+        )
 
-    async def events(request: Request, asked: dict[str, Any]) -> AsyncIterator[bytes]:
-        writer = OpenAIResponsesStreamWriter("resp_1", request.model, created=7, request_body=asked)
+    async def events(request: Request, request_body: dict[str, Any]) -> AsyncIterator[bytes]:
+        writer = OpenAIResponsesStreamWriter(
+            "resp_1", request.model, created=7, request_body=request_body
+        )
         async for event in port.stream(request):
-            for one in writer.feed(event):
-                yield write_event(json.dumps(one), one["type"])
+            for line in writer.feed(event):
+                yield write_event(json.dumps(line), line["type"])
 
     async with await serve(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.port}/v1"
@@ -185,8 +189,11 @@ async def test_a_client_gets_a_whole_response(api: str) -> None:
             == response.usage.input_tokens + response.usage.output_tokens
         )
         response = await client.responses.create(**HI, tools=[TOOL])
-        calls = [one for one in response.output if one.type == "function_call"]
-        assert [json.loads(one.arguments) for one in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
+        calls = [item for item in response.output if item.type == "function_call"]
+        assert [json.loads(tool_call.arguments) for tool_call in calls] == [
+            {"city": "Rome"},
+            {"city": "Oslo"},
+        ]
 
 
 @upstreams
@@ -195,16 +202,21 @@ async def test_a_client_gets_a_stream(api: str) -> None:
     script: list[Step] = ["Hello there", Reply("Let me look.", CALLS), Reply(refusal="No.")]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
         async with client.responses.stream(**HI) as stream:
-            said = [one.delta async for one in stream if one.type == "response.output_text.delta"]
+            parts = [
+                item.delta async for item in stream if item.type == "response.output_text.delta"
+            ]
             final = await stream.get_final_response()
-        assert "".join(said) == final.output_text == "Hello there"
-        assert len(said) > 1
+        assert "".join(parts) == final.output_text == "Hello there"
+        assert len(parts) > 1
         assert final.usage.output_tokens > 0
         async with client.responses.stream(**HI, tools=[TOOL]) as stream:
             final = await stream.get_final_response()
-        calls = [one for one in final.output if one.type == "function_call"]
-        assert [one.parsed_arguments for one in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
-        kinds = [one.type async for one in await client.responses.create(**HI, stream=True)]
+        calls = [item for item in final.output if item.type == "function_call"]
+        assert [tool_call.parsed_arguments for tool_call in calls] == [
+            {"city": "Rome"},
+            {"city": "Oslo"},
+        ]
+        kinds = [item.type async for item in await client.responses.create(**HI, stream=True)]
         assert kinds[-1] in ("response.completed", "response.incomplete")
 
 
@@ -219,8 +231,8 @@ async def test_every_event_matches_the_types_of_the_client(api: str) -> None:
                 "resp_1", "m", created=7, request_body={**HI, "tools": [TOOL]}
             )
             async for event in port.stream(ask(api, tools=(WEATHER,), max_tokens=limit)):
-                for one in writer.feed(event):
-                    assert declared.validate_python(one).type == one["type"]
+                for line in writer.feed(event):
+                    assert declared.validate_python(line).type == line["type"]
 
 
 @upstreams
@@ -239,10 +251,10 @@ async def test_a_client_parses_structured_output(api: str) -> None:
 async def test_a_client_can_send_back_the_output(api: str) -> None:
     script: list[Step] = [Reply("Let me look.", CALLS[:1]), "Warm."]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
-        said: list[Any] = [{"role": "user", "content": "?"}]
-        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
-        said += [one.to_dict() for one in response.output]
-        call = next(one for one in response.output if one.type == "function_call")
-        said.append({"type": "function_call_output", "call_id": call.call_id, "output": "warm"})
-        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": said})
+        messages: list[Any] = [{"role": "user", "content": "?"}]
+        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": messages})
+        messages += [item.to_dict() for item in response.output]
+        call = next(item for item in response.output if item.type == "function_call")
+        messages.append({"type": "function_call_output", "call_id": call.call_id, "output": "warm"})
+        response = await client.responses.create(**{**HI, "tools": [TOOL], "input": messages})
         assert response.output_text == "Warm."

@@ -35,7 +35,7 @@ from tests.fakes.openai_shapes import CHAT
 from tests.fakes.openai_shapes import check as check_openai
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
-SAID = st.text("abc ", min_size=1, max_size=5)
+TEXTS = st.text("abc ", min_size=1, max_size=5)
 IMAGE = ImageBlock(data="aGk=", media_type="image/png")
 maybe = st.none()
 
@@ -43,27 +43,27 @@ maybe = st.none()
 @st.composite
 def turns(draw: st.DrawFn) -> list[Message]:
     """Draw messages: a question, and optionally calls, their results and a response."""
-    asked: list[Block] = [TextBlock(draw(SAID))]
+    question: list[Block] = [TextBlock(draw(TEXTS))]
     if draw(st.booleans()):
-        asked.append(draw(st.sampled_from([IMAGE, ImageBlock(url="https://x.example/y.png")])))
-    found = [Message("user", tuple(asked))]
+        question.append(draw(st.sampled_from([IMAGE, ImageBlock(url="https://x.example/y.png")])))
+    messages = [Message("user", tuple(question))]
     count = draw(st.integers(0, 2))
     if not count:
-        return found
-    said: list[Block] = []
+        return messages
+    blocks: list[Block] = []
     if draw(st.booleans()):
-        said.append(ThinkingBlock("Hm", "sig"))
+        blocks.append(ThinkingBlock("Hm", "sig"))
     if draw(st.booleans()):
-        said.append(TextBlock(draw(SAID)))
-    said += [ToolUseBlock(f"c{one}", "f", {"a": "x"}) for one in range(count)]
-    found.append(Message("assistant", tuple(said)))
+        blocks.append(TextBlock(draw(TEXTS)))
+    blocks += [ToolUseBlock(f"c{number}", "f", {"a": "x"}) for number in range(count)]
+    messages.append(Message("assistant", tuple(blocks)))
     failed = draw(st.booleans())
     results = tuple(
-        ToolResultBlock(f"c{one}", (TextBlock(draw(SAID)),), failed) for one in range(count)
+        ToolResultBlock(f"c{number}", (TextBlock(draw(TEXTS)),), failed) for number in range(count)
     )
     if draw(st.booleans()):
-        return [*found, Message("tool", results)]
-    return [*found, *(Message("tool", (one,)) for one in results)]
+        return [*messages, Message("tool", results)]
+    return [*messages, *(Message("tool", (result,)) for result in results)]
 
 
 @st.composite
@@ -96,7 +96,7 @@ def requests(draw: st.DrawFn) -> Request:
         temperature=draw(maybe | st.sampled_from([0, 0.5, 1, 1.5])),
         top_p=draw(maybe | st.sampled_from([0.1, 1])),
         top_k=draw(maybe | st.integers(1, 5)),
-        stop=tuple(draw(st.lists(SAID, max_size=5))),
+        stop=tuple(draw(st.lists(TEXTS, max_size=5))),
         stream=draw(st.booleans()),
     )
 
@@ -115,7 +115,7 @@ def test_anthropic_accepts_every_field(request: Request) -> None:
         check_anthropic(MESSAGES, carried.body)
 
 
-@pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
+@pytest.mark.parametrize("name", [key for key in ANTHROPIC_BODIES if key != "no messages"])
 def test_bodies_of_anthropic_are_translated_to_openai(name: str) -> None:
     carried = openai_chat.write_request(anthropic.read_request(ANTHROPIC_BODIES[name]))
     if carried.fidelity != "unsupported":
@@ -136,7 +136,7 @@ def test_responses_accepts_every_field(request: Request) -> None:
         check_responses(carried.body)
 
 
-@pytest.mark.parametrize("name", [one for one in ANTHROPIC_BODIES if one != "no messages"])
+@pytest.mark.parametrize("name", [key for key in ANTHROPIC_BODIES if key != "no messages"])
 def test_bodies_of_anthropic_are_translated_to_responses(name: str) -> None:
     carried = openai_responses.write_request(
         anthropic.read_request({**ANTHROPIC_BODIES[name], "max_tokens": 16})
@@ -156,7 +156,7 @@ def test_bodies_of_openai_are_translated_to_responses(name: str) -> None:
 EMPTY = ("an empty text", "no items")
 
 
-@pytest.mark.parametrize("name", [one for one in RESPONSES_BODIES if one not in EMPTY])
+@pytest.mark.parametrize("name", [key for key in RESPONSES_BODIES if key not in EMPTY])
 def test_bodies_of_responses_are_translated_to_the_others(name: str) -> None:
     request = openai_responses.read_request(RESPONSES_BODIES[name])
     if request.messages:

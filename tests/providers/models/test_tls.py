@@ -131,8 +131,8 @@ async def test_a_model_behind_the_contract(api: str, url: str, sides: Sides) -> 
         opened = await runtime.invoke(api, CHAT, chat(api), semantics="streaming")
         *_, streamed = [piece async for piece in runtime.stream(opened)]
         assert isinstance(streamed, Invocation)
-        for one in (done, streamed):
-            assert one.state == "completed"
-            assert read_response(one.output).text == "You said: Hi"
-            assert lines(record(runtime, one))["currency"] > 0
+        for item in (done, streamed):
+            assert item.state == "completed"
+            assert read_response(item.output).text == "You said: Hi"
+            assert lines(record(runtime, item))["currency"] > 0
         assert len(fake.requests) == 2

@@ -203,12 +203,12 @@ async def test_a_slow_response_times_out_in_total(api: str) -> None:
 async def test_garbage(api: str, streamed: bool, data: bytes) -> None:
     async with at(api, [garbage(data, 2 if streamed else 0)]) as (port, _):
         work: Any = listed(port, ask(api)) if streamed else port.complete(ask(api))
-        found: Any = (await asyncio.gather(work, return_exceptions=True))[0]
-    if isinstance(found, UpstreamError):
-        assert found.code == "malformed"
+        result: Any = (await asyncio.gather(work, return_exceptions=True))[0]
+    if isinstance(result, UpstreamError):
+        assert result.code == "malformed"
     else:
         assert streamed
-        assert collect(found) is None
+        assert collect(result) is None
 
 
 @both
@@ -228,7 +228,7 @@ async def test_an_error_in_the_middle_of_a_stream(api: str) -> None:
     def spoil(event: dict[str, Any]) -> Any:
         ends = ("content_block_stop", "response.output_text.done")
         late = event.get("type") in ends or any(
-            one["finish_reason"] for one in event.get("choices", [])
+            choice["finish_reason"] for choice in event.get("choices", [])
         )
         return error if late else event
 
@@ -310,9 +310,9 @@ async def test_many_at_once(api: str) -> None:
     async with at(api, timeouts=Timeouts()) as (port, fake):
         streams = [listed(port, ask(api, f"No. {number}")) for number in range(40)]
         wholes = [port.complete(ask(api, f"No. {number}")) for number in range(40)]
-        found = [collect(events) for events in await asyncio.gather(*streams)]
-        found += await asyncio.gather(*wholes)
-        assert [one.text for one in found if one is not None] == [
+        responses = [collect(events) for events in await asyncio.gather(*streams)]
+        responses += await asyncio.gather(*wholes)
+        assert [item.text for item in responses if item is not None] == [
             f"You said: No. {number}" for number in (*range(40), *range(40))
         ]
         assert len(fake.requests) == 80

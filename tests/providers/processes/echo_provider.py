@@ -16,7 +16,7 @@ ANY: dict[str, Any] = {"type": "object"}
 @provider.capability(
     "urn:test:echo", input=ANY, output=ANY, semantics=("sync", "async", "streaming")
 )
-async def echo(asked: dict[str, Any], call: CapabilityCall) -> AsyncIterator[Any]:
+async def echo(value: dict[str, Any], call: CapabilityCall) -> AsyncIterator[Any]:
     with Path(os.environ["WORKED"]).open("a") as log:
         log.write(f"{call.invocation_id}\n")
     if "HANG" in os.environ:
@@ -24,7 +24,7 @@ async def echo(asked: dict[str, Any], call: CapabilityCall) -> AsyncIterator[Any
     call.spend("discrete", 1)
     yield {"half": 1}
     yield {"half": 2}
-    yield FinalOutput(asked)
+    yield FinalOutput(value)
 
 
 provider.run()

@@ -44,13 +44,13 @@ class Task(msgspec.Struct):
 class Doomed:
     """Counts steps and dies at the one that is meant."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, step: str) -> None:
+        self.step = step
         self.armed = False
         self.writes = 0
 
     def reach(self, step: str) -> None:
-        if self.armed and step == self.where:
+        if self.armed and step == self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -88,7 +88,7 @@ class DoomedCarrier(HttpTransport):
             yield piece
 
 
-async def one(runtime: Runtime, task: Task, number: int, text: str = "") -> None:
+async def run_task(runtime: Runtime, task: Task, number: int, text: str = "") -> None:
     opened = await runtime.invoke(
         task.provider,
         "urn:test:echo",
@@ -112,7 +112,7 @@ async def one(runtime: Runtime, task: Task, number: int, text: str = "") -> None
 async def until_full(runtime: Runtime, task: Task) -> None:
     """Work on a disk that becomes full, then on one that has room again."""
     path = Path(task.store.removeprefix("sqlite:"))
-    size = max(one.stat().st_size for one in (path, path.with_name(f"{path.name}-wal")))
+    size = max(item.stat().st_size for item in (path, path.with_name(f"{path.name}-wal")))
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + task.room, hard))
@@ -120,11 +120,11 @@ async def until_full(runtime: Runtime, task: Task) -> None:
     try:
         while True:
             number += 1
-            await one(runtime, task, number, "x" * 5_000)
+            await run_task(runtime, task, number, "x" * 5_000)
     except LedgerError as error:
         print("full", error, flush=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    await one(runtime, task, number + 1)
+    await run_task(runtime, task, number + 1)
 
 
 async def main(task: Task) -> None:
@@ -136,13 +136,13 @@ async def main(task: Task) -> None:
     carrier = DoomedCarrier(identity, trust)
     runtime = Runtime(ledger, name=task.name, default_transport=carrier)
     async with serve_runtime(runtime, identity, trust, port=task.port, maintenance_s=0.1):
-        while (found := runtime.registry.find(task.provider)) is None or found[1] != "active":
+        while (entry := runtime.registry.find(task.provider)) is None or entry[1] != "active":
             await asyncio.sleep(0.01)
         doom.armed = True
         if task.room:
             await until_full(runtime, task)
             return
-        await asyncio.gather(*(one(runtime, task, number) for number in range(task.count)))
+        await asyncio.gather(*(run_task(runtime, task, number) for number in range(task.count)))
         while runtime.invocations("open"):
             await asyncio.sleep(0.01)
     await carrier.aclose()

@@ -26,9 +26,9 @@ def free_port() -> int:
     chance = random.SystemRandom()
     while True:
         port = chance.randrange(20_000, 32_000)
-        with socket.socket() as found:
+        with socket.socket() as listener:
             try:
-                found.bind(("127.0.0.1", port))
+                listener.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
@@ -97,10 +97,10 @@ class Started:
     def ended(self) -> Ended:
         """Wait for its end; one that hangs is killed, and that is an end too."""
         try:
-            said, wrong = self._process.communicate(timeout=PATIENCE)
+            output, wrong = self._process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            said, wrong = self._process.communicate()
-            raise AssertionError(f"the runtime hung; it had said:\n{said}\n{wrong}") from None
-        told = [line.split(" ", 3) for line in said.splitlines()]
-        return Ended(self._process.returncode, told, wrong)
+            output, wrong = self._process.communicate()
+            raise AssertionError(f"the runtime hung; it had said:\n{output}\n{wrong}") from None
+        log = [line.split(" ", 3) for line in output.splitlines()]
+        return Ended(self._process.returncode, log, wrong)
