@@ -21,10 +21,7 @@ def run(code: str) -> str:
     [
         "modelpact",
         "modelpact.cli.main",
-        *(
-            f"modelpact.cli.commands.{name}"
-            for name in ("show", "models", "diff", "check", "negotiate", "vocabulary")
-        ),
+        *(f"modelpact.cli.commands.{name}" for name in ("catalog", "models", "negotiate")),
     ],
 )
 def test_heavy_modules_are_imported_only_by_their_users(module: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.cli.render.tables import bar
-from modelpact.cli.times import parse_time
+from modelpact.cli.options import parse_time
+from modelpact.cli.render.terminal import bar
 from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.money import format_money

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.cli.render.json_positions import json_positions
+from modelpact.cli.render.lint import json_positions
 from tests.cli.conftest import Run
 from tests.schemas.examples import closed, holding, spec_example, variant
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelpact.configuration.packs import load_pack
+from modelpact.configuration.load import load_pack
 from modelpact.needs.dialects import ManifestError
 
 PACK = {

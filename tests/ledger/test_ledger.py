@@ -59,6 +59,32 @@ def test_events_are_chained_and_read_back(ledger: Ledger) -> None:
     assert verified(ledger).events == 2
 
 
+def test_the_last_events_of_an_envelope_leave_out_one_type(ledger: Ledger) -> None:
+    first, second, third = ledger.append(
+        Draft("run-1", "a.b", {}), Draft("run-1", "a.partial", {}), Draft("run-1", "a.c", {})
+    )
+    assert ledger.last_events("run-1", 2) == [second, third]
+    assert ledger.last_events("run-1", 2, without="a.partial") == [first, third]
+    assert ledger.last_events("run-2", 2) == []
+
+
+def test_new_events_follow_the_known_ones(ledger: Ledger) -> None:
+    (known,) = ledger.append(draft(number=1))
+    follow = ledger.new_events([known])
+    assert next(follow) == []
+    (second,) = ledger.append(Draft("run-2", "test.done", {}))
+    assert next(follow) == [second]
+    assert next(follow) == []
+
+
+def test_new_events_are_found_among_more_known_ones_than_a_page_has(ledger: Ledger) -> None:
+    known = ledger.append(*(draft(number=number) for number in range(2_500)))
+    follow = ledger.new_events(known)
+    assert next(follow) == []
+    (last,) = ledger.append(draft(number=0))
+    assert next(follow) == [last]
+
+
 def test_the_chain_continues_after_reopening(url: str) -> None:
     for _ in range(3):
         with Ledger.open(url) as ledger:

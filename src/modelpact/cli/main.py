@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from modelpact._version import __version__
-from modelpact.cli.render.terminal import escape, use_colour
+from modelpact.cli.render.terminal import use_colour, warn
 from modelpact.vocabulary.errors import ModelpactError, nearest
 
 COMMANDS: Final = {
@@ -37,8 +37,17 @@ COMMANDS: Final = {
 }
 """The commands in the order of the help text, each with its summary."""
 
-_MODULES: Final = {"chat": "modelpact.cli.chat.app"}
-"""The modules that are not in `modelpact.cli.commands`."""
+_MODULES: Final = {
+    "chat": "chat.app",
+    "check": "commands.negotiate",
+    "completion": "main",
+    "diff": "commands.models",
+    "emulate": "commands.negotiate",
+    "gate": "commands.negotiate",
+    "show": "commands.models",
+    "vocabulary": "commands.catalog",
+}
+"""The module of each command that is not in the module of its own name in `commands`."""
 
 
 class LazyGroup(click.Group):
@@ -52,10 +61,9 @@ class LazyGroup(click.Group):
         """Import the module of a command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(
-            _MODULES.get(cmd_name, f"modelpact.cli.commands.{cmd_name}")
-        )
-        command: click.Command = module.command
+        name = _MODULES.get(cmd_name, f"commands.{cmd_name}")
+        module = importlib.import_module(f"modelpact.cli.{name}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         command.short_help = COMMANDS[cmd_name]
         return command
 
@@ -87,6 +95,19 @@ def root(ctx: click.Context) -> None:
     Exit codes: 0 fits, 1 does not fit, 2 wrong usage or input.
     """
     ctx.color = use_colour()
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    For bash, write it to ~/.local/share/bash-completion/completions/modelpact.
+    """
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    classes = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+    click.echo(classes[shell](root, {}, "modelpact", "_MODELPACT_COMPLETE").source())
 
 
 def main(args: list[str] | None = None) -> None:
@@ -125,4 +146,4 @@ def _run(args: list[str] | None) -> int:
 
 def _print_error(message: str) -> None:
     with contextlib.suppress(OSError, ValueError):
-        click.echo(f"modelpact: {escape(message)}", err=True)
+        warn(message)

@@ -2,14 +2,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
-from modelpact.cli.render.terminal import escape
-from modelpact.cli.stores import authority_folder
-from modelpact.configuration import Configuration, load_configuration
+from modelpact.cli.options import identity_folder
+from modelpact.cli.render.terminal import escape, warn
+from modelpact.configuration import Configuration
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Registration, profile_in_force
 from modelpact.providers.models.endpoints import ProviderAddress
@@ -37,23 +34,20 @@ def make_runtime(ledger: Ledger, configuration: Configuration, name: str = "runt
 
 
 async def run_connected(
-    ledger: Ledger, config_path: Path | None, work: Callable[[Runtime], Awaitable[T]]
+    ledger: Ledger, configuration: Configuration, work: Callable[[Runtime], Awaitable[T]]
 ) -> T:
     """Do work with a runtime that can call remote providers; warn of each it could not notify."""
-    configuration = load_configuration(config_path)
     runtime = make_runtime(ledger, configuration)
     async with _transport(configuration) as (transport, reason):
         runtime.transports.default = transport
         warned: set[str] = set()
 
-        def warn(registration: Registration, error: str) -> None:
+        def report(registration: Registration, error: str) -> None:
             if registration.base_url and registration.id not in warned:
                 warned.add(registration.id)
-                click.echo(
-                    f"modelpact: {registration.id} was not notified: {reason or error}", err=True
-                )
+                warn(f"{registration.id} was not notified: {reason or error}")
 
-        runtime.notifier.on_unnotified = warn
+        runtime.notifier.on_unnotified = report
         return await work(runtime)
 
 
@@ -66,7 +60,7 @@ async def _transport(
     from modelpact.identity.files import utc_now
     from modelpact.providers.http import HttpTransport
 
-    folder = authority_folder()
+    folder = identity_folder() / "authority"
     if not folder.is_dir():
         yield None, _NO_CERTIFICATE
         return

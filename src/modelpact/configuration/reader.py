@@ -90,7 +90,11 @@ class SectionReader:
         self.check_keys(path, entry, kind)
         values: dict[str, Any] = {}
         for field in msgspec.structs.fields(kind):
-            if field.name in entry:
+            if field.name not in entry:
+                continue
+            if field.type == SecretRef | None:
+                values[field.name] = self._secret([*path, field.name], entry[field.name])
+            else:
                 try:
                     values[field.name] = msgspec.convert(entry[field.name], field.type)
                 except msgspec.ValidationError as error:
@@ -106,14 +110,7 @@ class SectionReader:
             if key not in known:
                 self.report([*path, key], unknown_name("key", key, known))
 
-    def table(self, path: list[str], value: Any) -> Mapping[str, Any]:
-        """Return a value that must be a table; report any other."""
-        if isinstance(value, dict):
-            return value
-        self.report(path, "expected a table of keys and values")
-        return {}
-
-    def secret(self, path: list[str], value: Any) -> SecretRef | None:
+    def _secret(self, path: list[str], value: Any) -> SecretRef | None:
         """Read where a secret comes from; the secret itself is never accepted."""
         if isinstance(value, str):
             self.report(path, 'a secret must not be in the file: write { env = "NAME" }')

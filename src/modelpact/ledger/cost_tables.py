@@ -85,6 +85,11 @@ class CostTotal(msgspec.Struct, frozen=True):
         """The cost in nano-units of the currency."""
         return self.amounts["currency"]
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether any part of it is estimated and not corrected yet."""
+        return any(self.estimated.values())
+
 
 def attribution_id(attribution: Attribution) -> int:
     """Return the id that rows have for an attribution. It is the same in every store."""

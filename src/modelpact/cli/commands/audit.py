@@ -4,34 +4,36 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 import msgspec
 
-from modelpact.cli.options import CommandGroup, config_option, json_option, print_json
-from modelpact.cli.render.audit import (
-    cause_lines,
-    event_json,
-    event_row,
-    print_envelopes,
-    print_event,
-    report_json,
-    report_text,
-)
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import Progress, escape_line
-from modelpact.cli.stores import (
+from modelpact.cli.options import (
+    CommandGroup,
+    LedgerSource,
     check_printable,
-    open_ledger,
-    open_reader,
-    store_option,
+    default_option,
+    json_option,
+    ledger_options,
+    print_json,
+    print_result,
     trusted_keys,
     user_keyring,
 )
+from modelpact.cli.render.audit import (
+    cause_lines,
+    envelopes_table,
+    event_json,
+    event_row,
+    event_text,
+    report_json,
+    report_text,
+)
+from modelpact.cli.render.terminal import Progress, escape_line, table
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import LedgerReader
@@ -41,64 +43,44 @@ from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.verify.verifier import ExpectedHead, TableReport, VerifyReport, verify_export
 from modelpact.vocabulary.errors import InputError, nearest
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _POLL_S: Final = 0.25
-_OVERLAP_NS: Final = 5 * 10**9
-"""How far back `--follow` looks: a slow writer may commit an event with an earlier time."""
 _GZIP_RATIO: Final = 6
 """How many times longer an export is than its compressed file, roughly."""
 _EXPORT_FILE: Final = click.Path(path_type=Path, dir_okay=False, exists=True, allow_dash=True)
 _NEW_FILE: Final = click.Path(path_type=Path, dir_okay=False)
-
-
-def keys_option(function: F) -> F:
-    """Add `--keys FILE`."""
-    return click.option(
-        "--keys",
-        "key_files",
-        type=click.Path(path_type=Path, dir_okay=False, exists=True),
-        multiple=True,
-        help="Public keys to trust, from `modelpact identity export`. By default your own.",
-    )(function)
+_keys_option: Final = click.option(
+    "--keys",
+    "key_files",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    multiple=True,
+    help="Public keys to trust, from `modelpact identity export`. By default your own.",
+)
 
 
 @click.group("audit", cls=CommandGroup)
-def command() -> None:
+def audit_command() -> None:
     """Show, follow, verify and move the events of the ledger."""
 
 
-@command.command("show")
+@audit_command.command("show")
 @click.argument("name", metavar="[EVENT|ENVELOPE]", required=False)
 @click.option("--why", is_flag=True, help="Show the chain of events that led to the event.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Start after this event number.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="The most events to show.",
-)
+@default_option("--limit", type=click.IntRange(1), default=100, help="The most events to show.")
 @json_option
-@store_option
-@config_option
+@ledger_options
 def show_command(
-    name: str | None,
-    why: bool,
-    after: int,
-    limit: int,
-    as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    name: str | None, why: bool, after: int, limit: int, as_json: bool, source: LedgerSource
 ) -> None:
     """Show an event or the events of an envelope.
 
     Without a name, list the envelopes.
     """
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         if name is None:
             envelopes = reader.envelopes()
-            print_json(msgspec.to_builtins(envelopes)) if as_json else print_envelopes(envelopes)
+            data = msgspec.to_builtins(envelopes)
+            print_result(data, envelopes_table(envelopes), as_json=as_json)
             return
         event = reader.event(check_printable(name))
         if event is not None:
@@ -110,24 +92,20 @@ def show_command(
         if why:
             raise click.UsageError("--why needs an event: ENVELOPE:NUMBER.")
         events = reader.events(name, after=after, limit=limit)
-    if as_json:
-        print_json([event_json(event) for event in events])
-        return
-    click.echo(table([event_row(event) for event in events]))
+    text = table([event_row(event) for event in events])
     if events and events[-1].sequence < envelope.events:
         remaining = envelope.events - events[-1].sequence
-        click.echo(f"\n{remaining:,} more follow: --after {events[-1].sequence}, or --limit.")
+        text += f"\n\n{remaining:,} more follow: --after {events[-1].sequence}, or --limit."
+    print_result([event_json(event) for event in events], text, as_json=as_json)
 
 
 def _show_event(reader: LedgerReader, event: Event, *, why: bool, as_json: bool) -> None:
     if not why:
-        print_json(event_json(event)) if as_json else print_event(event)
+        print_result(event_json(event), event_text(event), as_json=as_json)
         return
     chain = reader.cause_chain(event.id)
-    if as_json:
-        print_json([event_json(cause) for cause in chain])
-    else:
-        click.echo("\n".join(cause_lines(chain)))
+    text = "\n".join(cause_lines(chain))
+    print_result([event_json(cause) for cause in chain], text, as_json=as_json)
 
 
 def _unknown_name(reader: LedgerReader, name: str) -> str:
@@ -137,33 +115,25 @@ def _unknown_name(reader: LedgerReader, name: str) -> str:
     return f"there is no event or envelope {name!r:.80} in {reader.store.url}{hint}"
 
 
-@command.command("tail")
+@audit_command.command("tail")
 @click.argument("envelope", required=False)
-@click.option(
+@default_option(
     "-n",
     "--lines",
     "count",
     type=click.IntRange(0),
     default=20,
-    show_default=True,
     help="How many of the latest events to show.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events and show them.")
 @click.option("--type", "prefix", default="", help="Only event types that start with this.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per event.")
-@store_option
-@config_option
+@ledger_options
 def tail_command(
-    envelope: str | None,
-    count: int,
-    follow: bool,
-    prefix: str,
-    as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    envelope: str | None, count: int, follow: bool, prefix: str, as_json: bool, source: LedgerSource
 ) -> None:
     """Show the latest events of the ledger or of one envelope."""
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         for event in _tail(reader, envelope, count, follow):
             if not event.type.startswith(prefix) or envelope not in (None, event.envelope):
                 continue
@@ -183,39 +153,29 @@ def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) 
     else:
         first = reader.latest_events(max(count, 1))
     yield from first if count else ()
-    seen = {event.id: event.time for event in first}
-    latest = max(seen.values(), default=0)
-    while follow:
-        new = [
-            event
-            for event in reader.latest_events(1_000, after=(latest - _OVERLAP_NS, "", 0))
-            if event.id not in seen
-        ]
-        yield from (event for event in new if event.time >= min(seen.values(), default=0))
-        seen.update((event.id, event.time) for event in new)
-        latest = max(seen.values(), default=0)
-        seen = {event_id: at for event_id, at in seen.items() if at >= latest - 2 * _OVERLAP_NS}
+    if not follow:
+        return
+    for events in reader.new_events(first):
+        yield from events
         sys.stdout.flush()
-        if not new:
+        if not events:
             time.sleep(_POLL_S)
 
 
-@command.command("verify")
+@audit_command.command("verify")
 @click.argument("names", metavar="[FILE|ENVELOPE]...", nargs=-1)
 @click.option(
     "--head", metavar="NUMBER:HASH", help="An event that it must contain, known from elsewhere."
 )
-@keys_option
+@_keys_option
 @json_option
-@store_option
-@config_option
+@ledger_options
 def verify_command(
     names: tuple[str, ...],
     head: str | None,
     key_files: tuple[Path, ...],
     as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Prove that exports, envelopes or the whole ledger are unchanged.
 
@@ -234,7 +194,7 @@ def verify_command(
         report = verify_export(_file_lines(Path(name)), keys, expected=expected)
         reports.append((name, _allow_unsigned(report, key_files)))
     if envelopes or not names:
-        with open_reader(store, config_path) as reader:
+        with source.open_reader() as reader:
             verified = {
                 name: verify_envelope(
                     reader, name, keys, expected=expected, progress=partial(_track, reader, name)
@@ -244,18 +204,17 @@ def verify_command(
             tables = verify_tables(reader, verified, complete=not names)
         reports += [(name, _allow_unsigned(report, key_files)) for name, report in verified.items()]
         reports += [(f"table {report.table}", report) for report in tables]
-    if as_json:
-        print_json([report_json(report, name) for name, report in reports])
-    else:
-        lines = [report_text(report, name) for name, report in reports]
-        click.echo("\n".join(lines) or "No events.")
+    data = [report_json(report, name) for name, report in reports]
+    lines = [report_text(report, name) for name, report in reports]
+    print_result(data, "\n".join(lines) or "No events.", as_json=as_json)
     raise SystemExit(0 if all(report.ok for _, report in reports) else 1)
 
 
 def _track(reader: LedgerReader, name: str, lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines of an envelope under a progress bar."""
-    rows = reader.read("SELECT COUNT(*) FROM events WHERE envelope = ?", (name,))
-    return Progress(escape_line(name), int(rows[0][0])).track(lines, lambda _: 1)
+    envelope = reader.envelope(name)
+    total = 0 if envelope is None else envelope.events
+    return Progress(escape_line(name), total).track(lines, lambda _: 1)
 
 
 def _allow_unsigned(report: VerifyReport, key_files: tuple[Path, ...]) -> VerifyReport:
@@ -282,21 +241,18 @@ def _file_lines(path: Path) -> Iterator[bytes]:
     return Progress(path.name, size).track(read_export(path), len)
 
 
-@command.command("export")
+@audit_command.command("export")
 @click.argument("envelope")
 @click.option("-o", "--out", type=_NEW_FILE, help="The file to write; a name in .gz is compressed.")
 @click.option("--sign", is_flag=True, help="First sign a checkpoint with your own key.")
-@store_option
-@config_option
-def export_command(
-    envelope: str, out: Path | None, sign: bool, store: str | None, config_path: Path | None
-) -> None:
+@ledger_options
+def export_command(envelope: str, out: Path | None, sign: bool, source: LedgerSource) -> None:
     """Write an envelope as JSON lines that anyone can verify."""
     check_printable(envelope)
     if sign:
-        with open_ledger(store, config_path) as ledger:
+        with source.open_ledger() as ledger:
             ledger.checkpoint(envelope, user_keyring())
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         summary = reader.envelope(envelope)
         count = summary.events if summary else 0
         lines = Progress(envelope, count).track(export_lines(reader, envelope), lambda _: 1)
@@ -309,20 +265,14 @@ def export_command(
             click.echo(escape_line(f"{out}: {count:,} events of {envelope}"), err=True)
 
 
-@command.command("import")
+@audit_command.command("import")
 @click.argument("file", type=_EXPORT_FILE)
 @click.option("--unsigned", is_flag=True, help="With --keys: also import unsigned events.")
-@keys_option
+@_keys_option
 @json_option
-@store_option
-@config_option
+@ledger_options
 def import_command(
-    file: Path,
-    unsigned: bool,
-    key_files: tuple[Path, ...],
-    as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    file: Path, unsigned: bool, key_files: tuple[Path, ...], as_json: bool, source: LedgerSource
 ) -> None:
     """Import an export into the ledger, if it verifies.
 
@@ -336,7 +286,7 @@ def import_command(
             file = Path(folder) / "standard-input"
             file.write_bytes(sys.stdin.buffer.read())
         try:
-            with open_ledger(store, config_path) as ledger:
+            with source.open_ledger() as ledger:
                 imported = import_export(
                     ledger,
                     lambda: _file_lines(file),
@@ -344,10 +294,7 @@ def import_command(
                     allow_unsigned=unsigned or not key_files,
                 )
         except NotVerified as error:
-            if as_json:
-                print_json(report_json(error.report, str(file)))
-            else:
-                click.echo(report_text(error.report, str(file)))
+            _print_report(error.report, file, as_json)
             raise SystemExit(1) from None
     if as_json:
         counts = {"events": imported.added, "known": imported.existing, "left": imported.skipped}
@@ -360,22 +307,15 @@ def import_command(
     click.echo(escape_line(summary))
 
 
-@command.command("archive")
+@audit_command.command("archive")
 @click.argument("envelope")
 @click.option("--to", "file", type=_NEW_FILE, required=True, help="The compressed file to write.")
 @click.option("--drop", is_flag=True, help="Then delete the events from the ledger.")
 @click.option("--reason", default="", help="The reason, for the record.")
 @json_option
-@store_option
-@config_option
+@ledger_options
 def archive_command(
-    envelope: str,
-    file: Path,
-    drop: bool,
-    reason: str,
-    as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    envelope: str, file: Path, drop: bool, reason: str, as_json: bool, source: LedgerSource
 ) -> None:
     """Close an envelope for good and write it to a file.
 
@@ -389,9 +329,11 @@ def archive_command(
         raise LedgerError(
             "--drop needs a signed archive: make a key with `modelpact identity init`"
         )
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         report = archive(ledger, envelope, file, signer=signer, drop=drop, reason=reason)
-    if as_json:
-        print_json(report_json(report, str(file)))
-    else:
-        click.echo(report_text(report, str(file)))
+    _print_report(report, file, as_json)
+
+
+def _print_report(report: VerifyReport, file: Path, as_json: bool) -> None:
+    data = report_json(report, str(file))
+    print_result(data, report_text(report, str(file)), as_json=as_json)

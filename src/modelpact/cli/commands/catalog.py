@@ -1,4 +1,4 @@
-"""`modelpact catalog`: builds, verifies, compares and updates the catalog."""
+"""`modelpact catalog` and `modelpact vocabulary`: the catalog, and the names that it uses."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,11 +9,19 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim
-from modelpact.cli.options import CommandGroup, json_option, print_json
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import clip, paint
+from modelpact.cli.options import (
+    CommandGroup,
+    check_provider,
+    json_option,
+    print_json,
+    print_result,
+)
+from modelpact.cli.render.terminal import clip, paint, table
 from modelpact.negotiation.formats import claim_text
-from modelpact.vocabulary.errors import CatalogError, InputError, Problem, UnknownName
+from modelpact.vocabulary.capability import ALIASES, CAPABILITIES, Capability
+from modelpact.vocabulary.capability import capability as find_capability
+from modelpact.vocabulary.dialects import DIALECTS
+from modelpact.vocabulary.errors import CatalogError, InputError, Problem
 
 _FOLDER: Final = click.Path(path_type=Path, file_okay=False, exists=True)
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
@@ -21,14 +29,14 @@ _MAX_PROBLEMS: Final = 20
 
 
 @click.group("catalog", cls=CommandGroup)
-def command() -> None:
+def catalog_command() -> None:
     """Build, verify, compare and update the catalog.
 
     The catalog merges several public catalogs of models. Each of them is called a lineage.
     """
 
 
-@command.command("build")
+@catalog_command.command("build")
 @click.option("--sources", type=_FOLDER, help="The folder with providers.toml and rules/.")
 @click.option("--lineages", type=_FOLDER, help="The folder with the *.jsonl of the lineages.")
 @click.option("--out", type=_FILE, help="The file to write. By default the bundled snapshot.")
@@ -60,12 +68,12 @@ def build_command(
             f"{lineage.name} {lineage.version} of {lineage.date}" for lineage in catalog.lineages
         ],
     }
-    if as_json:
-        print_json(summary)
-        return
-    for key, value in summary.items():
-        text = ", ".join(value) if isinstance(value, list) else value
-        click.echo(f"{key:12} {text:,}" if isinstance(text, int) else f"{key:12} {text}")
+    texts = {
+        key: f"{value:,}" if isinstance(value, int) else _cell(value)
+        for key, value in summary.items()
+    }
+    text = "\n".join(f"{key:12} {value}" for key, value in texts.items())
+    print_result(summary, text, as_json=as_json)
 
 
 def _write_file(target: Path, data: bytes) -> None:
@@ -76,7 +84,7 @@ def _write_file(target: Path, data: bytes) -> None:
         raise InputError(f"{target} cannot be written: {error.strerror or error}") from None
 
 
-@command.command("verify")
+@catalog_command.command("verify")
 @click.option("--sources", type=_FOLDER, help="The folder with providers.toml and rules/.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @json_option
@@ -104,7 +112,7 @@ def _print_problems(kind: str, colour: str, problems: tuple[Problem, ...]) -> No
         click.echo(f"{paint(kind, colour)}: {problem}")
 
 
-@command.command("conflicts")
+@catalog_command.command("conflicts")
 @click.option("--provider", metavar="P", help="Only models of this provider.")
 @click.option("--capability", metavar="C", help="Only this capability.")
 @click.option("--limit", type=click.IntRange(min=0), default=40, help="Rows to show; 0 for all.")
@@ -114,13 +122,12 @@ def conflicts_command(
 ) -> None:
     """List where lineages disagree, and which value the catalog uses."""
     from modelpact.catalog.comparison import conflicts
-    from modelpact.vocabulary.capability import capability as find_capability
 
     catalog = default_catalog()
     capability_id = None if capability is None else find_capability(capability).id
+    if provider is not None:
+        check_provider(catalog, provider)
     known = None if provider is None else catalog.find_provider(provider)
-    if provider is not None and known is None:
-        raise UnknownName("provider", provider, catalog.providers.names)
     matches = [
         conflict
         for conflict in conflicts(catalog, provider=known.id if known else None)
@@ -159,7 +166,7 @@ def _is_correction(claim: Claim) -> bool:
     return claim.evidence is not None and claim.evidence.layer == "correction"
 
 
-@command.command("diff")
+@catalog_command.command("diff")
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE, required=False)
 @click.option("--limit", type=click.IntRange(min=0), default=60, help="Rows to show; 0 for all.")
@@ -194,7 +201,7 @@ def diff_command(before: Path, after: Path | None, limit: int, as_json: bool) ->
     raise SystemExit(1 if differences else 0)
 
 
-@command.command("update")
+@catalog_command.command("update")
 @click.option("--from", "source", required=True, metavar="FILE|URL", help="The newer file.")
 @click.option("--lineage", help="Its lineage: litellm, models-dev or genai-prices.")
 @click.option("--force", is_flag=True, help="Use it even if it has far fewer models.")
@@ -204,14 +211,15 @@ def update_command(source: str, lineage: str | None, force: bool, as_json: bool)
     from modelpact.catalog.update import update
 
     done = update(source, lineage, force=force)
-    if as_json:
-        print_json({**msgspec.structs.asdict(done), "path": str(done.path)})
-        return
-    click.echo(f"{done.lineage} of {done.date}: {done.rows:,} rows, {done.skipped:,} left out")
-    click.echo(f"Your catalog in {done.path} is now in use.")
+    text = (
+        f"{done.lineage} of {done.date}: {done.rows:,} rows, {done.skipped:,} left out\n"
+        f"Your catalog in {done.path} is now in use."
+    )
+    data = {**msgspec.structs.asdict(done), "path": str(done.path)}
+    print_result(data, text, as_json=as_json)
 
 
-@command.command("extract")
+@catalog_command.command("extract")
 @click.argument("lineage", type=click.Choice(["genai-prices", "litellm", "models-dev"]))
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("--out", type=_FILE, help="The file to write. By default the bundled lineage file.")
@@ -239,3 +247,71 @@ def extract_command(lineage: str, source: Path, out: Path | None, verbose: bool)
     if verbose:
         for row in result.skipped:
             click.echo(f"  {row.name}: {row.reason}")
+
+
+@click.command("vocabulary")
+@click.argument(
+    "topic",
+    type=click.Choice(["capabilities", "providers"]),
+    default="capabilities",
+    metavar="[capabilities|providers]",
+)
+@json_option
+def vocabulary_command(topic: str, as_json: bool) -> None:
+    """List the capabilities that needs can name, or the providers.
+
+    Each capability is listed with the names that the dialects have for it.
+    """
+    rows = _capabilities() if topic == "capabilities" else _providers()
+    if as_json:
+        print_json(rows)
+        return
+    header = list(rows[0])
+    click.echo(table([[_cell(row[key]) for key in header] for row in rows], header))
+    click.echo(paint(f"\n{len(rows)} {topic}", "dim"))
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _capabilities() -> list[dict[str, Any]]:
+    return [
+        {
+            "capability": info.id,
+            "kind": _kind(info),
+            "meaning": info.meaning + (f" ({info.formula})" if info.formula else ""),
+            "also": sorted(alias for alias, target in ALIASES.items() if target == info.id),
+            "dialects": [
+                f"{dialect.name} {dialect.write(info.id)}"
+                for dialect in DIALECTS.values()
+                if dialect.knows(info.id)
+            ],
+        }
+        for info in CAPABILITIES.values()
+    ]
+
+
+def _kind(info: Capability) -> str:
+    if info.kind == "limit":
+        return f"limit, {info.unit}"
+    if info.kind == "choice":
+        return (" < " if info.ordered else " | ").join(info.choices)
+    return "flag"
+
+
+def _providers() -> list[dict[str, Any]]:
+    catalog = default_catalog()
+    return [
+        {
+            "provider": provider.id,
+            "name": provider.name,
+            "kind": provider.kind,
+            "serves": provider.serves,
+            "models": len(catalog.models.names(provider.id)),
+            "apis": list(provider.apis),
+            "key from": list(provider.key_env),
+            "also": list(provider.aliases),
+        }
+        for provider in catalog.providers.all
+    ]

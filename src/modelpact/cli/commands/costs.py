@@ -3,16 +3,19 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, get_args
 
 import click
 
-from modelpact.cli.options import config_option, print_json
-from modelpact.cli.render.tables import bar, table
-from modelpact.cli.render.terminal import escape_line, paint, plural
-from modelpact.cli.stores import open_reader, store_option
-from modelpact.cli.times import format_time, parse_time
+from modelpact.cli.options import (
+    LedgerSource,
+    default_option,
+    format_option,
+    ledger_options,
+    parse_time,
+    print_json,
+)
+from modelpact.cli.render.terminal import bar, escape_line, format_time, paint, plural, table
 from modelpact.ledger.cost_tables import GROUPINGS, CostTotal, Grouping, cost_totals
 from modelpact.ledger.costs import Unit
 from modelpact.vocabulary.money import format_decimal, format_money
@@ -23,37 +26,27 @@ _TOKEN_UNITS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("
 
 
 @click.command("costs")
-@click.option(
+@default_option(
     "--by",
     "grouping",
     type=click.Choice(GROUPINGS),
     default="provider",
-    show_default=True,
     help="What to group the costs by.",
 )
 @click.option(
     "--since", metavar="TIME", help="The start: 24h, 7d, 2026-11-01 or an ISO time, in UTC."
 )
 @click.option("--until", metavar="TIME", help="The end, in the same form.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="The output format.",
-)
+@format_option("table", "json", "csv")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@store_option
-@config_option
-def command(
+@ledger_options
+def costs_command(
     grouping: Grouping,
     since: str | None,
     until: str | None,
     output_format: str,
     as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Add up the cost records of the ledger.
 
@@ -61,7 +54,7 @@ def command(
     """
     start = parse_time(since) if since else None
     end = parse_time(until) if until else None
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         totals = cost_totals(reader, grouping, since=start, until=end)
     if as_json or output_format == "json":
         print_json(
@@ -120,7 +113,7 @@ def _print_table(grouping: Grouping, totals: list[CostTotal], since: int | None)
     header = (grouping, "records", "cost", "input", "output", "time", "pieces", "")
     click.echo(table(rows, header, right=range(1, 7)))
     for total in sums:
-        if any(total.estimated.values()):
+        if total.is_estimated:
             amount = _estimate_text(total)
             click.echo(paint(f"≈ {amount} of this is estimated and not yet corrected.", "dim"))
     if any(map(_is_unpriced, totals)):
@@ -164,7 +157,7 @@ def _cells(total: CostTotal) -> tuple[str, ...]:
         _seconds(amounts["time"]) if amounts["time"] else _NONE,
         _count(amounts["discrete"]),
     ]
-    if any(total.estimated.values()):
+    if total.is_estimated:
         empty = (_NONE, _UNPRICED)
         column = next((column for column, cell in enumerate(cells) if cell not in empty), 0)
         cells[column] = f"≈ {cells[column]}"
@@ -186,7 +179,7 @@ def _total_json(grouping: str | None, total: CostTotal) -> dict[str, Any]:
         "currency": total.currency or None,
         "amount_nano": total.money,
         "estimated_nano": total.estimated["currency"],
-        "estimated": any(total.estimated.values()),
+        "estimated": total.is_estimated,
         "unpriced": _is_unpriced(total),
         "tokens": {unit.removeprefix("tokens."): total.amounts[unit] for unit in _TOKEN_UNITS},
         "time_ns": total.amounts["time"],

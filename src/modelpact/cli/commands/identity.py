@@ -1,23 +1,25 @@
 """`modelpact identity`: signing keys, and certificates of providers and runtimes."""
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 import msgspec
 
-from modelpact.catalog.snapshot import user_folder
-from modelpact.cli.options import CommandGroup, json_option, print_json
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import paint
+from modelpact.cli.options import (
+    CommandGroup,
+    default_option,
+    identity_folder,
+    json_option,
+    print_json,
+    print_result,
+)
+from modelpact.cli.render.terminal import paint, table
 from modelpact.identity import Authority, IdentityRecord, IssuedCertificate, Keyring
 from modelpact.identity.authority import DEFAULT_DAYS
 from modelpact.identity.files import is_vacant, utc_now
 from modelpact.vocabulary.errors import InputError
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _REVOCATION_REASONS: Final = (
     "unspecified",
@@ -30,74 +32,58 @@ _REVOCATION_REASONS: Final = (
 _STATE_COLOURS: Final = {"valid": "green", "revoked": "red", "expired": "yellow"}
 
 
-def _dir_option(function: F) -> F:
-    return click.option(
-        "--dir",
-        "folder",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="The folder with keys and certificates. By default in your data folder.",
-    )(function)
-
-
-def _days_option(function: F) -> F:
-    return click.option(
-        "--days",
-        type=click.IntRange(1, 3650),
-        default=DEFAULT_DAYS,
-        show_default=True,
-        help="How many days the certificate is valid.",
-    )(function)
-
-
-def _keyring(folder: Path | None) -> Path:
-    return (folder or user_folder() / "identity") / "keyring"
-
-
-def _authority(folder: Path | None) -> Path:
-    return (folder or user_folder() / "identity") / "authority"
+_dir_option: Final = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=identity_folder,
+    help="The folder with keys and certificates. By default in your data folder.",
+)
+_days_option: Final = default_option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=DEFAULT_DAYS,
+    help="How many days the certificate is valid.",
+)
 
 
 @click.group("identity", cls=CommandGroup)
-def command() -> None:
+def identity_command() -> None:
     """Make, rotate and revoke signing keys and certificates."""
 
 
-@command.command("init")
+@identity_command.command("init")
 @_dir_option
 @click.option("--name", default="modelpact authority", help="The name of the authority.")
 @json_option
-def init_command(folder: Path | None, name: str, as_json: bool) -> None:
+def init_command(folder: Path, name: str, as_json: bool) -> None:
     """Make a signing key and a certificate authority.
 
     What already exists is left as it is.
     """
-    signing, issuing = _keyring(folder), _authority(folder)
+    signing, issuing = folder / "keyring", folder / "authority"
     missing = [path for path in (signing, issuing) if is_vacant(path)]
     if not missing:
-        raise InputError(f"{signing.parent} already has keys: rotate them, or name another --dir")
+        raise InputError(f"{folder} already has keys: rotate them, or name another --dir")
     keyring = Keyring.init(signing) if signing in missing else Keyring.open(signing)
     authority = (
         Authority.init(issuing, name=name) if issuing in missing else Authority.open(issuing)
     )
     created = {
-        "folder": str(signing.parent),
+        "folder": str(folder),
         "signing_key": keyring.key_id,
         "authority": str(authority.certificate),
         "revoked": str(authority.crl),
     }
-    if as_json:
-        print_json(created)
-        return
-    _print_pairs(created)
+    _print_pairs(created, as_json)
 
 
-@command.command("issue")
+@identity_command.command("issue")
 @click.argument("name")
-@click.option(
+@default_option(
     "--kind",
     type=click.Choice(["provider", "runtime"]),
     default="provider",
-    show_default=True,
     help="Whom the certificate is for.",
 )
 @click.option("--host", "hosts", multiple=True, metavar="HOST", help="Its host name or address.")
@@ -105,13 +91,13 @@ def init_command(folder: Path | None, name: str, as_json: bool) -> None:
 @_dir_option
 @json_option
 def issue_command(
-    name: str, kind: Any, hosts: tuple[str, ...], days: int, folder: Path | None, as_json: bool
+    name: str, kind: Any, hosts: tuple[str, ...], days: int, folder: Path, as_json: bool
 ) -> None:
     """Make a key and a certificate for a provider or a runtime."""
-    _print_issued(Authority.open(_authority(folder)).issue(name, kind, hosts, days), as_json)
+    _print_issued(Authority.open(folder / "authority").issue(name, kind, hosts, days), as_json)
 
 
-@command.command("rotate")
+@identity_command.command("rotate")
 @click.argument("name", required=False)
 @click.option("--signing-key", is_flag=True, help="Rotate the signing key instead.")
 @click.option("--keep-key", is_flag=True, help="Renew the certificate of the same key.")
@@ -119,12 +105,7 @@ def issue_command(
 @_dir_option
 @json_option
 def rotate_command(
-    name: str | None,
-    signing_key: bool,
-    keep_key: bool,
-    days: int,
-    folder: Path | None,
-    as_json: bool,
+    name: str | None, signing_key: bool, keep_key: bool, days: int, folder: Path, as_json: bool
 ) -> None:
     """Make a new key and certificate for a name, or a new signing key.
 
@@ -134,39 +115,35 @@ def rotate_command(
     if signing_key == (name is not None):
         raise click.UsageError("Give either NAME or --signing-key.")
     if name is not None:
-        authority = Authority.open(_authority(folder))
+        authority = Authority.open(folder / "authority")
         _print_issued(authority.rotate(name, keep_key=keep_key, days=days), as_json)
         return
     if keep_key:
         raise click.UsageError("--keep-key is for certificates: a signing key is always replaced.")
-    keyring = Keyring.open(_keyring(folder))
+    keyring = Keyring.open(folder / "keyring")
     old_key = keyring.key_id
     keyring.rotate()
     rotated = {"signing_key": keyring.key_id, "handed_over_by": old_key}
-    if as_json:
-        print_json(rotated)
-        return
-    _print_pairs(rotated)
+    _print_pairs(rotated, as_json)
 
 
-@command.command("revoke")
+@identity_command.command("revoke")
 @click.argument("which", metavar="NAME|SERIAL")
-@click.option(
+@default_option(
     "--reason",
     type=click.Choice(_REVOCATION_REASONS),
     default="unspecified",
-    show_default=True,
     metavar="REASON",
     help=f"The reason, for the revocation list: {', '.join(_REVOCATION_REASONS)}.",
 )
 @_dir_option
 @json_option
-def revoke_command(which: str, reason: Any, folder: Path | None, as_json: bool) -> None:
+def revoke_command(which: str, reason: Any, folder: Path, as_json: bool) -> None:
     """Revoke the certificates of a name, or one by its serial.
 
     Exits with 1 if all of them were already revoked.
     """
-    revoked = Authority.open(_authority(folder)).revoke(which, reason)
+    revoked = Authority.open(folder / "authority").revoke(which, reason)
     if as_json:
         print_json([_record_json(record, utc_now()) for record in revoked])
     elif revoked:
@@ -176,16 +153,16 @@ def revoke_command(which: str, reason: Any, folder: Path | None, as_json: bool) 
     raise SystemExit(0 if revoked else 1)
 
 
-@command.command("list")
+@identity_command.command("list")
 @_dir_option
 @json_option
-def list_command(folder: Path | None, as_json: bool) -> None:
+def list_command(folder: Path, as_json: bool) -> None:
     """List signing keys and certificates.
 
     Exits with 1 if a current certificate has expired.
     """
-    keys = Keyring.open(_keyring(folder)).public_keys
-    records = Authority.open(_authority(folder)).list()
+    keys = Keyring.open(folder / "keyring").public_keys
+    records = Authority.open(folder / "authority").list()
     now = utc_now()
     if as_json:
         signing = [
@@ -207,14 +184,14 @@ def list_command(folder: Path | None, as_json: bool) -> None:
     raise SystemExit(1 if expired else 0)
 
 
-@command.command("export")
+@identity_command.command("export")
 @_dir_option
-def export_command(folder: Path | None) -> None:
+def export_command(folder: Path) -> None:
     """Print the public signing keys as JSON.
 
     Others need them to verify what you signed.
     """
-    click.echo(Keyring.open(_keyring(folder)).export(), nl=False)
+    click.echo(Keyring.open(folder / "keyring").export(), nl=False)
 
 
 def _print_issued(issued: IssuedCertificate, as_json: bool) -> None:
@@ -230,12 +207,14 @@ def _print_issued(issued: IssuedCertificate, as_json: bool) -> None:
             "serial": record.serial,
             "fingerprint": record.fingerprint,
             "until": f"{record.not_after:%Y-%m-%d}",
-        }
+        },
+        as_json=False,
     )
 
 
-def _print_pairs(pairs: dict[str, str]) -> None:
-    click.echo(table([(key.replace("_", " "), value) for key, value in pairs.items()]))
+def _print_pairs(pairs: dict[str, str], as_json: bool) -> None:
+    text = table([(key.replace("_", " "), value) for key, value in pairs.items()])
+    print_result(pairs, text, as_json=as_json)
 
 
 def _print_records(records: tuple[IdentityRecord, ...]) -> None:

@@ -1,27 +1,30 @@
 """`modelpact invocations`: the work that providers were given, and the inbox of human ones."""
 
 import asyncio
-from datetime import UTC, datetime
-from pathlib import Path
+import time
 from typing import Any, Final
 
 import click
 import msgspec
 
-from modelpact.cli.options import CommandGroup, config_option, json_option, print_json, read_json
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import clip, escape, escape_line, paint
+from modelpact.cli.options import (
+    CommandGroup,
+    LedgerSource,
+    default_option,
+    json_option,
+    ledger_options,
+    print_json,
+    print_result,
+    read_json,
+)
+from modelpact.cli.render.terminal import clip, escape, escape_line, format_time, paint, table, warn
 from modelpact.cli.runtime import make_runtime, run_connected
-from modelpact.cli.stores import open_ledger, open_reader, store_option
-from modelpact.cli.times import format_time
-from modelpact.configuration import load_configuration
 from modelpact.ledger.costs import CostRecord
-from modelpact.ledger.event import Event
-from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.providers.contract import ContractError, Invocation
 from modelpact.providers.runtime.lookup import (
     MAX_LISTED_EVENTS,
     find_cost,
+    find_events,
     find_invocation,
     list_invocations,
 )
@@ -37,12 +40,11 @@ _STATE_COLOURS: Final = {
     "cancelled": "dim",
 }
 _SECOND: Final = 1_000_000_000
-_MAX_EVENTS: Final = 1_000
 _UNIT_NAMES: Final = {"discrete": "pieces"}
 
 
 @click.group("invocations", cls=CommandGroup)
-def command() -> None:
+def invocations_command() -> None:
     """List, show, answer and cancel invocations.
 
     An invocation is one piece of work that was given to a provider. Invocations of human providers
@@ -50,46 +52,34 @@ def command() -> None:
     """
 
 
-@command.command("list")
-@click.option(
+@invocations_command.command("list")
+@default_option(
     "--state",
     type=click.Choice(["open", "completed", "failed", "cancelled", "all"]),
     default="open",
-    show_default=True,
     help="Only invocations in this state.",
 )
 @click.option("--provider", default="", help="Only invocations of this provider.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="The most invocations to show.",
+@default_option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, help="The most invocations to show."
 )
-@store_option
-@config_option
+@ledger_options
 @json_option
 def list_command(
-    state: str,
-    provider: str,
-    limit: int,
-    store: str | None,
-    config_path: Path | None,
-    as_json: bool,
+    state: str, provider: str, limit: int, source: LedgerSource, as_json: bool
 ) -> None:
     """List invocations, the newest first.
 
     By default those that are open.
     """
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         state_filter = "" if state == "all" else state
         invocations, truncated = list_invocations(reader, state_filter, provider, limit)
         inboxes = {
             registration.id for registration, _ in list_providers(reader) if in_inbox(registration)
         }
     if truncated:
-        searched = f"the latest {MAX_LISTED_EVENTS:,} events of each gateway"
-        click.echo(f"modelpact: only {searched} were searched", err=True)
+        warn(f"only the latest {MAX_LISTED_EVENTS:,} events of each gateway were searched")
     if as_json:
         print_json(
             [
@@ -109,7 +99,7 @@ def list_command(
             escape_line(invocation.attribution.model),
             escape_line(invocation.capability),
             "here" if invocation.provider in inboxes else "by provider",
-            _to_second(invocation.created),
+            format_time(invocation.created)[:19],
             _deadline(invocation),
             clip(escape_line(msgspec.json.encode(invocation.input).decode()), 48),
         )
@@ -119,19 +109,16 @@ def list_command(
     click.echo(table(rows, (*header, "input")))
 
 
-@command.command("show")
+@invocations_command.command("show")
 @click.argument("invocation_id", metavar="INVOCATION")
-@store_option
-@config_option
+@ledger_options
 @json_option
-def show_command(
-    invocation_id: str, store: str | None, config_path: Path | None, as_json: bool
-) -> None:
+def show_command(invocation_id: str, source: LedgerSource, as_json: bool) -> None:
     """Show an invocation with its cost and its events."""
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         invocation = find_invocation(reader, invocation_id)
         cost = find_cost(reader, invocation)
-        events = _events_of(reader, invocation)
+        events = find_events(reader, invocation)
     if as_json:
         listed = [{"event": event.id, "type": event.type} for event in events]
         data = msgspec.to_builtins(invocation)
@@ -148,7 +135,7 @@ def show_command(
         ("worker", escape_line(attribution.worker)),
         ("capability", f"{escape_line(invocation.capability)} ({invocation.semantics})"),
         ("registered", invocation.registered),
-        ("since", _to_second(invocation.created)),
+        ("since", format_time(invocation.created)[:19]),
         ("until", _deadline(invocation) or ("" if from_gateway else "no deadline")),
         ("reminders", "" if from_gateway else str(invocation.reminders)),
         ("answered", _answered(invocation)),
@@ -165,21 +152,19 @@ def show_command(
     click.echo(table([(format_time(event.time), event.id, event.type) for event in events]))
 
 
-@command.command("answer")
+@invocations_command.command("answer")
 @click.argument("invocation_id", metavar="INVOCATION")
 @click.argument("answer", required=False)
 @click.option("--file", "file", metavar="FILE", help="Read the answer from FILE; - is stdin.")
 @click.option("--error", "error", default="", help="Answer that it cannot be done, and why.")
-@store_option
-@config_option
+@ledger_options
 @json_option
 def answer_command(
     invocation_id: str,
     answer: str | None,
     file: str | None,
     error: str,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
     as_json: bool,
 ) -> None:
     """Answer an invocation of a human provider with JSON.
@@ -193,10 +178,10 @@ def answer_command(
         output = parse_json(answer.encode("utf-8", "surrogateescape"), "the answer")
     elif file is not None:
         output = read_json(file)
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         if _is_gateway_call(find_invocation(ledger, invocation_id)):
             raise _failed(f"{invocation_id} is a request at a gateway: its provider answers it")
-        runtime = make_runtime(ledger, load_configuration(config_path))
+        runtime = make_runtime(ledger, source.configuration())
         try:
             settled = asyncio.run(runtime.inbox.answer(invocation_id, output, error=error))
         except ContractError as rejected:
@@ -208,38 +193,34 @@ def answer_command(
     _print_settled(settled, as_json)
 
 
-@command.command("cancel")
+@invocations_command.command("cancel")
 @click.argument("invocation_id", metavar="INVOCATION")
 @click.option("--reason", default="cancelled by an operator", help="The reason, for the record.")
-@store_option
-@config_option
+@ledger_options
 @json_option
-def cancel_command(
-    invocation_id: str, reason: str, store: str | None, config_path: Path | None, as_json: bool
-) -> None:
+def cancel_command(invocation_id: str, reason: str, source: LedgerSource, as_json: bool) -> None:
     """Cancel an open invocation and notify its provider.
 
     Exits with 1 if the invocation is no longer open.
     """
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         invocation = find_invocation(ledger, invocation_id)
         if invocation.state != "open":
             raise _already_settled(invocation)
         if _is_gateway_call(invocation):
             raise _failed(f"{invocation.id} is a request at a gateway: it ends with its client")
+        configuration = source.configuration()
         settled = asyncio.run(
             run_connected(
-                ledger, config_path, lambda runtime: runtime.cancel(invocation_id, reason)
+                ledger, configuration, lambda runtime: runtime.cancel(invocation_id, reason)
             )
         )
     _print_settled(settled, as_json)
 
 
 def _print_settled(invocation: Invocation, as_json: bool) -> None:
-    if as_json:
-        print_json(msgspec.to_builtins(invocation))
-    else:
-        click.echo(f"{invocation.id} is {invocation.state} ({invocation.settled_by}).")
+    text = f"{invocation.id} is {invocation.state} ({invocation.settled_by})."
+    print_result(msgspec.to_builtins(invocation), text, as_json=as_json)
 
 
 def _is_gateway_call(invocation: Invocation) -> bool:
@@ -253,24 +234,8 @@ def _already_settled(invocation: Invocation) -> SystemExit:
 
 
 def _failed(message: str) -> SystemExit:
-    click.echo(f"modelpact: {escape(message)}", err=True)
+    warn(message)
     return SystemExit(1)
-
-
-def _events_of(reader: LedgerReader, invocation: Invocation) -> list[Event]:
-    """Return the event that opened an invocation, and those that it and its end caused."""
-    causes = (invocation.event, invocation.settled_by or invocation.event)
-    rows = reader.read(
-        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? "
-        "AND (sequence = ? OR cause = ? OR cause = ?) ORDER BY sequence LIMIT ?",
-        (
-            invocation.envelope,
-            int(invocation.event.rpartition(":")[2]),
-            *causes,
-            _MAX_EVENTS,
-        ),
-    )
-    return [read_event(row) for row in rows]
 
 
 def _answered(invocation: Invocation) -> str:
@@ -279,7 +244,7 @@ def _answered(invocation: Invocation) -> str:
         return ""
     if invocation.answered is None:
         return "" if _is_gateway_call(invocation) else "never: the runtime ended it"
-    return f"by {invocation.provider}, {_to_second(invocation.answered)}"
+    return f"by {invocation.provider}, {format_time(invocation.answered)[:19]}"
 
 
 def _cost_text(cost: CostRecord) -> str:
@@ -294,13 +259,9 @@ def _cost_text(cost: CostRecord) -> str:
     return ", ".join(parts) + (" (estimated)" if cost.estimate else "")
 
 
-def _to_second(nanoseconds: int) -> str:
-    return f"{datetime.fromtimestamp(nanoseconds / _SECOND, UTC):%Y-%m-%d %H:%M:%S}"
-
-
 def _deadline(invocation: Invocation) -> str:
     deadline = invocation.deadline
     if deadline is None:
         return ""
-    overdue = invocation.state == "open" and deadline / _SECOND < datetime.now(UTC).timestamp()
-    return _to_second(deadline) + (paint(" overdue", "red") if overdue else "")
+    overdue = invocation.state == "open" and deadline < time.time_ns()
+    return format_time(deadline)[:19] + (paint(" overdue", "red") if overdue else "")

@@ -1,33 +1,38 @@
 """`modelpact keys`: the keys of the gateway's clients."""
 
-import datetime
-from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from modelpact.cli.options import CommandGroup, Dollars, config_option, json_option, print_json
-from modelpact.cli.render.tables import table
-from modelpact.cli.stores import open_ledger, open_reader, store_option
+from modelpact.cli.options import (
+    CommandGroup,
+    Dollars,
+    LedgerSource,
+    default_option,
+    json_option,
+    ledger_options,
+    print_json,
+    print_result,
+)
+from modelpact.cli.render.terminal import format_time, table
 from modelpact.gateway.key_store import create_key, list_keys, revoke_key
 from modelpact.gateway.keys import PERIODS, ClientKey, KeySettings, Period
 from modelpact.gateway.plan.policy import LOOSENABLE
 from modelpact.vocabulary.money import format_money
 
-_NANO: Final = 1_000_000_000
 _HEADER: Final = ("id", "name", "models", "budget", "rate", "may loosen", "created", "")
 
 
 @click.group("keys", cls=CommandGroup)
-def command() -> None:
+def keys_command() -> None:
     """Create, list and revoke the keys of the gateway's clients.
 
     The ledger stores only their hashes.
     """
 
 
-@command.command("create")
+@keys_command.command("create")
 @click.argument("name")
 @click.option(
     "--model",
@@ -36,12 +41,8 @@ def command() -> None:
     help="A model it may use, such as openai/* or workload/x; repeatable. By default all.",
 )
 @click.option("--budget", type=Dollars(), help="The most dollars it may spend in a period.")
-@click.option(
-    "--period",
-    type=click.Choice(PERIODS),
-    default="month",
-    show_default=True,
-    help="The period of the budget.",
+@default_option(
+    "--period", type=click.Choice(PERIODS), default="month", help="The period of the budget."
 )
 @click.option("--rate", type=click.IntRange(1), help="The most requests per minute.")
 @click.option(
@@ -51,8 +52,7 @@ def command() -> None:
     help="A part of the policy that its requests may loosen with a header; repeatable.",
 )
 @json_option
-@store_option
-@config_option
+@ledger_options
 def create_command(
     name: str,
     models: tuple[str, ...],
@@ -61,15 +61,14 @@ def create_command(
     rate: int | None,
     loosen: tuple[str, ...],
     as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Create a key and print it.
 
     It is printed only this once.
     """
     settings = KeySettings(models, budget, period, rate, loosen)
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         key, secret = create_key(ledger, name, settings)
     if as_json:
         print_json({**msgspec.to_builtins(key), "key": secret})
@@ -78,32 +77,28 @@ def create_command(
         click.echo(f"{key.id} for {key.name}. The key is not shown again.", err=True)
 
 
-@command.command("list")
+@keys_command.command("list")
 @json_option
-@store_option
-@config_option
-def list_command(as_json: bool, store: str | None, config_path: Path | None) -> None:
+@ledger_options
+def list_command(as_json: bool, source: LedgerSource) -> None:
     """List the keys, without their secrets."""
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         keys = list_keys(reader)
-    if as_json:
-        print_json({"keys": msgspec.to_builtins(keys)})
-    elif keys:
-        click.echo(table(map(_row, keys), _HEADER))
-    else:
-        click.echo("There are no keys. `modelpact keys create NAME` creates one.")
+    text = "There are no keys. `modelpact keys create NAME` creates one."
+    if keys:
+        text = table(map(_row, keys), _HEADER)
+    print_result({"keys": msgspec.to_builtins(keys)}, text, as_json=as_json)
 
 
-@command.command("revoke")
+@keys_command.command("revoke")
 @click.argument("key")
-@store_option
-@config_option
-def revoke_command(key: str, store: str | None, config_path: Path | None) -> None:
+@ledger_options
+def revoke_command(key: str, source: LedgerSource) -> None:
     """Revoke a key by its id or name.
 
     Gateways reject it within seconds.
     """
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         revoked = revoke_key(ledger, key)
     click.echo(f"{revoked.id} ({revoked.name}) is revoked.")
 
@@ -118,6 +113,6 @@ def _row(key: ClientKey) -> tuple[str, ...]:
         "" if budget is None else f"{format_money(budget, 'USD')}/{settings.period}",
         "" if settings.rate is None else f"{settings.rate}/min",
         ", ".join(settings.loosen),
-        datetime.datetime.fromtimestamp(key.created / _NANO, datetime.UTC).date().isoformat(),
+        format_time(key.created)[:10],
         "revoked" if key.revoked else "",
     )

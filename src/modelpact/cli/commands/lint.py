@@ -13,14 +13,14 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.options import json_option, print_json, read_input
+from modelpact.cli.options import default_option, format_option, json_option, print_json, read_input
 from modelpact.cli.render.ci import ci_path
-from modelpact.cli.render.json_positions import json_positions
 from modelpact.cli.render.lint import (
     LintResult,
     LocatedFinding,
     github_lines,
     has_errors,
+    json_positions,
     lint_json,
     lint_sarif,
     print_lint,
@@ -64,26 +64,18 @@ class SchemaSource(msgspec.Struct, frozen=True):
 
 @click.command("lint")
 @click.argument("schemas", nargs=-1, metavar="SCHEMA...")
-@click.option(
+@default_option(
     "--for",
     "profiles",
     default="tier1",
-    show_default=True,
     metavar="PROFILES",
     help=f"The profiles to check for, separated by commas: {', '.join(PROFILES)}.",
 )
 @click.option("--fix", is_flag=True, help="Rewrite what can be rewritten.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "sarif", "github"]),
-    default="text",
-    show_default=True,
-    help="The output format.",
-)
+@format_option("text", "json", "sarif", "github")
 @click.option("--profiles", "list_profiles", is_flag=True, help="List the profiles and exit.")
 @json_option
-def command(
+def lint_command(
     schemas: tuple[str, ...],
     profiles: str,
     fix: bool,

@@ -11,20 +11,20 @@ from typing import Any, Final
 import click
 
 from modelpact.catalog.catalog import Catalog
-from modelpact.catalog.resolution import Resolution
 from modelpact.cli.options import (
     Dollars,
+    LedgerSource,
     complete_target,
-    config_option,
+    default_option,
     json_option,
+    ledger_options,
     load_catalog,
     print_json,
+    print_result,
     resolve_target,
 )
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import Progress, clip, paint, plural
+from modelpact.cli.render.terminal import Progress, clip, paint, plural, table, warn
 from modelpact.cli.runtime import make_runtime, override_text
-from modelpact.cli.stores import open_ledger, store_option
 from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import forget, record
@@ -58,19 +58,14 @@ class ProbeFailed(ModelpactError):
     metavar="C",
     help="Probe only this capability; repeatable.",
 )
-@click.option(
+@default_option(
     "--budget",
     type=Dollars(),
     default="0.10",
-    show_default=True,
     help="The most dollars to spend. The probe stops before it would exceed them.",
 )
-@click.option(
-    "--calls",
-    type=click.IntRange(1, 10_000),
-    default=80,
-    show_default=True,
-    help="The most calls to make.",
+@default_option(
+    "--calls", type=click.IntRange(1, 10_000), default=80, help="The most calls to make."
 )
 @click.option("--yes", is_flag=True, help="Do not ask before spending.")
 @click.option("--context-window", is_flag=True, help="Also fill the context window: expensive.")
@@ -82,10 +77,9 @@ class ProbeFailed(ModelpactError):
     help="Write all prompts and answers to this file. The evidence has its hash.",
 )
 @click.option("--forget", "forgetting", is_flag=True, help="Delete evidence instead of probing.")
-@store_option
 @json_option
-@config_option
-def command(
+@ledger_options
+def probe_command(
     target: str,
     capabilities: Sequence[str],
     budget: int,
@@ -96,9 +90,8 @@ def command(
     no_store: bool,
     transcript: Path | None,
     forgetting: bool,
-    store: str | None,
     as_json: bool,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Test the capabilities of a model with a few cheap calls each.
 
@@ -107,27 +100,25 @@ def command(
     Exit codes: 0 the results agree with the catalog, 1 one contradicts it, 2 the model could not be
     probed, 130 interrupted with Ctrl-C; what was found until then is stored.
     """
-    configuration, catalog = load_catalog(config_path)
+    configuration, catalog = load_catalog(source.config_path)
     model = resolve_target(catalog, target)
     if forgetting:
-        _forget(model.target, capabilities, store, config_path, as_json)
+        _forget(model.target, capabilities, source, as_json)
         return
     plan = plan_probe(model, capabilities, context_window=context_window)
     limits = Budget(calls, budget)
-    address = _address(configuration, model)
+    address = find_address(configuration.providers.get(model.provider_id), model.provider)
     if dry_run:
-        if as_json:
-            print_json(_plan_json(plan, limits, address))
-        else:
-            _print_plan(plan, limits, address)
+        data = _plan_json(plan, limits, address)
+        print_result(data, _plan_text(plan, limits, address), as_json=as_json)
         return
     if not as_json or not yes:
-        _print_plan(plan, limits, address, err=as_json)
+        click.echo(_plan_text(plan, limits, address), err=as_json)
     if not yes:
         _confirm()
     if transcript is not None:
         _check_writable(transcript)
-    with _open_ledger(store, config_path, no_store) as ledger:
+    with _open_ledger(source, no_store) as ledger:
         report = _run(plan, limits, configuration, catalog, ledger, quiet=as_json)
         if transcript is not None:
             transcript.write_bytes(report.transcript)
@@ -137,7 +128,7 @@ def command(
         failed = ProbeFailed(f"{report.target} could not be probed: {report.stopped}")
         if not interrupted:
             raise failed
-        click.echo(f"modelpact: {failed}", err=True)
+        warn(str(failed))
     elif as_json:
         print_json(report.to_json())
     else:
@@ -161,9 +152,9 @@ def _check_writable(path: Path) -> None:
 
 
 @contextmanager
-def _open_ledger(store: str | None, config_path: Path | None, no_store: bool) -> Iterator[Ledger]:
+def _open_ledger(source: LedgerSource, no_store: bool) -> Iterator[Ledger]:
     if not no_store:
-        with open_ledger(store, config_path) as ledger:
+        with source.open_ledger() as ledger:
             yield ledger
         return
     with (
@@ -206,39 +197,24 @@ def _run(
         progress.close()
 
 
-def _forget(
-    target: str,
-    capabilities: Sequence[str],
-    store: str | None,
-    config_path: Path | None,
-    as_json: bool,
-) -> None:
-    with open_ledger(store, config_path) as ledger:
+def _forget(target: str, capabilities: Sequence[str], source: LedgerSource, as_json: bool) -> None:
+    with source.open_ledger() as ledger:
         count = forget(ledger, target, capabilities)
-    if as_json:
-        print_json({"target": target, "forgotten": count})
-    else:
-        pieces = "piece" if count == 1 else "pieces"
-        click.echo(f"{count} {pieces} of evidence on {target} deleted.")
+    text = f"{plural(count, 'piece')} of evidence on {target} deleted."
+    print_result({"target": target, "forgotten": count}, text, as_json=as_json)
 
 
-def _address(configuration: Configuration, model: Resolution) -> ProviderAddress:
-    return find_address(configuration.providers.get(model.provider_id), model.provider)
-
-
-def _print_plan(
-    plan: ProbePlan, budget: Budget, address: ProviderAddress, *, err: bool = False
-) -> None:
+def _plan_text(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> str:
     names = ", ".join(plan.capabilities)
     where = f" {override_text(address)}" if address.variable else ""
-    click.echo(f"{paint('Probe', 'bold')} {plan.target}{where}: {names}", err=err)
+    head = f"{paint('Probe', 'bold')} {plan.target}{where}: {names}"
     max_calls = min(plan.max_calls, budget.calls)
     size = f"{plan.usage.input:,} tokens in, {plan.usage.output:,} out at most"
     if plan.money is None:
         cost = "the price is unknown, so only the number of calls is limited"
     else:
         cost = f"at most {_dollars(plan.money)}, budget {_dollars(budget.money)}"
-    click.echo(f"{plan.calls} calls, at most {max_calls}; {size}; {cost}", err=err)
+    return f"{head}\n{plan.calls} calls, at most {max_calls}; {size}; {cost}"
 
 
 def _plan_json(plan: ProbePlan, budget: Budget, address: ProviderAddress) -> dict[str, Any]:

@@ -8,16 +8,27 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.options import CommandGroup, config_option, json_option, print_json, read_input
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import escape, escape_line, paint, plural
+from modelpact.cli.options import (
+    CommandGroup,
+    LedgerSource,
+    identity_folder,
+    json_option,
+    ledger_options,
+    print_json,
+    print_result,
+    read_input,
+)
+from modelpact.cli.render.terminal import escape, escape_line, paint, plural, table, warn
 from modelpact.cli.runtime import make_runtime, run_connected
-from modelpact.cli.stores import authority_folder, open_ledger, open_reader, store_option
-from modelpact.configuration import load_configuration
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import ContractError, DeregistrationPolicy, Registration
 from modelpact.providers.runtime.registration import in_inbox, read_registration
-from modelpact.providers.runtime.registry import find_provider, list_providers
+from modelpact.providers.runtime.registry import (
+    count_open,
+    find_provider,
+    list_providers,
+    list_violations,
+)
 from modelpact.providers.runtime.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 from modelpact.vocabulary.money import format_decimal
@@ -37,17 +48,16 @@ _UNIT_TEXT: Final = {
 
 
 @click.group("providers", cls=CommandGroup)
-def command() -> None:
+def providers_command() -> None:
     """List, show, register and deregister the providers of a ledger."""
 
 
-@command.command("list")
-@store_option
-@config_option
+@providers_command.command("list")
+@ledger_options
 @json_option
-def list_command(store: str | None, config_path: Path | None, as_json: bool) -> None:
+def list_command(source: LedgerSource, as_json: bool) -> None:
     """List the providers that are or were registered."""
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         providers = list_providers(reader)
     revoked = _revoked_keys()
     if as_json:
@@ -74,19 +84,19 @@ def list_command(store: str | None, config_path: Path | None, as_json: bool) -> 
     )
 
 
-@command.command("show")
+@providers_command.command("show")
 @click.argument("provider")
-@store_option
-@config_option
+@ledger_options
 @json_option
-def show_command(provider: str, store: str | None, config_path: Path | None, as_json: bool) -> None:
+def show_command(provider: str, source: LedgerSource, as_json: bool) -> None:
     """Show a provider: its offers, identity, violations and open work."""
-    with open_reader(store, config_path) as reader:
+    with source.open_reader() as reader:
         registration, state = _find(reader, provider)
-        violations = _violations(reader, provider)
-        open_count = reader.read(
-            "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
-        )[0][0]
+        violations = [
+            {"event": event.id, **{key: event.payload[key] for key in ("violation", "detail")}}
+            for event in list_violations(reader, provider)
+        ]
+        open_count = count_open(reader.read, provider)
         latency = measure_latency(reader, provider, registration.max_latency_ms)
     revoked = _revoked_keys()
     if as_json:
@@ -117,32 +127,27 @@ def show_command(provider: str, store: str | None, config_path: Path | None, as_
         click.echo(table(rows, ("event", "violation", "")))
 
 
-@command.command("register")
+@providers_command.command("register")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@store_option
-@config_option
+@ledger_options
 @json_option
-def register_command(
-    file: Path, store: str | None, config_path: Path | None, as_json: bool
-) -> None:
+def register_command(file: Path, source: LedgerSource, as_json: bool) -> None:
     """Register a provider from FILE, which is JSON or TOML.
 
     Exits with 1 if the contract does not allow it.
     """
     registration = read_registration(_read_file(file), f"{file}: registration")
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         try:
-            runtime = make_runtime(ledger, load_configuration(config_path))
+            runtime = make_runtime(ledger, source.configuration())
             event = runtime.registry.register(registration)
         except ContractError as error:
             raise _refused(error) from None
-    if as_json:
-        print_json({"provider": registration.id, "event": event.id})
-    else:
-        click.echo(f"{registration.id} is registered ({event.id}).")
+    data = {"provider": registration.id, "event": event.id}
+    print_result(data, f"{registration.id} is registered ({event.id}).", as_json=as_json)
 
 
-@command.command("deregister")
+@providers_command.command("deregister")
 @click.argument("provider")
 @click.option(
     "--policy",
@@ -151,16 +156,14 @@ def register_command(
 )
 @click.option("--reason", default="", help="The reason, for the record.")
 @click.option("--release", is_flag=True, help="Let another identity take the name.")
-@store_option
-@config_option
+@ledger_options
 @json_option
 def deregister_command(
     provider: str,
     policy: DeregistrationPolicy | None,
     reason: str,
     release: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
     as_json: bool,
 ) -> None:
     """Stop sending work to a provider.
@@ -168,23 +171,20 @@ def deregister_command(
     Its name stays reserved for its identity, so that only the same provider can register it
     again. Exits with 1 if the provider is not active.
     """
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         try:
             event = asyncio.run(
                 run_connected(
                     ledger,
-                    config_path,
+                    source.configuration(),
                     lambda runtime: runtime.deregister(provider, reason, policy, release=release),
                 )
             )
         except ContractError as error:
             raise _refused(error) from None
-    if as_json:
-        print_json({"provider": provider, "event": event.id, "open": event.payload["open"]})
-    else:
-        click.echo(
-            f"{provider} is {event.payload['state']} ({event.id}).{_open_text(event.payload)}"
-        )
+    data = {"provider": provider, "event": event.id, "open": event.payload["open"]}
+    text = f"{provider} is {event.payload['state']} ({event.id}).{_open_text(event.payload)}"
+    print_result(data, text, as_json=as_json)
 
 
 def _open_text(payload: dict[str, Any]) -> str:
@@ -198,7 +198,7 @@ def _open_text(payload: dict[str, Any]) -> str:
 
 
 def _refused(error: ContractError) -> SystemExit:
-    click.echo(f"modelpact: {error}", err=True)
+    warn(str(error))
     return SystemExit(1)
 
 
@@ -221,19 +221,6 @@ def _find(reader: LedgerReader, provider: str) -> tuple[Registration, str]:
     return match
 
 
-def _violations(reader: LedgerReader, provider: str) -> list[dict[str, str]]:
-    """Return the contract violations of a provider that were recorded."""
-    violations, after = [], 0
-    while events := reader.events("registry", after=after):
-        after = events[-1].sequence
-        violations += [
-            {"event": event.id, **{key: event.payload[key] for key in ("violation", "detail")}}
-            for event in events
-            if event.type == "provider.flagged" and event.payload.get("provider") == provider
-        ]
-    return violations
-
-
 def _location(registration: Registration) -> str:
     if registration.base_url:
         return escape_line(registration.base_url)
@@ -248,7 +235,7 @@ def _trust(registration: Registration, revoked: frozenset[str]) -> str:
 
 def _revoked_keys() -> frozenset[str]:
     """Return the keys of which the user's authority has revoked every certificate."""
-    folder = authority_folder()
+    folder = identity_folder() / "authority"
     if not folder.is_dir():
         return frozenset()
     from modelpact.identity import Authority
@@ -256,7 +243,7 @@ def _revoked_keys() -> frozenset[str]:
     try:
         records = Authority.open(folder).list()
     except ModelpactError as error:
-        click.echo(f"modelpact: revocations are unknown: {error}", err=True)
+        warn(f"revocations are unknown: {error}")
         return frozenset()
     valid = {record.fingerprint for record in records if record.revoked is None}
     return frozenset(record.fingerprint for record in records) - valid

@@ -9,15 +9,14 @@ import shlex
 import signal
 import sys
 from collections.abc import Coroutine, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
-from modelpact.cli.options import config_option, print_json
+from modelpact.cli.options import LedgerSource, default_option, ledger_options, print_json
+from modelpact.cli.render.terminal import warn
 from modelpact.cli.runtime import override_text, overrides_json
-from modelpact.cli.stores import open_ledger, store_option
-from modelpact.configuration import Configuration, load_configuration
+from modelpact.configuration import Configuration
 from modelpact.gateway.key_store import create_key, list_keys
 from modelpact.gateway.keys import KeySettings, generate_secret
 from modelpact.gateway.server import GatewayServer, serve_gateway
@@ -44,46 +43,33 @@ class ServeOptions(NamedTuple):
     """The token that `--key` generated for this run, or empty."""
     conformance: bool
     as_json: bool
-    config_path: Path | None
+    source: LedgerSource
     configured_store: str | None
     """The ledger of the configuration at the start; None if the command line names one."""
 
 
 @click.command("serve")
-@click.option(
-    "--host",
-    "address",
-    default="127.0.0.1",
-    show_default=True,
-    help="The address to listen on.",
+@default_option("--host", "address", default="127.0.0.1", help="The address to listen on.")
+@default_option(
+    "--port", type=click.IntRange(0, 65535), default=_PORT, help="The port; 0 picks a free one."
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=_PORT,
-    show_default=True,
-    help="The port; 0 picks a free one.",
-)
-@click.option(
+@default_option(
     "--grace",
     type=click.FloatRange(0, 86_400),
     default=30.0,
-    show_default=True,
     help="Seconds that running requests have to finish after SIGTERM.",
 )
-@click.option(
+@default_option(
     "--notice",
     type=click.FloatRange(0, 3_600),
     default=1.0,
-    show_default=True,
     help="Seconds for which /readyz returns 503 before new connections are refused.",
 )
 @click.option("--key", is_flag=True, help="Generate a token for this run, if none is configured.")
 @click.option("--conformance", is_flag=True, help="Add the test routes of the OpenWOP suites.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address and the key as JSON.")
-@store_option
-@config_option
-def command(
+@ledger_options
+def serve_command(
     address: str,
     port: int,
     grace: float,
@@ -91,8 +77,7 @@ def command(
     key: bool,
     conformance: bool,
     as_json: bool,
-    store: str | None,
-    config_path: Path | None,
+    source: LedgerSource,
 ) -> None:
     """Run the gateway (OpenAI and Anthropic APIs) and the OpenWOP host.
 
@@ -102,7 +87,7 @@ def command(
 
     SIGHUP reads modelpact.toml again. SIGTERM lets running requests finish.
     """
-    configuration = load_configuration(config_path)
+    configuration = source.configuration()
     token = _read_token(configuration)
     generated = generate_secret() if key and not token else ""
     options = ServeOptions(
@@ -113,10 +98,10 @@ def command(
         fixed_token=generated,
         conformance=conformance,
         as_json=as_json,
-        config_path=config_path,
-        configured_store=None if store else configuration.store_url(),
+        source=source,
+        configured_store=None if source.store else configuration.store_url(),
     )
-    with open_ledger(store, config_path) as ledger:
+    with source.open_ledger() as ledger:
         try:
             _run(_serve(ledger, configuration, token or generated, options))
         except OSError as error:
@@ -164,7 +149,7 @@ async def _serve(
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, signals.put_nowait, number)
         for warning in server.host.warnings:
-            click.echo(f"modelpact: warning: {warning}", err=True)
+            warn(f"warning: {warning}")
         overrides = server.gateway.state.models.env_overrides()
         _check_no_loop(overrides, server.url)
         new_key = options.fixed_token
@@ -231,17 +216,17 @@ async def _next_stop_signal(signals: asyncio.Queue[int]) -> None:
 async def _reload(server: GatewayServer, options: ServeOptions) -> None:
     """Apply a changed modelpact.toml; if it is invalid, keep the old one and say so."""
     try:
-        configuration = await asyncio.to_thread(load_configuration, options.config_path)
+        configuration = await asyncio.to_thread(options.source.configuration)
         await server.reload(configuration, options.fixed_token or _read_token(configuration))
     except ModelpactError as error:
-        click.echo(f"modelpact: the configuration is unchanged: {error}", err=True)
+        warn(f"the configuration is unchanged: {error}")
         return
-    click.echo("modelpact: the configuration was reloaded", err=True)
+    warn("the configuration was reloaded")
     warnings = server.restart_required(configuration)
     if options.configured_store not in (None, configuration.store_url()):
         warnings = ("[store] url has changed: it takes effect after a restart", *warnings)
     for warning in warnings:
-        click.echo(f"modelpact: warning: {warning}", err=True)
+        warn(f"warning: {warning}")
 
 
 def _shell_key(configuration: Configuration, new_key: str) -> str:

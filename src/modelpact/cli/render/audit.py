@@ -3,12 +3,9 @@
 import json
 from typing import Any, Final
 
-import click
 import msgspec
 
-from modelpact.cli.render.tables import table
-from modelpact.cli.render.terminal import clip, escape, escape_line, paint
-from modelpact.cli.times import format_time
+from modelpact.cli.render.terminal import clip, escape, escape_line, format_time, paint, table
 from modelpact.ledger.event import Event
 from modelpact.ledger.reader import Envelope
 from modelpact.ledger.verify.verifier import TableReport, VerifyReport
@@ -44,8 +41,8 @@ def event_type(event: Event) -> str:
     return paint(escape_line(event.type), colour)
 
 
-def print_event(event: Event) -> None:
-    """Print all fields of an event."""
+def event_text(event: Event) -> str:
+    """Return all fields of an event as text."""
     rows = [
         ("event", paint(escape_line(event.id), "bold")),
         ("type", escape_line(event.type)),
@@ -54,8 +51,7 @@ def print_event(event: Event) -> None:
         ("hash", escape_line(event.hash)),
         ("previous", escape_line(event.previous)),
     ]
-    click.echo(table(rows))
-    click.echo(escape(json.dumps(event.payload, indent=2, ensure_ascii=False)))
+    return f"{table(rows)}\n{escape(json.dumps(event.payload, indent=2, ensure_ascii=False))}"
 
 
 def cause_lines(events: list[Event]) -> list[str]:
@@ -72,8 +68,8 @@ def cause_lines(events: list[Event]) -> list[str]:
     return lines
 
 
-def print_envelopes(envelopes: list[Envelope]) -> None:
-    """Print envelopes, a line each."""
+def envelopes_table(envelopes: list[Envelope]) -> str:
+    """Return envelopes as text, a line each."""
     rows = [
         (
             escape_line(envelope.id),
@@ -85,7 +81,7 @@ def print_envelopes(envelopes: list[Envelope]) -> None:
         )
         for envelope in envelopes
     ]
-    click.echo(table(rows, ("envelope", "kind", "subject", "events", "latest", ""), right=[3]))
+    return table(rows, ("envelope", "kind", "subject", "events", "latest", ""), right=[3])
 
 
 def report_json(report: VerifyReport | TableReport, source: str) -> dict[str, Any]:

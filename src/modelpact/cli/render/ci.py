@@ -3,25 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from modelpact._version import __version__
 
+if TYPE_CHECKING:
+    from modelpact.configuration.check import WorkloadCheck
+
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _WORKLOAD_RULE: Final = "workload-does-not-fit"
-
-
-class WorkloadReport(msgspec.Struct, frozen=True):
-    """What a CI system is told about one workload. `problem` is empty if it fits."""
-
-    name: str
-    problem: str
-    fatal: bool
-    details: Sequence[str]
-    file: str
-    line: int
 
 
 def ci_path(path: Path) -> str:
@@ -60,40 +50,54 @@ def sarif_location(uri: str, **region: int) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
-def workloads_sarif(reports: Sequence[WorkloadReport]) -> dict[str, Any]:
-    """Return a SARIF log with a result for each workload that has a problem."""
+def workloads_sarif(checks: Sequence["WorkloadCheck"], path: Path) -> dict[str, Any]:
+    """Return a SARIF log with a result for each workload of the file that has a problem."""
     results = [
         {
             "ruleId": _WORKLOAD_RULE,
-            "level": "error" if report.fatal else "warning",
-            "message": {"text": f"{report.name}: {report.problem}. " + "; ".join(report.details)},
-            "locations": [sarif_location(report.file, startLine=report.line)],
+            "level": "warning" if check.runs else "error",
+            "message": {
+                "text": f"{check.workload.name}: {check.problem}. {'; '.join(_details(check))}"
+            },
+            "locations": [sarif_location(ci_path(path), startLine=check.workload.line or 1)],
         }
-        for report in reports
-        if report.problem
+        for check in checks
+        if check.problem
     ]
     return sarif_log({_WORKLOAD_RULE: "A workload's model does not meet its needs."}, results)
 
 
-def workloads_junit(suite: str, reports: Sequence[WorkloadReport]) -> str:
+def workloads_junit(checks: Sequence["WorkloadCheck"]) -> str:
     """Return a JUnit report with a test case for each workload."""
     from xml.sax.saxutils import escape, quoteattr  # imports ssl and all of urllib
 
-    failures = sum(1 for report in reports if report.problem)
+    failures = sum(1 for check in checks if check.problem)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name={quoteattr(suite)} tests="{len(reports)}" failures="{failures}">',
+        f'<testsuite name="modelpact check" tests="{len(checks)}" failures="{failures}">',
     ]
-    for report in reports:
-        case = f'  <testcase classname="modelpact" name={quoteattr(report.name)}'
-        if report.problem:
-            details = escape("\n".join(report.details))
+    for check in checks:
+        case = f'  <testcase classname="modelpact" name={quoteattr(check.workload.name)}'
+        if check.problem:
+            details = escape("\n".join(_details(check)))
             lines += [
                 f"{case}>",
-                f"    <failure message={quoteattr(report.problem)}>{details}</failure>",
+                f"    <failure message={quoteattr(check.problem)}>{details}</failure>",
                 "  </testcase>",
             ]
         else:
             lines.append(f"{case}/>")
     lines.append("</testsuite>")
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", "\n".join(lines))
+
+
+def _details(check: "WorkloadCheck") -> list[str]:
+    """Return what a workload's model and fallback miss, and a model that fits."""
+    details = [f"{miss.capability} {miss.sentence()}" for miss in check.verdict.missing]
+    if check.fallback is not None:
+        details += [
+            f"fallback: {miss.capability} {miss.sentence()}" for miss in check.fallback.missing
+        ]
+    if check.diagnostic is not None and check.diagnostic.suggestion:
+        details.append(f"suggestion: {check.diagnostic.suggestion}")
+    return details

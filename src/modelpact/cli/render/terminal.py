@@ -1,22 +1,32 @@
-"""Writes to a terminal: colour, escaping of untrusted text, column widths, a progress bar."""
+"""Text for a terminal: colour, escaping of untrusted text, aligned tables, figures, progress."""
 
 import os
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final, TextIO, TypeVar
+
+import click
+
+from modelpact.catalog.claim import Claim
+from modelpact.vocabulary.money import format_money
 
 T = TypeVar("T")
 
-_CODES: Final = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "cyan": "36",
+_CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_SUPPORT_MARKS: Final = {
+    "native": ("✓", "green"),
+    "emulated": ("≈", "yellow"),
+    "restricted": ("!", "yellow"),
+    "unsupported": ("✗", "red"),
+    "unknown": ("?", "dim"),
 }
+_PRICE_PLACES: Final = 6
+"""A price in pico-dollars per token is in millionths of a dollar per million tokens."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
+_SECOND: Final = 10**9
 _REDRAW_S: Final = 0.1
 _ITEMS_PER_CHECK: Final = 2_000
 _BAR_COLUMNS: Final = 30
@@ -74,6 +84,76 @@ def display_width(text: str) -> int:
         elif not unicodedata.combining(char):
             columns += 2 if unicodedata.east_asian_width(char) in "WF" else 1
     return columns
+
+
+def warn(message: str) -> None:
+    """Print a message of the program itself to standard error."""
+    click.echo(f"modelpact: {escape(message)}", err=True)
+
+
+def table(
+    rows: Iterable[Sequence[str]], header: Sequence[str] = (), *, right: Iterable[int] = ()
+) -> str:
+    """Return rows in aligned columns; `right` names the columns that are aligned to the right."""
+    body = [list(row) for row in rows]
+    lines = [[paint(cell, "dim") for cell in header], *body] if header else body
+    if not lines:
+        return ""
+    widths = [0] * max(map(len, lines))
+    for line in lines:
+        for column, cell in enumerate(line):
+            widths[column] = max(widths[column], display_width(cell))
+    right_columns = set(right)
+    return "\n".join(_align(line, widths, right_columns) for line in lines)
+
+
+def _align(row: Sequence[str], widths: Sequence[int], right: set[int]) -> str:
+    cells = []
+    for column, cell in enumerate(row):
+        padding = " " * (widths[column] - display_width(cell))
+        cells.append(padding + cell if column in right else cell + padding)
+    return "  ".join(cells).rstrip()
+
+
+def support_mark(claim: Claim) -> str:
+    """Return the mark of a claim: a tick, a cross, or one between them."""
+    sign, colour = _SUPPORT_MARKS[claim.support]
+    return paint(sign, colour)
+
+
+def token_price(pico: int | None) -> str:
+    """Write a price per token (in pico-dollars) in dollars per million tokens."""
+    if pico is None:
+        return "–"
+    return format_money(pico, "USD", _PRICE_PLACES)
+
+
+def token_count(count: int | None) -> str:
+    """Write a number of tokens in short: 200k, 1M, 1.05M."""
+    if not count:
+        return "–"
+    if count >= 1_000_000:
+        return f"{count / 1_000_000:.2f}".rstrip("0").rstrip(".") + "M"
+    return f"{count // 1000}k" if count >= 1_000 else str(count)
+
+
+def bar(amount: int, largest: int, columns: int = 20) -> str:
+    """Draw an amount as a bar in eighths of a column; any amount above zero is visible."""
+    if amount <= 0 or largest <= 0:
+        return ""
+    eighths = max(1, amount * columns * 8 // largest)
+    full, part = divmod(eighths, 8)
+    return "█" * full + _EIGHTHS[part].strip()
+
+
+def format_time(nanoseconds: int) -> str:
+    """Write a time to the millisecond, in UTC."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{nanoseconds} ns"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d}"
 
 
 class Progress:

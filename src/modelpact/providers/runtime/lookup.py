@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from modelpact.ledger.costs import Attribution, CostRecord
-from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.event import Event
+from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.ledger.verify.archive import last_imported
 from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
@@ -60,6 +61,22 @@ def find_cost(reader: LedgerReader, invocation: Invocation) -> CostRecord | None
     """Return what a settled invocation cost, corrections included; None while it is open."""
     settled_by = invocation.settled_by
     return None if settled_by is None else current_cost(reader.read, settled_by)
+
+
+def find_events(reader: LedgerReader, invocation: Invocation, limit: int = 1_000) -> list[Event]:
+    """Return the event that opened an invocation, and those that it and its end caused."""
+    rows = reader.read(
+        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? "
+        "AND (sequence = ? OR cause = ? OR cause = ?) ORDER BY sequence LIMIT ?",
+        (
+            invocation.envelope,
+            int(invocation.event.rpartition(":")[2]),
+            invocation.event,
+            invocation.settled_by or invocation.event,
+            limit,
+        ),
+    )
+    return [read_event(row) for row in rows]
 
 
 def find_in_events(reader: LedgerReader, invocation_id: str) -> Invocation:

@@ -9,6 +9,7 @@ import msgspec
 from modelpact.ledger.event import Draft, Event, Precondition
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader
+from modelpact.ledger.stores.base import Params, Row
 from modelpact.providers.contract import (
     ComplianceProfile,
     ContractError,
@@ -256,6 +257,25 @@ def list_providers(reader: LedgerReader) -> list[tuple[Registration, str]]:
     return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
 
+def count_open(execute: Callable[[str, Params], list[Row]], provider: str) -> int:
+    """Return how many invocations of a provider are open."""
+    sql = "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'"
+    return int(execute(sql, (provider,))[0][0])
+
+
+def list_violations(reader: LedgerReader, provider: str) -> list[Event]:
+    """Return the events that flagged a violation of the contract by a provider."""
+    violations, after = [], 0
+    while events := reader.events(ENVELOPE, after=after):
+        after = events[-1].sequence
+        violations += [
+            event
+            for event in events
+            if event.type == "provider.flagged" and event.payload.get("provider") == provider
+        ]
+    return violations
+
+
 _CURRENT_FACT: Final = "current registration"
 _FROM_STATES: Final[dict[DeregisteredState, str]] = {
     "deregistered": "('active')",
@@ -304,16 +324,13 @@ def mark_deregistered(
         return None
     tx.cache((_CURRENT_FACT, provider), None)
     registered = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))[0][0]
-    open_count = tx.execute(
-        "SELECT COUNT(*) FROM invocations WHERE provider = ? AND state = 'open'", (provider,)
-    )[0][0]
     payload = {
         "provider": provider,
         "registered": registered,
         "reason": reason,
         "state": state,
         "policy": policy,
-        "open": open_count,
+        "open": count_open(tx.execute, provider),
     }
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 

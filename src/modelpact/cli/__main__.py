@@ -1,5 +1,0 @@
-"""`python -m modelpact.cli` is the command `modelpact`."""
-
-from modelpact.cli.main import main
-
-main()
