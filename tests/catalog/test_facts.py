@@ -27,27 +27,27 @@ STATEMENTS = st.fixed_dictionaries(
 def test_a_vote_says_what_the_statement_said(caps: dict[str, int | bool]) -> None:
     row = vote_row(0, caps, None)
     for field in (*FLAGS, *LIMITS):
-        said = row.stated(field.replace("_", "-"))
+        stated = row.stated(field.replace("_", "-"))
         value = caps.get(field)
         if value is None:
-            assert said is None
+            assert stated is None
         elif field in LIMITS:
-            assert said == Stated("native", value)
+            assert stated == Stated("native", value)
         else:
-            assert said == (NATIVE if value else UNSUPPORTED)
+            assert stated == (NATIVE if value else UNSUPPORTED)
 
 
 @given(STATEMENTS, STATEMENTS)
 def test_merged_facts_promise_no_more_than_any_lineage(
-    one: dict[str, int | bool], other: dict[str, int | bool]
+    first: dict[str, int | bool], other: dict[str, int | bool]
 ) -> None:
     """MP-C4, MP-C3: the more cautious value wins; a missing field is silence."""
     records = merge(
-        [lineage("a", fact("openai/m", **one)), lineage("b", fact("openai/m", **other))]
+        [lineage("a", fact("openai/m", **first)), lineage("b", fact("openai/m", **other))]
     )
     record = records["openai"]["m"]
     for field in FLAGS:
-        votes = [caps[field] for caps in (one, other) if field in caps]
+        votes = [caps[field] for caps in (first, other) if field in caps]
         expected = (NATIVE if all(votes) else UNSUPPORTED) if votes else None
         assert record.stated(field.replace("_", "-")) == expected
 
@@ -55,8 +55,10 @@ def test_merged_facts_promise_no_more_than_any_lineage(
 @pytest.mark.parametrize("value", ["unknown", "emulated", {"restricted": "on request"}], ids=str)
 def test_a_vote_that_is_no_plain_yes_is_not_taken_for_one(value: object) -> None:
     """The grammar of statements has these values, so a lineage may use them."""
-    found = catalog("", lineage("a", fact("openai/m", tool_calling=value))).resolve("openai", "m")
-    assert found.claim("tool-calling").support != "native"
+    resolution = catalog("", lineage("a", fact("openai/m", tool_calling=value))).resolve(
+        "openai", "m"
+    )
+    assert resolution.claim("tool-calling").support != "native"
 
 
 @pytest.mark.parametrize("field", ["x-host-acme-sketch", "tool_read"])
@@ -67,18 +69,18 @@ def test_a_vote_on_whatever_a_statement_may_say_can_be_kept(field: str) -> None:
 
 
 def test_efforts_are_kept_and_the_common_ones_win() -> None:
-    one = fact("openai/m", reasoning_effort=["low", "medium", "high"])
+    first = fact("openai/m", reasoning_effort=["low", "medium", "high"])
     other = fact("openai/m", reasoning_effort=["minimal", "low", "high"])
     silent = fact("openai/m", reasoning_effort=True)
-    found = catalog("", lineage("a", one), lineage("b", other), lineage("c", silent))
-    claim = found.resolve("openai", "m").claim("reasoning-effort")
+    merged = catalog("", lineage("a", first), lineage("b", other), lineage("c", silent))
+    claim = merged.resolve("openai", "m").claim("reasoning-effort")
     assert (claim.support, claim.value) == ("native", ("low", "high"))
     assert claim.evidence is not None
     assert len(claim.evidence.votes) == 3
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("statements", "expected"),
     [
         ([NATIVE, NATIVE], NATIVE),
         ([NATIVE, UNSUPPORTED], UNSUPPORTED),
@@ -87,9 +89,9 @@ def test_efforts_are_kept_and_the_common_ones_win() -> None:
         ([Stated("native", "max-tokens")], Stated("native", "max-tokens")),
     ],
 )
-def test_the_most_cautious(said: list[Stated], expected: Stated) -> None:
-    assert most_cautious(said) == expected
-    assert most_cautious(said[::-1]) == expected
+def test_the_most_cautious(statements: list[Stated], expected: Stated) -> None:
+    assert most_cautious(statements) == expected
+    assert most_cautious(statements[::-1]) == expected
 
 
 def windows(*statements: dict[str, int]) -> tuple[object, object]:
@@ -98,8 +100,8 @@ def windows(*statements: dict[str, int]) -> tuple[object, object]:
         lineage(name, fact("openai/m", **caps))
         for name, caps in zip(names, statements, strict=False)
     ]
-    found = catalog("", *lineages).resolve("openai", "m")
-    return found.claim("context-window").value, found.claim("max-input").value
+    resolution = catalog("", *lineages).resolve("openai", "m")
+    return resolution.claim("context-window").value, resolution.claim("max-input").value
 
 
 @pytest.mark.parametrize(
@@ -123,10 +125,10 @@ def test_the_highest_price_is_told_each_part_on_its_own() -> None:
     tiers = ((200_000, Price(9, 9)),)
     offers = [Price(1, 5, None, 3), Price(2, 4, 7, tiers=tiers)]
     assert highest_price(offers) == Price(2, 5, 7, 3, tiers)
-    found = catalog(
+    resolution = catalog(
         "", lineage("a", fact("openai/m", Price(1, 5))), lineage("b", fact("openai/m", Price(2, 4)))
     ).resolve("openai", "m")
-    assert found.price == Price(2, 5)
+    assert resolution.price == Price(2, 5)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def test_places_are_located_whatever_the_counts(counts: list[int], data: st.Data
     index = Index(IndexContent({f"p{n}": c for n, c in enumerate(counts)}, {}, {}, {}, [], b""))
     flat = [(f"p{n}", within) for n, count in enumerate(counts) for within in range(count)]
     chosen = data.draw(st.sets(st.sampled_from(range(len(flat))))) if flat else set()
-    found = list(index.locate(sorted(chosen)))
-    assert found == [(place, *flat[place]) for place in sorted(chosen)]
+    located = list(index.locate(sorted(chosen)))
+    assert located == [(place, *flat[place]) for place in sorted(chosen)]
 
 
 def test_the_bundled_index_agrees_with_its_resolutions() -> None:
@@ -118,13 +118,13 @@ def test_the_bundled_index_agrees_with_its_resolutions() -> None:
     native = {name: set(index.positions(index.having(name, "native"))) for name in INDEXED}
     accepted = {name: set(index.positions(index.having(name, "emulated"))) for name in INDEXED}
     for place, provider, within in index.locate(chosen):
-        found = source.resolve(provider, source.models.names(provider)[within])
+        resolution = source.resolve(provider, source.models.names(provider)[within])
         for name in INDEXED:
-            claim = found.claim(name)
+            claim = resolution.claim(name)
             assert (place in native[name]) is (claim.support == "native")
             assert (place in accepted[name]) is satisfies(claim.support, "emulated")
         for name in LIMITS:
-            value = limit_value(found.claim(name))
+            value = limit_value(resolution.claim(name))
             assert bool(index.at_least(name, value + 1) >> place & 1) is False
             assert value == 0 or bool(index.at_least(name, value) >> place & 1)
 

@@ -100,16 +100,16 @@ def test_a_bad_rule_names_file_rule_and_field(kind: str) -> None:
     field.
     """
     body, words = BAD_RULES[kind]
-    told = "\n".join(problems(rule(body)))
+    messages = "\n".join(problems(rule(body)))
     for word in ("some.toml", "the rule", *words):
-        assert word in told
+        assert word in messages
 
 
 def test_all_problems_are_told_at_once() -> None:
     text = "\n".join(rule(body, name=kind) for kind, (body, _) in BAD_RULES.items())
-    told = "\n".join(problems(text))
+    messages = "\n".join(problems(text))
     for kind in BAD_RULES:
-        assert f"'{kind}'" in told
+        assert f"'{kind}'" in messages
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_all_problems_are_told_at_once() -> None:
     ],
 )
 def test_bad_tables_name_the_file(text: str, word: str) -> None:
-    told = "\n".join(problems(text))
-    assert word in told
+    messages = "\n".join(problems(text))
+    assert word in messages
 
 
 def test_good_rules_are_read_in_order() -> None:
@@ -162,10 +162,10 @@ def folder(tmp_path: Path, providers: str, names: str = "", rules: str = "") -> 
 def test_a_good_folder_is_read(tmp_path: Path) -> None:
     rules = rule(f'{ANY}\nscope.providers = ["acme"]\ncaps.seed = true')
     names = '[vendors]\n"acme-labs" = "acme"'
-    found = read_sources(folder(tmp_path, PROVIDER + 'tags = ["a", "b"]', names, rules))
-    assert [provider.id for provider in found.providers] == ["acme"]
-    assert found.names.vendors == {"acme-labs": "acme"}
-    assert len(found.rules) == 1
+    sources = read_sources(folder(tmp_path, PROVIDER + 'tags = ["a", "b"]', names, rules))
+    assert [provider.id for provider in sources.providers] == ["acme"]
+    assert sources.names.vendors == {"acme-labs": "acme"}
+    assert len(sources.rules) == 1
 
 
 @pytest.mark.parametrize(

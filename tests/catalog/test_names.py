@@ -46,10 +46,10 @@ def families() -> Catalog:
 )
 def test_spellings_lead_to_the_same_family_facts(provider: str, model: str, family: str) -> None:
     """MP-C7: spellings lead to the same family facts."""
-    found = families().resolve(provider, model)
-    assert [entry.rule for entry in found.trace if entry.layer == "family"] == [family]
-    assert found.claim("tool-calling").support == "native"
-    assert found.vendor == family.partition("/")[0]
+    resolution = families().resolve(provider, model)
+    assert [entry.rule for entry in resolution.trace if entry.layer == "family"] == [family]
+    assert resolution.claim("tool-calling").support == "native"
+    assert resolution.vendor == family.partition("/")[0]
 
 
 def test_the_providers_own_limits_stay_the_providers() -> None:
@@ -66,14 +66,14 @@ def test_the_providers_own_limits_stay_the_providers() -> None:
 
 
 def test_a_dated_snapshot_of_the_vendor_itself_is_known() -> None:
-    found = families().resolve("openai", "o3-2025-04-16")
-    assert (found.claim("context-window").support, found.listed) == ("native", False)
+    resolution = families().resolve("openai", "o3-2025-04-16")
+    assert (resolution.claim("context-window").support, resolution.listed) == ("native", False)
 
 
 def test_who_hosts_weights_vouches_for_nothing_by_name() -> None:
-    found = families().resolve("vllm", "openai/o3")
-    assert {found.claim(name).support for name in ("reasoning", "tool-calling")} == {"unknown"}
-    assert found.claim("reasoning").assumed == "native"
+    resolution = families().resolve("vllm", "openai/o3")
+    assert {resolution.claim(name).support for name in ("reasoning", "tool-calling")} == {"unknown"}
+    assert resolution.claim("reasoning").assumed == "native"
 
 
 def test_rules_for_a_family_hold_under_every_spelling() -> None:
@@ -84,9 +84,9 @@ def test_rules_for_a_family_hold_under_every_spelling() -> None:
 
 @pytest.mark.parametrize("alias", ["claude", "Anthropic", "ANTHROPIC", " anthropic "])
 def test_provider_aliases_are_the_provider(alias: str) -> None:
-    found = families().resolve(alias, "claude-opus-4")
-    assert found.target == "anthropic/claude-opus-4"
-    assert found.claim("reasoning").support == "native"
+    resolution = families().resolve(alias, "claude-opus-4")
+    assert resolution.target == "anthropic/claude-opus-4"
+    assert resolution.claim("reasoning").support == "native"
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_the_bundled_catalog_knows_the_aliases(alias: str, provider: str) -> Non
 def test_the_bundled_catalog_knows_the_spellings(
     provider: str, model: str, own: tuple[str, str]
 ) -> None:
-    found, vendor = resolve(provider, model), resolve(*own)
-    assert found.vendor == own[0]
+    resolution, vendor = resolve(provider, model), resolve(*own)
+    assert resolution.vendor == own[0]
     for name in ("tool-calling", "image-input", "reasoning"):
-        assert found.claim(name).support == vendor.claim(name).support != "unknown"
+        assert resolution.claim(name).support == vendor.claim(name).support != "unknown"
 
 
 PIECES = ["us.", "anthropic", ".", "/", ":", "@", "-v1", "-2025", "claude-", "latest", "", "eu/"]
@@ -128,9 +128,9 @@ def test_spellings_cut_anywhere_never_raise(model: str) -> None:
 
 def test_an_overlay_may_say_whose_model_it_really_is() -> None:
     overlay = {("azure", "prod-1"): Overlay({"seed": True}, "modelpact.toml", "openai/o3")}
-    found = families().extended(overlay=overlay).resolve("azure", "prod-1")
-    assert found.vendor == "openai"
-    assert found.claim("reasoning").support == "native"
-    assert found.claim("context-window").assumed == "native"
-    assert found.claim("seed").support == "native"
-    assert found.listed
+    resolution = families().extended(overlay=overlay).resolve("azure", "prod-1")
+    assert resolution.vendor == "openai"
+    assert resolution.claim("reasoning").support == "native"
+    assert resolution.claim("context-window").assumed == "native"
+    assert resolution.claim("seed").support == "native"
+    assert resolution.listed

@@ -51,14 +51,14 @@ def streams(rules: str, model: str, provider: str = "openai", api: str | None = 
     return catalog(rules).resolve(provider, model, api).claim("streaming").support == "native"
 
 
-def rules_of(found: Resolution) -> list[str]:
-    return [entry.rule for entry in found.trace if entry.layer == "rule"]
+def rules_of(resolution: Resolution) -> list[str]:
+    return [entry.rule for entry in resolution.trace if entry.layer == "rule"]
 
 
 def test_the_example_resolves_to_its_own_result() -> None:
     """S004-7-1, S004-7-2: the example resolves to its own result."""
-    found = catalog(EXAMPLE).resolve("anthropic", "claude-opus-4-5-20260201")
-    assert found.capabilities == ModelCapabilities(
+    resolution = catalog(EXAMPLE).resolve("anthropic", "claude-opus-4-5-20260201")
+    assert resolution.capabilities == ModelCapabilities(
         input_modalities=("text", "image"),
         output_modalities=("text",),
         streaming=True,
@@ -85,8 +85,8 @@ def test_the_example_at_other_providers() -> None:
 
 def test_step_1_starts_from_the_defaults() -> None:
     """S004-2-1, S004-1-2: start from the defaults."""
-    found = catalog(DEFAULTS).resolve("openai", "whatever")
-    assert found.capabilities == ModelCapabilities(
+    resolution = catalog(DEFAULTS).resolve("openai", "whatever")
+    assert resolution.capabilities == ModelCapabilities(
         token_limit_param="max-tokens",
         input_modalities=("text", "image"),
         output_modalities=("text",),
@@ -97,7 +97,7 @@ def test_step_1_starts_from_the_defaults() -> None:
         caching=None,
         supported_parameters=(),
     )
-    assert [entry.layer for entry in found.trace] == ["defaults"]
+    assert [entry.layer for entry in resolution.trace] == ["defaults"]
 
 
 def test_the_bundled_catalog_has_the_specified_defaults() -> None:
@@ -156,8 +156,8 @@ def test_step_3_absent_fields_keep_their_value() -> None:
     """S004-2-7: a field that a rule does not set keeps its value."""
     rules = rule('kind = "any"', "caps.streaming = true\ncaps.tool_calling = true")
     rules += rule('kind = "any"', "caps.tool_calling = false")
-    found = catalog(rules).resolve("openai", "m").capabilities
-    assert (found.streaming, found.tool_calling) == (True, False)
+    capabilities = catalog(rules).resolve("openai", "m").capabilities
+    assert (capabilities.streaming, capabilities.tool_calling) == (True, False)
 
 
 LISTS = {
@@ -183,8 +183,8 @@ def test_step_3_lists_are_assigned_wholesale(field: str) -> None:
 def test_step_4_returns_the_accumulated_state_for_any_names() -> None:
     """S004-2-9: any pair of names has an answer."""
     for provider, model in (("", ""), ("nobody", "nothing"), ("模", "型"), ("a" * 999, "b" * 999)):
-        found = catalog(DEFAULTS).resolve(provider, model).capabilities
-        assert found.input_modalities == ("text", "image")
+        capabilities = catalog(DEFAULTS).resolve(provider, model).capabilities
+        assert capabilities.input_modalities == ("text", "image")
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ FIELD_ROWS = [
 def test_every_field_and_every_word_can_be_set(field: str, value: Any) -> None:
     """S004-4-1..9, S004-5-2..14, S004-6-1: every field and every word can be set."""
     written = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else repr(value)
-    found = catalog(rule('kind = "any"', f"caps.{field} = {written}")).resolve("openai", "m")
+    resolution = catalog(rule('kind = "any"', f"caps.{field} = {written}")).resolve("openai", "m")
     expected = tuple(value) if isinstance(value, list) else value
-    assert getattr(found.capabilities, field) == expected
+    assert getattr(resolution.capabilities, field) == expected
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -258,9 +258,9 @@ def test_json_mode_decides_structured_output_and_json_object(
     mode: str, structured: str, objects: str
 ) -> None:
     """S004-4-7: `schema` includes `object`."""
-    found = catalog(rule('kind = "any"', f'caps.json_mode = "{mode}"')).resolve("openai", "m")
-    assert found.claim("structured-output").support == structured
-    assert found.claim("json-object").support == objects
+    resolution = catalog(rule('kind = "any"', f'caps.json_mode = "{mode}"')).resolve("openai", "m")
+    assert resolution.claim("structured-output").support == structured
+    assert resolution.claim("json-object").support == objects
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,10 @@ source = "https://correction.example"
 
 def layered() -> Catalog:
     """A model of which every layer says something; each takes back what the one before said."""
-    said = fact("openai/gpt-x", seed=False, n=False, top_k=True, context_window=2000)
+    stated = fact("openai/gpt-x", seed=False, n=False, top_k=True, context_window=2000)
     fields = {"top_p": False, "logprobs": True}
     evidence = Layer(Evidence("evidence", rule="probe"), fields, compile_statement(fields))
-    return catalog(LAYERED, lineage("one", said)).extended(
+    return catalog(LAYERED, lineage("one", stated)).extended(
         evidence={("openai", "gpt-x"): (evidence,)},
         overlay={("openai", "gpt-x"): Overlay({"logprobs": False}, "modelpact.toml")},
     )
@@ -91,13 +91,13 @@ def test_evidence_says_which_rule_from_which_source_on_which_date() -> None:
 
 def test_what_only_the_defaults_say_is_assumed_never_a_yes() -> None:
     """MP-C2: what is assumed is shown, and counts as unknown."""
-    found = layered().resolve("openai", "gpt-other")
-    claim = found.claim("image-input")
+    resolution = layered().resolve("openai", "gpt-other")
+    claim = resolution.claim("image-input")
     assert (claim.support, claim.assumed, claim.known) == ("unknown", "native", False)
-    assert found.claim("audio-input").assumed == "unsupported"
-    assert found.capabilities.input_modalities == ("text", "image")
-    assert not negotiate("vision", found).ok
-    assert negotiate("vision", found).findings[0].reason == "unknown"
+    assert resolution.claim("audio-input").assumed == "unsupported"
+    assert resolution.capabilities.input_modalities == ("text", "image")
+    assert not negotiate("vision", resolution).ok
+    assert negotiate("vision", resolution).findings[0].reason == "unknown"
 
 
 def test_silence_is_not_a_no() -> None:
@@ -108,17 +108,17 @@ def test_silence_is_not_a_no() -> None:
 
 def test_a_later_unknown_takes_a_yes_back() -> None:
     overlay = {("openai", "gpt-x"): Overlay({"streaming": "unknown"}, "modelpact.toml")}
-    found = catalog(LAYERED).extended(overlay=overlay).resolve("openai", "gpt-x")
-    assert found.claim("streaming").support == "unknown"
-    assert not negotiate("streaming", found).ok
+    resolution = catalog(LAYERED).extended(overlay=overlay).resolve("openai", "gpt-x")
+    assert resolution.claim("streaming").support == "unknown"
+    assert not negotiate("streaming", resolution).ok
 
 
 @given(st.text(max_size=40), st.text(max_size=60), st.none() | st.text(max_size=12))
 def test_names_that_nobody_knows_never_raise(provider: str, model: str, api: str | None) -> None:
-    found = default_catalog().resolve(provider, model, api)
-    assert len(list(found)) > 50
-    assert found.capabilities.output_modalities is not None
-    assert found.trace[0].layer == "defaults"
+    resolution = default_catalog().resolve(provider, model, api)
+    assert len(list(resolution)) > 50
+    assert resolution.capabilities.output_modalities is not None
+    assert resolution.trace[0].layer == "defaults"
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_configured_providers_have_the_facts_of_their_kind_under_their_own_name(
     rules = '[[rules]]\nscope.providers = ["vllm"]\nmatch = { kind = "any" }\ncaps.n = true'
     overlay = {("local", "mine"): Overlay({"context_window": 32_768}, "modelpact.toml")}
     source = catalog(rules).extended(overlay=overlay, configured={"local": "vllm"})
-    found = source.resolve("local", "mine")
-    assert found.target == "local/mine"
-    assert found.claim("n").support == "native"
-    assert found.claim("context-window").value == 32_768
+    resolution = source.resolve("local", "mine")
+    assert resolution.target == "local/mine"
+    assert resolution.claim("n").support == "native"
+    assert resolution.claim("context-window").value == 32_768
     assert source.resolve("vllm", "mine").claim("context-window").support == "unknown"
 
 
@@ -162,8 +162,8 @@ def test_disputed_votes_stay_in_sight_and_the_cautious_wins() -> None:
     """MP-C4: the disagreement stays visible and the more cautious value wins."""
     yes = fact("openai/m", tool_calling=True, context_window=200_000, seed=True)
     no = fact("openai/m", tool_calling=False, context_window=128_000)
-    found = catalog("", lineage("a", yes), lineage("b", no)).resolve("openai", "m")
-    tools, window, seed = (found.claim(name) for name in ("tools", "context-window", "seed"))
+    resolution = catalog("", lineage("a", yes), lineage("b", no)).resolve("openai", "m")
+    tools, window, seed = (resolution.claim(name) for name in ("tools", "context-window", "seed"))
     assert (tools.support, window.value, seed.support) == ("unsupported", 128_000, "native")
     assert tools.evidence is not None
     assert window.evidence is not None
@@ -173,7 +173,7 @@ def test_disputed_votes_stay_in_sight_and_the_cautious_wins() -> None:
     assert tools.evidence.disputed
     assert window.evidence.disputed
     assert not seed.evidence.disputed
-    assert found.trace[1].fields["tool-calling"] == {"a": True, "b": False}
+    assert resolution.trace[1].fields["tool-calling"] == {"a": True, "b": False}
 
 
 def test_constraints_come_with_the_models_they_are_for() -> None:
@@ -192,27 +192,35 @@ def test_constraints_come_with_the_models_they_are_for() -> None:
 
 def test_asking_again_is_the_same_answer_and_nothing_handed_out_changes_it() -> None:
     source = layered()
-    found = source.resolve("openai", "gpt-x")
-    assert source.resolve("openai", "gpt-x") is found
-    before = msgspec.json.encode([found.trace, list(found)])
-    for entry in found.trace:
+    resolution = source.resolve("openai", "gpt-x")
+    assert source.resolve("openai", "gpt-x") is resolution
+    before = msgspec.json.encode([resolution.trace, list(resolution)])
+    for entry in resolution.trace:
         entry.fields.clear()
     with pytest.raises(AttributeError):
-        found.claim("seed").support = "native"  # type: ignore[misc]
-    assert msgspec.json.encode([found.trace, list(found)]) == before
+        resolution.claim("seed").support = "native"  # type: ignore[misc]
+    assert msgspec.json.encode([resolution.trace, list(resolution)]) == before
 
 
 def test_dates_and_status_are_the_providers_own() -> None:
-    said = Fact("openai", "m", {"seed": True}, None, "2025-01-02", "2027-03-04", "beta")
+    stated = Fact("openai", "m", {"seed": True}, None, "2025-01-02", "2027-03-04", "beta")
     earlier = Fact("openai", "m", {"seed": True}, None, "", "2026-05-06")
-    source = catalog("", lineage("a", said), lineage("b", earlier))
-    found = source.resolve("openai", "m")
-    assert (found.released, found.retires, found.status) == ("2025-01-02", "2026-05-06", "beta")
+    source = catalog("", lineage("a", stated), lineage("b", earlier))
+    resolution = source.resolve("openai", "m")
+    assert (resolution.released, resolution.retires, resolution.status) == (
+        "2025-01-02",
+        "2026-05-06",
+        "beta",
+    )
     passed_on = source.resolve("openrouter", "openai/m")
     assert (passed_on.released, passed_on.retires, passed_on.price) == ("", "", None)
 
 
 def test_claims_may_be_asked_for_by_any_name() -> None:
-    found = layered().resolve("openai", "gpt-x")
-    assert found.claim("contextWindow") == found.claim("context") == found.claim("context-window")
+    resolution = layered().resolve("openai", "gpt-x")
+    assert (
+        resolution.claim("contextWindow")
+        == resolution.claim("context")
+        == resolution.claim("context-window")
+    )
     assert claims({"tools": "native"}).claim("tool-calling").support == "native"

@@ -17,7 +17,7 @@ from modelpact.vocabulary.errors import InputError, ProblemsError
 def lineage(name: str = "litellm", date: str = "2099-01-01", rows: int = 5) -> bytes:
     header = {"lineage": name, "version": "1", "date": date, "licence": "MIT", "url": "x"}
     facts = [{"provider": "openai", "model": f"m{n}", "caps": {}} for n in range(rows)]
-    return b"".join(json.dumps(one).encode() + b"\n" for one in (header, *facts))
+    return b"".join(json.dumps(row).encode() + b"\n" for row in (header, *facts))
 
 
 def test_a_file_with_far_fewer_models_is_refused_unless_forced(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def user(content: Any = "Hi", **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **more}
 
 
-def said(*blocks: dict[str, Any]) -> dict[str, Any]:
+def assistant(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": list(blocks)}
 
 
@@ -97,17 +97,17 @@ BODIES: dict[str, dict[str, Any]] = {
     "a null beside the choice": body(
         tool_choice={"type": "auto", "disable_parallel_tool_use": None}
     ),
-    "a call and its result": body(user(), said(TEXT, USE), user([result()])),
+    "a call and its result": body(user(), assistant(TEXT, USE), user([result()])),
     "parallel calls": body(
         user(),
-        said(USE, {**USE, "id": "toolu_2"}),
+        assistant(USE, {**USE, "id": "toolu_2"}),
         user([result(), result("rain", "toolu_2"), {"type": "text", "text": "And?"}]),
     ),
     "results in messages of their own": body(
-        user(), said(USE), user([result()]), user([result()]), user("And?")
+        user(), assistant(USE), user([result()]), user([result()]), user("And?")
     ),
-    "text after a call": body(user(), said(USE, TEXT)),
-    "inputs of every kind": body(said({**USE, "input": None}, {**USE, "input": [1, "x"]})),
+    "text after a call": body(user(), assistant(USE, TEXT)),
+    "inputs of every kind": body(assistant({**USE, "input": None}, {**USE, "input": [1, "x"]})),
     "results in every form": body(
         user(
             [
@@ -124,11 +124,11 @@ BODIES: dict[str, dict[str, Any]] = {
     ),
     "thinking": body(
         user(),
-        said(THINKING, {"type": "redacted_thinking", "data": "x"}, TEXT),
+        assistant(THINKING, {"type": "redacted_thinking", "data": "x"}, TEXT),
         thinking={"type": "enabled", "budget_tokens": 2048},
     ),
     "unsigned thinking": body(
-        said(
+        assistant(
             {"type": "thinking", "thinking": "Hm."},
             {"type": "thinking", "thinking": "", "signature": ""},
             {"type": "thinking", "thinking": "x", "signature": None},

@@ -19,10 +19,10 @@ values = st.recursive(
 def leaves(value: Any) -> Iterator[Any]:
     """Yield every text and number in JSON; nulls, booleans and empty texts say nothing."""
     if isinstance(value, dict):
-        for one in value.values():
-            yield from leaves(one)
+        for item in value.values():
+            yield from leaves(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from leaves(one)
+        for item in value:
+            yield from leaves(item)
     elif value not in (None, "") and not isinstance(value, bool):
         yield value

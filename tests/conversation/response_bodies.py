@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-SAID = TEXT.filter(bool)
+NON_EMPTY_TEXT = TEXT.filter(bool)
 NAME = st.text("abcdefgh_", min_size=1, max_size=6)
 COUNT = st.integers(0, 10_000)
 INPUT = st.dictionaries(NAME, st.none() | st.booleans() | st.integers(-99, 99) | TEXT, max_size=3)
@@ -17,21 +17,21 @@ INPUT = st.dictionaries(NAME, st.none() | st.booleans() | st.integers(-99, 99) |
 def openai_bodies(draw: st.DrawFn) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     if draw(st.booleans()):
-        message[draw(st.sampled_from(["reasoning_content", "reasoning"]))] = draw(SAID)
+        message[draw(st.sampled_from(["reasoning_content", "reasoning"]))] = draw(NON_EMPTY_TEXT)
     if draw(st.booleans()):
-        message["content"] = draw(SAID)
+        message["content"] = draw(NON_EMPTY_TEXT)
     refused = draw(st.integers(0, 5)) == 0
     if refused:
-        message["refusal"] = draw(SAID)
+        message["refusal"] = draw(NON_EMPTY_TEXT)
     calls = draw(st.lists(st.tuples(NAME, INPUT), max_size=3))
     if calls:
         message["tool_calls"] = [
             {
                 "id": f"call_{place}",
                 "type": "function",
-                "function": {"name": name, "arguments": json.dumps(given)},
+                "function": {"name": name, "arguments": json.dumps(arguments)},
             }
-            for place, (name, given) in enumerate(calls)
+            for place, (name, arguments) in enumerate(calls)
         ]
     reason = "tool_calls" if calls else draw(st.sampled_from(["stop", "length"]))
     if not calls and not refused and draw(st.integers(0, 5)) == 0:
@@ -81,7 +81,7 @@ def openai_chunks(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
         if draw(st.booleans()):
             deltas.append({"tool_calls": together})
         else:
-            deltas += [{"tool_calls": [one]} for one in together]
+            deltas += [{"tool_calls": [row]} for row in together]
     head = {
         "id": body["id"],
         "object": "chat.completion.chunk",
@@ -92,12 +92,12 @@ def openai_chunks(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
     }
 
     def chunk(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
-        one = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        return {**head, "choices": [one], "usage": None}
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return {**head, "choices": [choice], "usage": None}
 
-    found = [chunk(delta, None) for delta in deltas]
-    found.append(chunk({}, choice["finish_reason"]))
-    return [*found, {**head, "choices": [], "usage": body["usage"]}]
+    chunks = [chunk(delta, None) for delta in deltas]
+    chunks.append(chunk({}, choice["finish_reason"]))
+    return [*chunks, {**head, "choices": [], "usage": body["usage"]}]
 
 
 WITH_USAGE = {"stream_options": {"include_usage": True}}
@@ -108,15 +108,20 @@ REDACTED = {"type": "redacted_thinking", "data": "abc"}
 
 @st.composite
 def anthropic_bodies(draw: st.DrawFn) -> dict[str, Any]:
-    text = st.builds(lambda said: {"type": "text", "text": said}, TEXT)
-    cited = st.builds(lambda said: {"type": "text", "text": said, "citations": [CITATION]}, TEXT)
+    text = st.builds(lambda words: {"type": "text", "text": words}, TEXT)
+    cited = st.builds(lambda words: {"type": "text", "text": words, "citations": [CITATION]}, TEXT)
     thinking = st.builds(
-        lambda said, sign: {"type": "thinking", "thinking": said, "signature": sign},
+        lambda words, sign: {"type": "thinking", "thinking": words, "signature": sign},
         TEXT,
         st.sampled_from(["", "sig"]),
     )
     call = st.builds(
-        lambda name, given: {"type": "tool_use", "id": "toolu_1", "name": name, "input": given},
+        lambda name, arguments: {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": name,
+            "input": arguments,
+        },
         NAME,
         INPUT,
     )
@@ -151,24 +156,24 @@ def anthropic_events(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
     """Cut a body into events as the server does."""
     start = {**body, "content": [], "stop_reason": None, "stop_sequence": None}
     start["usage"] = {**body["usage"], "output_tokens": 1}
-    found: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for index, block in enumerate(body["content"]):
         opened, deltas = _block_events(block, draw)
-        found.append({"type": "content_block_start", "index": index, "content_block": opened})
-        found += [
+        events.append({"type": "content_block_start", "index": index, "content_block": opened})
+        events += [
             {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
-        found.append({"type": "content_block_stop", "index": index})
+        events.append({"type": "content_block_stop", "index": index})
     delta = {"stop_reason": body["stop_reason"], "stop_sequence": body["stop_sequence"]}
     usage = {"output_tokens": body["usage"]["output_tokens"], "input_tokens": None}
-    found.append({"type": "message_delta", "delta": delta, "usage": usage})
-    return [*found, {"type": "message_stop"}]
+    events.append({"type": "message_delta", "delta": delta, "usage": usage})
+    return [*events, {"type": "message_stop"}]
 
 
 def _block_events(block: dict[str, Any], draw: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     kind = block["type"]
     if kind == "text":
-        deltas = [{"type": "text_delta", "text": one} for one in cut(block["text"], draw)]
+        deltas = [{"type": "text_delta", "text": piece} for piece in cut(block["text"], draw)]
         deltas += [{"type": "citations_delta", "citation": c} for c in block.get("citations", [])]
         return {"type": "text", "text": ""}, deltas
     if kind == "thinking":

@@ -32,7 +32,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ([], "response: expected an object"),
         ({}, "response.choices: expected a list"),
@@ -49,13 +49,13 @@ JSON = st.recursive(
         ),
     ],
 )
-def test_openai_bodies(body: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_openai_bodies(body: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         openai_chat.read_response(body)
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         (None, "response: expected an object"),
         ({}, "response.content: expected a list"),
@@ -64,13 +64,13 @@ def test_openai_bodies(body: Any, told: str) -> None:
         ({"content": [], "stop_reason": 1}, "stop_reason: expected a string"),
     ],
 )
-def test_anthropic_bodies(body: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_anthropic_bodies(body: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         anthropic.read_response(body)
 
 
 @pytest.mark.parametrize(
-    ("chunks", "told"),
+    ("chunks", "message"),
     [
         (["{"], "not JSON"),
         (["[]"], "expected an object"),
@@ -82,9 +82,9 @@ def test_anthropic_bodies(body: Any, told: str) -> None:
         (['{"usage":{"completion_tokens":true},"choices":[]}'], "completion_tokens"),
     ],
 )
-def test_openai_streams(chunks: list[str], told: str) -> None:
+def test_openai_streams(chunks: list[str], message: str) -> None:
     stop = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         _feed(OpenAIChatStreamReader(), [stop if chunk == "STOP" else chunk for chunk in chunks])
 
 
@@ -109,7 +109,7 @@ def _end(reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("events", "told"),
+    ("events", "message"),
     [
         ([{}], "stream.type: expected a string"),
         ([TEXT], "a block before message_start"),
@@ -130,8 +130,8 @@ def _end(reason: str) -> dict[str, Any]:
         ([*_tool('{"x'), _end("tool_use")], "input of 'f' is not JSON"),
     ],
 )
-def test_anthropic_streams(events: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_anthropic_streams(events: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         _feed(AnthropicStreamReader(), [json.dumps(event) for event in events])
 
 
@@ -142,11 +142,11 @@ def _feed(stream: OpenAIChatStreamReader | AnthropicStreamReader, events: list[s
 
 def test_a_call_that_the_limit_cut_keeps_its_text() -> None:
     stream = AnthropicStreamReader()
-    found: list[StreamEvent] = []
-    for one in [*_tool('{"x'), _end("max_tokens"), {"type": "message_stop"}]:
-        found += stream.feed(json.dumps(one))
-    assert isinstance(found[0], ToolCall)
-    assert (found[0].call.input, found[0].call.raw) == (None, '{"x')
+    events: list[StreamEvent] = []
+    for event in [*_tool('{"x'), _end("max_tokens"), {"type": "message_stop"}]:
+        events += stream.feed(json.dumps(event))
+    assert isinstance(events[0], ToolCall)
+    assert (events[0].call.input, events[0].call.raw) == (None, '{"x')
 
 
 def test_kinds_that_are_new_are_passed_over() -> None:
@@ -190,9 +190,9 @@ def _damaged(body: Any, data: st.DataObject) -> Any:
     places: list[tuple[Any, Any]] = []
     stack = [body]
     while stack:
-        one = stack.pop()
-        for key, value in one.items() if isinstance(one, dict) else enumerate(one):
-            places.append((one, key))
+        node = stack.pop()
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            places.append((node, key))
             if isinstance(value, (dict, list)):
                 stack.append(value)
     where, key = data.draw(st.sampled_from(places))
@@ -207,14 +207,14 @@ def _damaged(body: Any, data: st.DataObject) -> Any:
 
 def test_errors_are_read_and_written() -> None:
     openai = {"error": {"message": "no", "type": "t", "param": "temperature", "code": "c"}}
-    said = read_error(openai)
-    assert said == ErrorBody("no", "t", "c", "temperature")
-    assert write_openai_error(said) == openai
+    error = read_error(openai)
+    assert error == ErrorBody("no", "t", "c", "temperature")
+    assert write_openai_error(error) == openai
     anthropic = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    said = read_error(anthropic)
-    assert said is not None
-    assert said.status == 529
-    assert write_anthropic_error(said, 529) == anthropic
+    error = read_error(anthropic)
+    assert error is not None
+    assert error.status == 529
+    assert write_anthropic_error(error, 529) == anthropic
     assert read_error({"error": "plain"}) == ErrorBody("plain")
     assert read_error({"message": "vllm", "code": 400}) == ErrorBody("vllm", code="400")
     assert read_error("x") is None

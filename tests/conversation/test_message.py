@@ -33,7 +33,7 @@ from tests.conversation import anthropic_request_bodies as anthropic_bodies
 from tests.conversation import openai_chat_request_bodies as openai_bodies
 
 
-def one(*blocks: Any, role: str = "user", **more: Any) -> dict[str, Any]:
+def conversation_of(*blocks: Any, role: str = "user", **more: Any) -> dict[str, Any]:
     return {"messages": [{"role": role, "content": list(blocks), **more}]}
 
 
@@ -70,7 +70,7 @@ BLOCKS: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize(("data", "block"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks_are_read_and_written(data: dict[str, Any], block: Any) -> None:
     """MP-V1: blocks of text, image, tool use, tool result and thinking, with metadata."""
-    given_data = one(data, metadata={"turn": 1})
+    given_data = conversation_of(data, metadata={"turn": 1})
     conversation = read_conversation(given_data)
     assert conversation.messages == [Message("user", (block,), {"turn": 1})]
     assert write_conversation(conversation) == given_data
@@ -79,7 +79,7 @@ def test_blocks_are_read_and_written(data: dict[str, Any], block: Any) -> None:
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
 def test_roles(role: str) -> None:
     """MP-V1: the roles system, user, assistant and tool."""
-    assert read_conversation(one(role=role)).messages[0].role == role
+    assert read_conversation(conversation_of(role=role)).messages[0].role == role
 
 
 def test_a_text_is_short_for_a_text_block() -> None:
@@ -92,26 +92,35 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "an unknown field": ({"messages": [], "x": 1}, "no field 'x'"),
     "no messages": ({}, "conversation.messages: expected a list"),
     "a message that is a text": ({"messages": ["x"]}, r"messages\[0\]: expected an object"),
-    "an unknown role": (one(role="robot"), r"messages\[0\].role: expected system"),
+    "an unknown role": (conversation_of(role="robot"), r"messages\[0\].role: expected system"),
     "a role that is a list": (
         {"messages": [{"role": [], "content": []}]},
         r"messages\[0\].role: expected system",
     ),
-    "a field of no message": (one(x=1), r"messages\[0\]: no field 'x'"),
+    "a field of no message": (conversation_of(x=1), r"messages\[0\]: no field 'x'"),
     "content that is a number": ({"messages": [{"role": "user", "content": 5}]}, "content"),
-    "metadata that is a list": (one(metadata=[]), "metadata: expected an object"),
-    "a block that is a text": (one("x"), r"content\[0\]: expected a block"),
-    "an unknown block": (one({"type": "textt"}), r"unknown block type.*did you mean text"),
-    "a block without a type": (one({}), "block type"),
-    "a type that is a list": (one({"type": []}), "block type"),
-    "a text that is a number": (one({"type": "text", "text": 5}), r"content\[0\].text"),
-    "a text without text": (one({"type": "text"}), "needs text"),
-    "a field of no block": (one({"type": "text", "text": "", "x": 1}), "has no 'x'"),
-    "an image of nothing": (one({"type": "image"}), "either url or data"),
-    "an image twice": (one({"type": "image", "url": "u", "data": "d"}), "either url or data"),
-    "a call without an input": (one({"type": "tool_use", "id": "1", "name": "f"}), "needs input"),
+    "metadata that is a list": (conversation_of(metadata=[]), "metadata: expected an object"),
+    "a block that is a text": (conversation_of("x"), r"content\[0\]: expected a block"),
+    "an unknown block": (
+        conversation_of({"type": "textt"}),
+        r"unknown block type.*did you mean text",
+    ),
+    "a block without a type": (conversation_of({}), "block type"),
+    "a type that is a list": (conversation_of({"type": []}), "block type"),
+    "a text that is a number": (conversation_of({"type": "text", "text": 5}), r"content\[0\].text"),
+    "a text without text": (conversation_of({"type": "text"}), "needs text"),
+    "a field of no block": (conversation_of({"type": "text", "text": "", "x": 1}), "has no 'x'"),
+    "an image of nothing": (conversation_of({"type": "image"}), "either url or data"),
+    "an image twice": (
+        conversation_of({"type": "image", "url": "u", "data": "d"}),
+        "either url or data",
+    ),
+    "a call without an input": (
+        conversation_of({"type": "tool_use", "id": "1", "name": "f"}),
+        "needs input",
+    ),
     "a result of thinking": (
-        one(
+        conversation_of(
             {
                 "type": "tool_result",
                 "tool_use_id": "1",
@@ -120,8 +129,8 @@ BROKEN: dict[str, tuple[Any, str]] = {
         ),
         "text and images",
     ),
-    "half a character": (one({"type": "text", "text": "\ud800"}), "not valid Unicode"),
-    "half a character in a key": (one(metadata={"\ud800": 1}), "not valid Unicode"),
+    "half a character": (conversation_of({"type": "text", "text": "\ud800"}), "not valid Unicode"),
+    "half a character in a key": (conversation_of(metadata={"\ud800": 1}), "not valid Unicode"),
 }
 
 
@@ -136,7 +145,9 @@ def test_endless_nesting_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(InputError, match="nested more than 100 deep"):
-        read_conversation(one({"type": "tool_use", "id": "1", "name": "f", "input": deep}))
+        read_conversation(
+            conversation_of({"type": "tool_use", "id": "1", "name": "f", "input": deep})
+        )
 
 
 @pytest.mark.parametrize("body", openai_bodies.BODIES.values(), ids=openai_bodies.BODIES)
@@ -152,7 +163,7 @@ def test_what_was_read_from_anthropic_is_written_and_read_again(body: dict[str, 
 
 
 def test_a_copy_is_a_conversation_of_its_own() -> None:
-    first = read_conversation(one({"type": "text", "text": "Hi"}))
+    first = read_conversation(conversation_of({"type": "text", "text": "Hi"}))
     second = first.copy()
     second.messages.append(Message("user"))
     second.metadata["x"] = 1

@@ -42,33 +42,35 @@ from tests.conversation.test_malformed_responses import JSON, _damaged
 
 def read(events: Iterable[Any]) -> list[StreamEvent]:
     stream = OpenAIResponsesStreamReader()
-    found = [event for one in events for event in stream.feed(json.dumps(one))]
-    return found + stream.end()
+    stream_events = [event for data in events for event in stream.feed(json.dumps(data))]
+    return stream_events + stream.end()
 
 
 def written(
     answer: Response,
 ) -> tuple[list[dict[str, Any]], OpenAIResponsesStreamWriter]:
     writer = OpenAIResponsesStreamWriter(answer.id, answer.model)
-    return [one for event in response_events(answer) for one in writer.feed(event)], writer
+    return [
+        written_event for event in response_events(answer) for written_event in writer.feed(event)
+    ], writer
 
 
 def plain(response: Response | None) -> list[Any]:
     """Return what an answer says, in no API's spelling."""
     assert response is not None
-    said: list[Any] = []
+    parts: list[Any] = []
     for block in response.content:
         if isinstance(block, ToolUseBlock):
-            said.append((block.id, block.name, block.input))
+            parts.append((block.id, block.name, block.input))
         elif isinstance(block, ThinkingBlock):
-            said.append(("thinking", block.thinking))
+            parts.append(("thinking", block.thinking))
         elif isinstance(block, TextBlock):
             refused = "openai-chat spelling" in block.extra
-            said.append((block.text, refused))
+            parts.append((block.text, refused))
         else:
-            said.append(block)
+            parts.append(block)
     reason = "end" if response.stop_reason == "stop_sequence" else response.stop_reason
-    return [*said, reason, response.usage, response.model, response.id]
+    return [*parts, reason, response.usage, response.model, response.id]
 
 
 # Whole bodies.
@@ -99,7 +101,7 @@ def test_an_answer_of_anthropic_becomes_a_response(body: dict[str, Any]) -> None
             loss.path for loss in openai_responses.write_response(answer).losses
         ]
         reason = "end"
-    if reason == "tool_use" and not any(isinstance(one, ToolUseBlock) for one in own):
+    if reason == "tool_use" and not any(isinstance(block, ToolUseBlock) for block in own):
         reason = "end"
     if reason in ("end", "stop_sequence") and answer.tool_calls:
         reason = "tool_use"
@@ -156,8 +158,8 @@ def test_what_an_answer_says() -> None:
     assert isinstance(call, ToolUseBlock)
     assert answer.stop_reason == "tool_use"
     assert answer.usage == Usage(9, 5, 2, 4)
-    told = {loss.path for loss in openai_chat.write_response(answer).losses}
-    assert told == {"extra.body", "extra.usage", "thinking.encrypted_content"}
+    lost = {loss.path for loss in openai_chat.write_response(answer).losses}
+    assert lost == {"extra.body", "extra.usage", "thinking.encrypted_content"}
     assert (
         "reasoning_content" not in openai_chat.write_response(answer).body["choices"][0]["message"]
     )
@@ -170,9 +172,9 @@ def test_a_changed_answer_is_written_anew() -> None:
     changed = msgspec.structs.replace(
         answer, content=(TextBlock("Hi"), ToolUseBlock("c", "f", {"a": 1})), stop_reason="tool_use"
     )
-    found = openai_responses.write_response(changed).body
-    assert (found["status"], found["incomplete_details"]) == ("completed", None)
-    message, call = found["output"]
+    written_body = openai_responses.write_response(changed).body
+    assert (written_body["status"], written_body["incomplete_details"]) == ("completed", None)
+    message, call = written_body["output"]
     assert message == {
         "id": "msg_resp_1_0",
         "type": "message",
@@ -184,11 +186,20 @@ def test_a_changed_answer_is_written_anew() -> None:
 
 
 def test_an_answer_repeats_what_was_asked() -> None:
-    asked = {"model": "m", "input": "Hi", "temperature": 0.5, "tools": [{"type": "function"}]}
+    request_body = {
+        "model": "m",
+        "input": "Hi",
+        "temperature": 0.5,
+        "tools": [{"type": "function"}],
+    }
     body = openai_responses.write_response(
-        Response((TextBlock("x"),)), created=7, request_body=asked
+        Response((TextBlock("x"),)), created=7, request_body=request_body
     ).body
-    assert (body["temperature"], body["tools"], body["created_at"]) == (0.5, asked["tools"], 7)
+    assert (body["temperature"], body["tools"], body["created_at"]) == (
+        0.5,
+        request_body["tools"],
+        7,
+    )
     assert (body["tool_choice"], body["store"], body["error"]) == ("auto", False, None)
 
 
@@ -225,11 +236,11 @@ def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) ->
     raw = b"".join(write_event(json.dumps(event), event["type"]) for event in events)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     parser, stream = EventParser(), OpenAIResponsesStreamReader()
-    found: list[StreamEvent] = []
+    events_read: list[StreamEvent] = []
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         for event in parser.feed(raw[start:end]):
-            found += stream.feed(event.data)
-    assert collect(found) == openai_responses.read_response(body)
+            events_read += stream.feed(event.data)
+    assert collect(events_read) == openai_responses.read_response(body)
 
 
 @given(responses_bodies(), st.data())
@@ -247,10 +258,10 @@ def test_a_server_may_leave_out_pieces(body: dict[str, Any], data: st.DataObject
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
     answer = openai_responses.read_response(body)
     events, writer = written(answer)
-    found = collect(read(events))
+    collected = collect(read(events))
     if answer.stop_reason == "unknown":
         answer = msgspec.structs.replace(answer, stop_reason=_usual(answer))
-    assert plain(found) == plain(answer)
+    assert plain(collected) == plain(answer)
     assert writer.losses == ()
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
@@ -268,11 +279,11 @@ def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) ->
         OpenAIResponsesStreamWriter(answer.id, answer.model),
     )
     events = [
-        one
+        written_event
         for event in response_events(answer)
         for sent in source.feed(event)
         for mine in stream.feed(json.dumps(sent))
-        for one in writer.feed(mine)
+        for written_event in writer.feed(mine)
     ]
     whole = openai_responses.read_response(openai_responses.write_response(answer).body)
     assert plain(collect(read(events))) == plain(whole)
@@ -282,14 +293,14 @@ def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) ->
 def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, Any]) -> None:
     answer = openai_responses.read_response(body)
     writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
-    chunks = [one for event in response_events(answer) for one in writer.feed(event)]
-    said = "".join(
+    chunks = [item for event in response_events(answer) for item in writer.feed(event)]
+    text = "".join(
         chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"]
     )
     refused = [
         block for block in answer.content if isinstance(block, TextBlock) and block.extra == REFUSED
     ]
-    assert len(said) == len(answer.text) - sum(len(one.text) for one in refused)
+    assert len(text) == len(answer.text) - sum(len(item.text) for item in refused)
 
 
 def test_the_events_of_a_text_come_in_order() -> None:
@@ -329,8 +340,8 @@ def test_what_an_answer_cannot_say_here_is_told() -> None:
     losses = {loss.path for loss in openai_responses.write_response(answer).losses}
     assert losses == {"content[0].signature", "content[1]", "stop_sequence", "extra.container"}
     _, writer = written(answer)
-    told = {loss.path for loss in writer.losses}
-    assert told == {"thinking.signature", "content", "stop_sequence", "extra.container"}
+    lost = {loss.path for loss in writer.losses}
+    assert lost == {"thinking.signature", "content", "stop_sequence", "extra.container"}
 
 
 def test_a_stream_that_was_cut_off_has_no_end() -> None:
@@ -353,7 +364,7 @@ IMAGE = {"type": "input_image", "image_url": "x"}
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ([], "response: expected an object"),
         ({}, "response.output: expected a list"),
@@ -373,8 +384,8 @@ IMAGE = {"type": "input_image", "image_url": "x"}
         ({"output": [], "model": 5}, "model: expected a string"),
     ],
 )
-def test_malformed_bodies(body: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_malformed_bodies(body: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         openai_responses.read_response(body)
 
 
@@ -392,7 +403,7 @@ END: dict[str, Any] = {"type": "response.completed", "response": {"output": []}}
 
 
 @pytest.mark.parametrize(
-    ("events", "told"),
+    ("events", "message"),
     [
         ([{}], "stream.type: expected a string"),
         ([_delta("0")], "output_index: expected an index"),
@@ -407,8 +418,8 @@ END: dict[str, Any] = {"type": "response.completed", "response": {"output": []}}
         ([END, _delta()], "after the response's end"),
     ],
 )
-def test_malformed_streams(events: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_malformed_streams(events: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         read(events)
 
 
@@ -450,17 +461,17 @@ def test_reasoning_is_told_once() -> None:
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         END,
     ]
-    found = read(events)
-    assert found[0] == ThinkingDelta("short")
-    assert [type(one) for one in found] == [ThinkingDelta, BlockEnd, Finish]
+    events_read = read(events)
+    assert events_read[0] == ThinkingDelta("short")
+    assert [type(item) for item in events_read] == [ThinkingDelta, BlockEnd, Finish]
 
 
 def test_a_call_without_its_arguments_takes_the_pieces() -> None:
     item = {"type": "function_call", "call_id": "c", "name": "f"}
     piece = {"type": "response.function_call_arguments.delta", "output_index": 0}
     done = {"type": "response.output_item.done", "output_index": 0, "item": item}
-    found = read([{**piece, "delta": '{"a"'}, {**piece, "delta": ":1}"}, done])
-    assert found == [ToolCall(ToolUseBlock("c", "f", {"a": 1}, '{"a":1}'))]
+    events_read = read([{**piece, "delta": '{"a"'}, {**piece, "delta": ":1}"}, done])
+    assert events_read == [ToolCall(ToolUseBlock("c", "f", {"a": 1}, '{"a":1}'))]
 
 
 @given(st.data())

@@ -114,8 +114,8 @@ settings = st.fixed_dictionaries(
 
 
 @given(texts | st.none() | st.lists(items, max_size=5), settings)
-def test_generated_bodies_come_back(said: Any, fields: dict[str, Any]) -> None:
-    given_body = {"model": "m", "input": said, **fields}
+def test_generated_bodies_come_back(content: Any, fields: dict[str, Any]) -> None:
+    given_body = {"model": "m", "input": content, **fields}
     before = copy.deepcopy(given_body)
     assert openai_responses.write_request(openai_responses.read_request(given_body)).body == before
 
@@ -163,7 +163,12 @@ def test_what_was_changed_is_written_anew() -> None:
     )
     again = msgspec.structs.replace(request, messages=(changed,))
     written = openai_responses.write_request(again).body["input"]
-    assert [one["type"] for one in written] == ["reasoning", "message", "function_call", "message"]
+    assert [item["type"] for item in written] == [
+        "reasoning",
+        "message",
+        "function_call",
+        "message",
+    ]
     assert written[0]["summary"] == [{"type": "summary_text", "text": "Ha."}]
     assert written[0]["encrypted_content"] == "gAAA"
     assert written[1] == {"type": "message", "role": "assistant", "content": "Hello"}

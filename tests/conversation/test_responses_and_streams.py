@@ -51,8 +51,8 @@ def read_openai(chunks: Iterable[Any], done: bool = True) -> list[StreamEvent]:
 
 def read_anthropic(events: Iterable[Any]) -> list[StreamEvent]:
     stream = AnthropicStreamReader()
-    found = [event for one in events for event in stream.feed(json.dumps(one))]
-    return found + stream.end()
+    stream_events = [event for data in events for event in stream.feed(json.dumps(data))]
+    return stream_events + stream.end()
 
 
 def plain(response: Response | None) -> Response:
@@ -126,14 +126,14 @@ def test_an_anthropic_stream_collects_to_the_body(
 @given(anthropic_bodies(), st.data())
 def test_bytes_may_be_cut_anywhere(body: dict[str, Any], data: st.DataObject) -> None:
     written = anthropic_events(body, data.draw)
-    raw = b"".join(write_event(json.dumps(one), one["type"]) for one in written)
+    raw = b"".join(write_event(json.dumps(data), data["type"]) for data in written)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     parser, stream = EventParser(), AnthropicStreamReader()
-    found: list[StreamEvent] = []
+    events_read: list[StreamEvent] = []
     for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         for event in parser.feed(raw[start:end]):
-            found += stream.feed(event.data)
-    assert collect(found) == anthropic.read_response(body)
+            events_read += stream.feed(event.data)
+    assert collect(events_read) == anthropic.read_response(body)
 
 
 @given(openai_bodies())
@@ -149,7 +149,9 @@ def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
     writer = AnthropicStreamWriter(answer.id, answer.model)
-    events = [one for event in response_events(answer) for one in writer.feed(event)]
+    events = [
+        written_event for event in response_events(answer) for written_event in writer.feed(event)
+    ]
     assert collect(read_anthropic(events)) == answer
     assert writer.losses == ()
 
@@ -164,9 +166,9 @@ def test_spelling_out_and_collecting_changes_nothing(body: dict[str, Any]) -> No
 def test_a_stream_that_was_cut_off_has_no_end(body: dict[str, Any]) -> None:
     writer = AnthropicStreamWriter("msg", "m")
     events = [
-        one
+        written_event
         for event in response_events(anthropic.read_response(body))
-        for one in writer.feed(event)
+        for written_event in writer.feed(event)
     ]
     assert collect(read_anthropic(events[:-1])) is None
 
@@ -204,8 +206,8 @@ def test_deepseek_tells_its_cache_hits_in_a_field_of_its_own() -> None:
 
 
 def _body(message: dict[str, Any], reason: str = "stop", **choice: Any) -> dict[str, Any]:
-    one = {"index": 0, "message": message, "finish_reason": reason, **choice}
-    return {"id": "1", "object": "chat.completion", "model": "m", "choices": [one]}
+    first = {"index": 0, "message": message, "finish_reason": reason, **choice}
+    return {"id": "1", "object": "chat.completion", "model": "m", "choices": [first]}
 
 
 def _call(**fields: Any) -> dict[str, Any]:

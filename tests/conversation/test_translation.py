@@ -28,7 +28,7 @@ def shared(request: Request) -> Shared:
             if hasattr(block, "input"):
                 content = (block.id, block.name, block.input)  # type: ignore[union-attr]
             elif hasattr(block, "tool_use_id"):
-                inner = tuple(one.text for one in block.content)  # type: ignore[union-attr]
+                inner = tuple(part.text for part in block.content)  # type: ignore[union-attr]
                 content = (block.tool_use_id, inner)
             elif hasattr(block, "text"):
                 content = block.text
@@ -215,8 +215,8 @@ def test_a_schema_says_its_name_itself_where_there_is_no_place_beside_it() -> No
         openai_chat.read_request(o.body(max_tokens=9, response_format=named))
     )
     assert carried.losses == ()
-    told = {"title": "city", "description": "Where it is."}
-    assert carried.body["output_config"]["format"]["schema"] == {**told, **o.SCHEMA}
+    titled = {"title": "city", "description": "Where it is."}
+    assert carried.body["output_config"]["format"]["schema"] == {**titled, **o.SCHEMA}
 
 
 SPELLINGS = {
@@ -237,7 +237,7 @@ def check(body: dict[str, Any], carried: TranslatedBody) -> None:
         for leaf in leaves(body)
         if str(leaf) not in SPELLINGS and str(leaf) not in joined and leaf not in (0, 1)
     ]
-    whole = [one for one in lost if not any(part in joined for part in _parts(one))]
+    whole = [path for path in lost if not any(part in joined for part in _parts(path))]
     assert not whole or carried.losses, whole
 
 
@@ -278,28 +278,28 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
     mark = draw(marks)
     place = draw(st.integers(0, 3))
     messages = [o.user("plain") for _ in range(place)]
-    here = f"messages[{place}]"
+    where = f"messages[{place}]"
     message, path = draw(
         st.sampled_from(
             [
-                (o.user(mark), here),
-                (o.user([{"type": "text", "text": mark}]), here),
-                (o.user([{"type": "text", "text": "t", "note": mark}]), f"{here}.content[0].note"),
-                (o.user([o.image(mark)]), here),
-                (o.user([o.image(detail=mark)]), f"{here}.content[0].image_url"),
-                (o.user("t", name=mark), f"{here}.name"),
-                (o.user([{"type": mark}]), f"{here}.content[0]"),
-                (o.user([{"type": "file", "file": {"file_id": mark}}]), f"{here}.content[0]"),
-                (o.called({**o.CALL, "id": mark}), here),
-                (o.called({**o.CALL, "note": mark}), f"{here}.content[0].note"),
+                (o.user(mark), where),
+                (o.user([{"type": "text", "text": mark}]), where),
+                (o.user([{"type": "text", "text": "t", "note": mark}]), f"{where}.content[0].note"),
+                (o.user([o.image(mark)]), where),
+                (o.user([o.image(detail=mark)]), f"{where}.content[0].image_url"),
+                (o.user("t", name=mark), f"{where}.name"),
+                (o.user([{"type": mark}]), f"{where}.content[0]"),
+                (o.user([{"type": "file", "file": {"file_id": mark}}]), f"{where}.content[0]"),
+                (o.called({**o.CALL, "id": mark}), where),
+                (o.called({**o.CALL, "note": mark}), f"{where}.content[0].note"),
                 (
                     o.called({**o.CALL, "function": {"name": mark, "arguments": "{"}}),
-                    f"{here}.content[0]",
+                    f"{where}.content[0]",
                 ),
-                (o.result(mark), here),
-                (o.result([{"type": "text", "text": mark}]), here),
-                (o.result(name=mark), f"{here}.name"),
-                ({"role": "developer", "content": mark}, here),
+                (o.result(mark), where),
+                (o.result([{"type": "text", "text": mark}]), where),
+                (o.result(name=mark), f"{where}.name"),
+                ({"role": "developer", "content": mark}, where),
             ]
         )
     )

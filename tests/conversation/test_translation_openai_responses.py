@@ -43,8 +43,8 @@ def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None
     assert back.fidelity == "lossless"
     assert shared(openai_chat.read_request(back.body)) == shared(lenient)
     theirs = [
-        shared(anthropic.read_request(anthropic.write_request(one).body))
-        for one in (second, lenient)
+        shared(anthropic.read_request(anthropic.write_request(translated).body))
+        for translated in (second, lenient)
     ]
     assert theirs[0] == theirs[1]
 
@@ -226,8 +226,8 @@ def test_nothing_is_dropped_without_a_word(
     """MP-V3: every difference is reported as lossless, lossy or unsupported."""
     carried = write(read(body))
     lost = missing(body, carried)
-    told = [loss for loss in carried.losses if "needs a limit" not in loss.what]
-    assert not lost or told, lost
+    losses = [loss for loss in carried.losses if "needs a limit" not in loss.what]
+    assert not lost or losses, lost
 
 
 @st.composite
@@ -235,27 +235,27 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
     """Return a body with one mark somewhere, and where a loss of it is reported."""
     mark = draw(marks)
     place = draw(st.integers(0, 3))
-    here = f"messages[{place}]"
+    where = f"messages[{place}]"
     item, path = draw(
         st.sampled_from(
             [
-                (r.user(mark), here),
-                (r.user([{"type": "input_text", "text": mark}]), here),
-                (r.user([{**r.TEXT, "note": mark}]), f"{here}.content[0].note"),
-                (r.user([r.image(mark)]), here),
-                (r.user([r.image(detail=mark)]), f"{here}.content[0].detail"),
-                (r.user(phase=mark), f"{here}.phase"),
-                (r.user([{"type": mark}]), f"{here}.content[0]"),
-                (r.user([{"type": "input_file", "file_id": mark}]), f"{here}.content[0]"),
-                ({**r.CALL, "call_id": mark}, here),
-                ({**r.CALL, "note": mark}, f"{here}.content[0].note"),
-                ({**r.REASONED, "encrypted_content": mark}, f"{here}.content[0]"),
-                ({"type": "item_reference", "id": mark}, f"{here}.content[0]"),
-                ({"type": mark, "id": "x"}, f"{here}.content[0]"),
-                (r.result(mark), here),
-                (r.result([{"type": "input_text", "text": mark}]), here),
-                (r.result(name=mark), f"{here}.content[0].name"),
-                ({"role": "developer", "content": mark}, here),
+                (r.user(mark), where),
+                (r.user([{"type": "input_text", "text": mark}]), where),
+                (r.user([{**r.TEXT, "note": mark}]), f"{where}.content[0].note"),
+                (r.user([r.image(mark)]), where),
+                (r.user([r.image(detail=mark)]), f"{where}.content[0].detail"),
+                (r.user(phase=mark), f"{where}.phase"),
+                (r.user([{"type": mark}]), f"{where}.content[0]"),
+                (r.user([{"type": "input_file", "file_id": mark}]), f"{where}.content[0]"),
+                ({**r.CALL, "call_id": mark}, where),
+                ({**r.CALL, "note": mark}, f"{where}.content[0].note"),
+                ({**r.REASONED, "encrypted_content": mark}, f"{where}.content[0]"),
+                ({"type": "item_reference", "id": mark}, f"{where}.content[0]"),
+                ({"type": mark, "id": "x"}, f"{where}.content[0]"),
+                (r.result(mark), where),
+                (r.result([{"type": "input_text", "text": mark}]), where),
+                (r.result(name=mark), f"{where}.content[0].name"),
+                ({"role": "developer", "content": mark}, where),
             ]
         )
     )
@@ -287,4 +287,4 @@ def test_thinking_goes_back_only_to_the_api_that_thought() -> None:
     )
     written = openai_responses.write_request(Request("m", (Message("assistant", stored),)))
     assert [loss.path for loss in written.losses] == ["messages[0].content[0]"]
-    assert [one["type"] for one in written.body["input"]] == ["message"]
+    assert [item["type"] for item in written.body["input"]] == ["message"]

@@ -31,8 +31,8 @@ def conversation(*messages: Message) -> Conversation:
     return Conversation(list(messages or [Message("user", (TextBlock("Hi"),))]))
 
 
-def texts(one: Conversation) -> list[tuple[str, str]]:
-    return [(message.role, message.text) for message in one.messages]
+def texts(chat: Conversation) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in chat.messages]
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_what_the_defaults_offer_to_negotiation() -> None:
 
 def test_injection_prepends_a_system_message() -> None:
     """S002-7-5, S002-7-3: without a system message, a new one is put first."""
-    one = conversation()
-    EmulationEngine.with_defaults().apply(["extended_thinking"], one)
-    assert texts(one) == [("system", THINK), ("user", "Hi")]
+    chat = conversation()
+    EmulationEngine.with_defaults().apply(["extended_thinking"], chat)
+    assert texts(chat) == [("system", THINK), ("user", "Hi")]
 
 
 def test_injection_appends_to_the_system_message() -> None:
     """S002-7-4: appended to the system message, as a text block of a newline and the prompt."""
-    one = conversation(
+    chat = conversation(
         Message("user", (TextBlock("Hi"),)), Message("system", (TextBlock("Be brief."),), {"a": 1})
     )
-    EmulationEngine.with_defaults().apply(["extended_thinking"], one)
+    EmulationEngine.with_defaults().apply(["extended_thinking"], chat)
     content = (TextBlock("Be brief."), TextBlock(f"\n{THINK}"))
-    assert one.messages[1] == Message("system", content, {"a": 1})
-    assert len(one.messages) == 2
+    assert chat.messages[1] == Message("system", content, {"a": 1})
+    assert len(chat.messages) == 2
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_injection_appends_to_the_system_message() -> None:
 )
 def test_post_processing_and_disabled_change_nothing(capability: str) -> None:
     """S002-7-6, S002-7-7: PostProcessing and Disabled do not change the conversation."""
-    one = conversation()
-    EmulationEngine.with_defaults().apply([capability], one)
-    assert one == conversation()
+    chat = conversation()
+    EmulationEngine.with_defaults().apply([capability], chat)
+    assert chat == conversation()
 
 
 def test_the_example_of_the_engine() -> None:
@@ -128,11 +128,11 @@ def test_config_overrides_come_before_defaults() -> None:
     config = EmulationConfig()
     config.set("code_execution", SystemPromptInjection("Simulate code execution step by step."))
     config.set("extended_thinking", Disabled("not here"))
-    one = conversation()
+    chat = conversation()
     report = EmulationEngine(config).apply(
-        ["code_execution", "extended_thinking", "structured_output_json_schema"], one
+        ["code_execution", "extended_thinking", "structured_output_json_schema"], chat
     )
-    assert texts(one)[0] == ("system", "Simulate code execution step by step.")
+    assert texts(chat)[0] == ("system", "Simulate code execution step by step.")
     assert [entry.capability for entry in report.applied] == [
         "code_execution",
         "structured_output_json_schema",
@@ -195,17 +195,17 @@ def test_applying_twice_changes_nothing_more_and_reports_the_same() -> None:
 
 
 def test_a_capability_asked_for_twice_counts_once() -> None:
-    one = conversation()
-    report = EmulationEngine.with_defaults().apply(["extended_thinking"] * 3, one)
+    chat = conversation()
+    report = EmulationEngine.with_defaults().apply(["extended_thinking"] * 3, chat)
     assert len(report.applied) == 1
-    assert len(one.messages[0].content) == 1
+    assert len(chat.messages[0].content) == 1
 
 
 def test_two_prompts_are_both_injected() -> None:
     config = EmulationConfig({"tool_bash": SystemPromptInjection("No shell.")})
-    one = conversation()
-    EmulationEngine(config).apply(["extended_thinking", "tool_bash"], one)
-    assert list(one.messages[0].content) == [
+    chat = conversation()
+    EmulationEngine(config).apply(["extended_thinking", "tool_bash"], chat)
+    assert list(chat.messages[0].content) == [
         TextBlock(THINK),
         TextBlock("\nNo shell."),
     ]
@@ -214,19 +214,19 @@ def test_two_prompts_are_both_injected() -> None:
 def test_a_plan_reports_the_same_and_changes_nothing() -> None:
     """MP-E4: a dry plan changes nothing."""
     engine = EmulationEngine.with_defaults()
-    one = conversation()
+    chat = conversation()
     plan = engine.plan(list(ABP.ids))
-    assert one == conversation()
-    assert plan == engine.apply(list(ABP.ids), one)
+    assert chat == conversation()
+    assert plan == engine.apply(list(ABP.ids), chat)
 
 
 @pytest.mark.parametrize("bad", ["telepathy", "ExtendedThinking", "reasoning", "", 5, None, ["x"]])
 def test_an_unknown_capability_leaves_the_conversation_untouched(bad: object) -> None:
     """MP-E8: wrong input is an error and leaves the conversation untouched."""
-    one = conversation()
+    chat = conversation()
     with pytest.raises(UnknownName, match="abp capability"):
-        EmulationEngine.with_defaults().apply(["extended_thinking", bad], one)  # type: ignore[list-item]
-    assert one == conversation()
+        EmulationEngine.with_defaults().apply(["extended_thinking", bad], chat)  # type: ignore[list-item]
+    assert chat == conversation()
 
 
 def test_a_text_is_no_list_of_capabilities() -> None:

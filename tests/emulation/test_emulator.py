@@ -52,9 +52,9 @@ def answered(text: str, **fields: Any) -> Response:
 
 
 def received(work: EmulatedRequest, text: str) -> Response:
-    found = work.process(answered(text))
-    assert isinstance(found, Response)
-    return found
+    response = work.process(answered(text))
+    assert isinstance(response, Response)
+    return response
 
 
 def test_the_set_names_known_capabilities() -> None:
@@ -110,11 +110,11 @@ def test_asking_again_tells_what_was_wrong() -> None:
     again = work.process(answered('{"city": 5}'))
     assert isinstance(again, RepairRequest)
     assert again.attempt == 2
-    *before, bad, told = again.request.messages
+    *before, bad, correction = again.request.messages
     assert tuple(before) == work.request.messages
     assert (bad.role, bad.text) == ("assistant", '{"city": 5}')
-    assert told.role == "user"
-    assert again.findings[0] in told.text
+    assert correction.role == "user"
+    assert again.findings[0] in correction.text
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 3])
@@ -149,8 +149,8 @@ def test_thinking() -> None:
     assert work.request.reasoning is None
     assert work.request.messages[0].text.startswith("Be brief.\nThink step by step")
     assert work.report.applied[0].fidelity == "best-effort"
-    found = received(work, "<thinking>Hm.</thinking>Yes.")
-    assert found.content == (ThinkingBlock("Hm."), TextBlock("Yes."))
+    response = received(work, "<thinking>Hm.</thinking>Yes.")
+    assert response.content == (ThinkingBlock("Hm."), TextBlock("Yes."))
 
 
 def test_tool_calling() -> None:
@@ -165,9 +165,9 @@ def test_tool_calling() -> None:
     sent = work.request
     assert (sent.tools, sent.tool_choice, sent.parallel_tool_calls) == ((), None, None)
     assert [message.role for message in sent.messages] == ["system", "user", "assistant", "user"]
-    found = received(work, 'Again:\n<tool_call>{"name": "now", "arguments": {}}</tool_call>')
-    assert found.content == (TextBlock("Again:"), ToolUseBlock("call_2", "now", {}))
-    assert found.stop_reason == "tool_use"
+    response = received(work, 'Again:\n<tool_call>{"name": "now", "arguments": {}}</tool_call>')
+    assert response.content == (TextBlock("Again:"), ToolUseBlock("call_2", "now", {}))
+    assert response.stop_reason == "tool_use"
     prompt, history = work.report.applied
     assert prompt.fidelity == "validated"
     assert history.strategy == PostProcessing("2 earlier calls and results are written as text")
@@ -222,8 +222,12 @@ def test_stop_sequences() -> None:
     work = prepare("stop-sequences", ask(stop=("END", ".")))
     assert work.request.stop == ()
     assert work.report.applied[0].fidelity == "exact"
-    found = received(work, "One. Two END")
-    assert (found.text, found.stop_reason, found.stop_sequence) == ("One", "stop_sequence", ".")
+    response = received(work, "One. Two END")
+    assert (response.text, response.stop_reason, response.stop_sequence) == (
+        "One",
+        "stop_sequence",
+        ".",
+    )
     plain = answered("One", stop_reason="length")
     assert work.process(plain) == plain
 
@@ -235,8 +239,8 @@ def test_nothing_comes_after_a_stop() -> None:
     cut = work.process(Response((TextBlock("A. B"), call), "tool_use"))
     assert isinstance(cut, Response)
     assert (cut.content, cut.stop_reason) == ((TextBlock("A"),), "stop_sequence")
-    kept = Response((TextBlock("A"), call), "tool_use")
-    assert work.process(kept) == kept
+    expected = Response((TextBlock("A"), call), "tool_use")
+    assert work.process(expected) == expected
     both = Emulator().prepare(ask(stop=(".",), tools=(NOW,)), ["tool-calling", "stop-sequences"])
     written = received(both, 'A. B <tool_call>{"name": "now"}</tool_call>')
     assert (written.content, written.stop_reason) == ((TextBlock("A"),), "stop_sequence")

@@ -43,10 +43,10 @@ FOUND: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize(("text", "value"), FOUND.values(), ids=FOUND)
 def test_json_is_found(text: str, value: Any) -> None:
-    found = find_json(text)
-    assert found.value == value
-    assert json.loads(found.text) == value
-    assert found.text in text
+    match = find_json(text)
+    assert match.value == value
+    assert json.loads(match.text) == value
+    assert match.text in text
 
 
 NOT_FOUND: dict[str, tuple[str, str]] = {
@@ -116,9 +116,9 @@ def test_any_json_in_prose_is_found(
     before: str, value: Any, after: str, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
-    found = find_json(f"{before}{text}{after}")
-    assert found.value == value
-    assert found.text == text
+    match = find_json(f"{before}{text}{after}")
+    assert match.value == value
+    assert match.text == text
 
 
 @given(
@@ -175,11 +175,11 @@ pieces = st.lists(
 def test_nothing_but_no_json_is_raised(text: str) -> None:
     """Whatever is found stands in the answer, and is JSON to every strict reader."""
     try:
-        found = find_json(text)
+        match = find_json(text)
     except NoJson:
         return
-    assert found.text in text
-    assert parse_strict(found.text) == found.value == json.loads(found.text)
+    assert match.text in text
+    assert parse_strict(match.text) == match.value == json.loads(match.text)
 
 
 @given(containers, st.data())

@@ -123,9 +123,9 @@ def test_the_command_shows_it() -> None:
 
 def test_the_command_without_it() -> None:
     """S002-6-8: the plain result is the classification; `--emulate` adds emulation."""
-    code, result, told = run()
+    code, result, errors = run()
     assert (code, result["emulatable"]) == (1, [])
-    assert "CAPABILITY_UNSUPPORTED" in told
+    assert "CAPABILITY_UNSUPPORTED" in errors
 
 
 def test_what_cannot_be_emulated_stays_unsupported() -> None:

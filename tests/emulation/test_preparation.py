@@ -36,9 +36,9 @@ def answered(text: str, **fields: Any) -> Response:
 
 
 def received(work: EmulatedRequest, text: str) -> Response:
-    found = work.process(answered(text))
-    assert isinstance(found, Response)
-    return found
+    response = work.process(answered(text))
+    assert isinstance(response, Response)
+    return response
 
 
 FULL = ask(
@@ -113,5 +113,5 @@ def test_marks_that_are_not_ours_are_no_excuse() -> None:
         plain = Emulator().prepare(
             ask(Message("user", (TextBlock("Hi"),), {"modelpact": odd})), ALL
         )
-        told = {entry.capability for entry in plain.report.applied}
-        assert told <= {"reasoning", "streaming", "system-messages"}
+        applied = {entry.capability for entry in plain.report.applied}
+        assert applied <= {"reasoning", "streaming", "system-messages"}

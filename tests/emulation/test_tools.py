@@ -75,14 +75,14 @@ ANSWERS: dict[str, tuple[str, str, list[tuple[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "said", "calls"), ANSWERS.values(), ids=ANSWERS)
-def test_calls_are_read(text: str, said: str, calls: list[tuple[str, Any]]) -> None:
+@pytest.mark.parametrize(("text", "remaining", "calls"), ANSWERS.values(), ids=ANSWERS)
+def test_calls_are_read(text: str, remaining: str, calls: list[tuple[str, Any]]) -> None:
     """Several calls in one response are parsed from the text."""
-    found = read(text)
-    assert found.findings == ()
-    assert found.text == said
-    assert [(call.name, call.input) for call in found.calls] == calls
-    assert [call.id for call in found.calls] == [f"call_{n + 1}" for n in range(len(calls))]
+    parsed = read(text)
+    assert parsed.findings == ()
+    assert parsed.text == remaining
+    assert [(call.name, call.input) for call in parsed.calls] == calls
+    assert [call.id for call in parsed.calls] == [f"call_{n + 1}" for n in range(len(calls))]
 
 
 BAD: dict[str, tuple[str, str]] = {
@@ -108,14 +108,14 @@ def test_bad_calls_are_findings(text: str, message: str) -> None:
 
 def test_too_many_calls_are_a_finding_not_a_silence() -> None:
     assert read(call("now") * 128).findings == ()
-    found = read(call("now") * 129)
-    assert found.findings == ("there are more than 128 tool calls",)
+    parsed = read(call("now") * 129)
+    assert parsed.findings == ("there are more than 128 tool calls",)
 
 
 def test_findings_are_bounded() -> None:
-    found = read("<tool_call>x</tool_call>" * 10_000)
-    assert len(found.findings) == 11
-    assert found.findings[-1] == "and more"
+    parsed = read("<tool_call>x</tool_call>" * 10_000)
+    assert len(parsed.findings) == 11
+    assert parsed.findings[-1] == "and more"
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ pieces = st.lists(
 
 @given(st.one_of(st.text(), pieces))
 def test_any_answer_is_calls_text_or_findings(text: str) -> None:
-    found = read(text)
-    assert found.text in text
-    assert found.calls or found.findings or found.text == text
+    parsed = read(text)
+    assert parsed.text in text
+    assert parsed.calls or parsed.findings or parsed.text == text
 
 
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), max_size=5))
@@ -263,9 +263,9 @@ def test_a_call_that_is_only_quoted_is_not_made() -> None:
 
 
 def test_text_that_speaks_of_the_tag_is_text() -> None:
-    said = '{"answer": "use the <tool_call> tag", "c": 1}'
-    found = read(said)
-    assert (found.text, found.calls, found.findings) == (said, (), ())
+    text = '{"answer": "use the <tool_call> tag", "c": 1}'
+    parsed = read(text)
+    assert (parsed.text, parsed.calls, parsed.findings) == (text, (), ())
 
 
 def test_what_stands_beside_name_and_arguments_is_a_finding() -> None:
@@ -274,6 +274,6 @@ def test_what_stands_beside_name_and_arguments_is_a_finding() -> None:
 
 
 def test_a_made_up_result_is_left_out() -> None:
-    found = read(f"{call('now')}\n<tool_result>12:00</tool_result>\nIt is noon.")
-    assert [call.name for call in found.calls] == ["now"]
-    assert found.findings == ()
+    parsed = read(f"{call('now')}\n<tool_result>12:00</tool_result>\nIt is noon.")
+    assert [call.name for call in parsed.calls] == ["now"]
+    assert parsed.findings == ()

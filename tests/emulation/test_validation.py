@@ -67,11 +67,11 @@ def test_references_to_other_documents_are_never_fetched(
 
 
 def test_findings_say_where_and_what() -> None:
-    found = Schema(CITY, "here").findings({"people": -1, "x": 2})
-    assert "/people: -1 is less than the minimum of 0" in found
-    assert any("city" in one and "required" in one for one in found)
-    assert any("'x'" in one for one in found)
-    assert all("\n" not in one and len(one) < 400 for one in found)
+    findings = Schema(CITY, "here").findings({"people": -1, "x": 2})
+    assert "/people: -1 is less than the minimum of 0" in findings
+    assert any("city" in finding and "required" in finding for finding in findings)
+    assert any("'x'" in finding for finding in findings)
+    assert all("\n" not in finding and len(finding) < 400 for finding in findings)
 
 
 def test_findings_of_the_value_itself() -> None:
@@ -86,9 +86,9 @@ def test_no_findings_when_valid() -> None:
 
 
 def test_findings_are_bounded() -> None:
-    found = Schema({"items": {"type": "string"}}, "here").findings(list(range(1_000)))
-    assert len(found) == 11
-    assert found[-1] == "and more"
+    findings = Schema({"items": {"type": "string"}}, "here").findings(list(range(1_000)))
+    assert len(findings) == 11
+    assert findings[-1] == "and more"
     assert all(
         len(finding) < 400 for finding in Schema({"type": "null"}, "x").findings("y" * 100_000)
     )

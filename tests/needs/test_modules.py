@@ -46,7 +46,7 @@ def test_no_requirements_and_an_empty_list_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "told"),
+    ("listed", "message"),
     [
         (["Structured-Output"], "is not an identifier"),
         (["structured_output"], "is not an identifier"),
@@ -62,9 +62,9 @@ def test_no_requirements_and_an_empty_list_are_the_same() -> None:
         (None, "expected a list of strings"),
     ],
 )
-def test_required_capabilities_are_checked(listed: Any, told: str) -> None:
+def test_required_capabilities_are_checked(listed: Any, message: str) -> None:
     """§B: the pattern, `uniqueItems`, `maxItems: 32`; §C: reserved or `x-host-…`."""
-    assert told in problems({"requiredModelCapabilities": listed})
+    assert message in problems({"requiredModelCapabilities": listed})
 
 
 def test_thirty_two_capabilities_are_taken() -> None:
@@ -74,7 +74,7 @@ def test_thirty_two_capabilities_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fallback", "told"),
+    ("fallback", "message"),
     [
         ({"provider": "OpenAI", "model": "gpt-5"}, "is not a provider id"),
         ({"provider": "openai", "model": ""}, "fallbackModel.model"),
@@ -84,17 +84,17 @@ def test_thirty_two_capabilities_are_taken() -> None:
         ("openai/gpt-5", "expected {provider, model}"),
     ],
 )
-def test_a_fallback_is_a_closed_pair(fallback: Any, told: str) -> None:
+def test_a_fallback_is_a_closed_pair(fallback: Any, message: str) -> None:
     """§B: `fallbackModel` is closed, both fields required, patterns kept."""
-    assert told in problems({"fallbackModel": fallback})
+    assert message in problems({"fallbackModel": fallback})
 
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(ManifestError) as caught:
         read_pack({"nodes": [{"requiredModelCapabilities": ["A"]}, 7]})
-    told = str(caught.value)
+    message = str(caught.value)
     for place in ("name", "version", "nodes[0].typeId", "nodes[0].requiredModel", "nodes[1]"):
-        assert place in told
+        assert place in message
 
 
 def test_two_modules_of_one_type_are_refused() -> None:

@@ -56,7 +56,7 @@ def test_a_need_is_read_from_its_text(text: str, expected: Need) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "text"),
+    ("parsed", "text"),
     [
         (Need("tool-calling"), "tool-calling"),
         (Need("context-window", minimum=200_000), "context-window>=200000"),
@@ -64,14 +64,14 @@ def test_a_need_is_read_from_its_text(text: str, expected: Need) -> None:
         (Need("caching", minimum="none"), "caching=none"),
     ],
 )
-def test_a_need_is_written_as_its_text(one: Need, text: str) -> None:
-    assert str(one) == text
+def test_a_need_is_written_as_its_text(parsed: Need, text: str) -> None:
+    assert str(parsed) == text
 
 
 @given(any_need())
-def test_text_round_trips(one: Need) -> None:
+def test_text_round_trips(original: Need) -> None:
     """MP-W5: `Need.parse("context>=200k")` round-trips."""
-    assert Need.parse(str(one), required_by=one.required_by) == one
+    assert Need.parse(str(original), required_by=original.required_by) == original
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_an_unknown_name_is_told_the_nearest() -> None:
 @given(st.text(max_size=80))
 def test_any_text_is_a_need_or_a_typed_error(text: str) -> None:
     try:
-        one = Need.parse(text)
+        parsed = Need.parse(text)
     except ModelpactError:
         return
-    assert Need.parse(str(one)) == one
+    assert Need.parse(str(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_needs_merge_to_the_strictest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "level"),
+    ("first", "other", "level"),
     [
         ("hard", "preferred", "hard"),
         ("hard", "probed", "hard"),
@@ -170,8 +170,8 @@ def test_needs_merge_to_the_strictest() -> None:
         ("probed", "probed", "probed"),
     ],
 )
-def test_the_strictest_level_wins(one: str, other: str, level: str) -> None:
-    for pair in ((one, other), (other, one)):
+def test_the_strictest_level_wins(first: str, other: str, level: str) -> None:
+    for pair in ((first, other), (other, first)):
         assert Needs(f"tools:{each}" for each in pair)[0].level == level
 
 
@@ -189,39 +189,47 @@ def test_choices_without_order_cannot_be_two_things() -> None:
         )
 
 
-def without_order(one: Need) -> tuple[object, ...]:
-    return one.capability, one.level, one.min_support, one.minimum, frozenset(one.required_by)
+def without_order(original: Need) -> tuple[object, ...]:
+    return (
+        original.capability,
+        original.level,
+        original.min_support,
+        original.minimum,
+        frozenset(original.required_by),
+    )
 
 
 @given(any_need(("context-window",)), any_need(("context-window",)))
-def test_merging_is_commutative_up_to_order(one: Need, other: Need) -> None:
-    assert without_order(merge_needs(one, other)) == without_order(merge_needs(other, one))
+def test_merging_is_commutative_up_to_order(first: Need, other: Need) -> None:
+    assert without_order(merge_needs(first, other)) == without_order(merge_needs(other, first))
 
 
 @given(any_need(("json-mode",)), any_need(("json-mode",)), any_need(("json-mode",)))
-def test_merging_is_associative(one: Need, two: Need, three: Need) -> None:
-    assert merge_needs(merge_needs(one, two), three) == merge_needs(one, merge_needs(two, three))
+def test_merging_is_associative(first: Need, second: Need, third: Need) -> None:
+    assert merge_needs(merge_needs(first, second), third) == merge_needs(
+        first, merge_needs(second, third)
+    )
 
 
 @given(any_need())
-def test_merging_with_itself_changes_nothing(one: Need) -> None:
-    assert merge_needs(one, one) == one
+def test_merging_with_itself_changes_nothing(original: Need) -> None:
+    assert merge_needs(original, original) == original
 
 
 @given(st.lists(MERGEABLE, max_size=12))
 def test_needs_hold_each_capability_once_in_the_order_of_first_mention(given: list[Need]) -> None:
     merged = Needs(given)
-    order = list(dict.fromkeys(one.capability for one in given))
+    order = list(dict.fromkeys(entry.capability for entry in given))
     assert [need.capability for need in merged] == order
     assert Needs(merged) == merged
-    by = {name for one in given for name in one.required_by}
+    by = {name for entry in given for name in entry.required_by}
     assert {name for need in merged for name in need.required_by} == by
 
 
 @given(st.lists(MERGEABLE, max_size=8), st.lists(MERGEABLE, max_size=8))
-def test_adding_sets_is_reading_both(one: list[Need], other: list[Need]) -> None:
-    assert Needs(one) + other == Needs([*one, *other])
-    assert Needs(one) + Needs(other) == Needs([*one, *other])
+def test_adding_sets_is_reading_both(first: list[Need], other: list[Need]) -> None:
+    assert Needs(first) + other == Needs([*first, *other])
+    assert Needs(first) + Needs(other) == Needs([*first, *other])
 
 
 def test_equal_sets_are_one_key() -> None:

@@ -20,14 +20,14 @@ JSON = st.recursive(
 
 def test_stud_requirements_are_read() -> None:
     """MP-J1, MP-N8: name, level, minimum and requiredBy; native by default."""
-    found = read_stud(
+    needs = read_stud(
         [
             {"name": "toolCalling", "level": "hard", "requiredBy": "sm:review"},
             {"name": "contextWindow", "level": "preferred", "minimum": 8000},
             {"name": "streaming", "level": "probed", "requiredBy": ["hook:a", "hook:b"]},
         ]
     )
-    assert list(found) == [
+    assert list(needs) == [
         Need("tool-calling", "hard", "native", None, ("sm:review",)),
         Need("context-window", "preferred", "native", 8000),
         Need("streaming", "probed", "native", None, ("hook:a", "hook:b")),
@@ -36,7 +36,7 @@ def test_stud_requirements_are_read() -> None:
 
 def test_abp_requirements_are_read() -> None:
     """MP-J2, S002-1-3: `min_support` is `native` or `emulated`; every entry is required."""
-    found = read_abp(
+    needs = read_abp(
         {
             "required": [
                 {"capability": "tool_read", "min_support": "native"},
@@ -44,23 +44,23 @@ def test_abp_requirements_are_read() -> None:
             ]
         }
     )
-    assert list(found) == [Need("tool-read", min_support="native"), Need("reasoning")]
+    assert list(needs) == [Need("tool-read", min_support="native"), Need("reasoning")]
     assert read_abp({"required": []}) == Needs()
 
 
 def test_openwop_requirements_are_read() -> None:
     """MP-N8: minimum support defaults to native in stud and openwop."""
-    found = read_openwop(["function-calling", "x-host-acme-sketch"], required_by="node-1")
-    assert list(found) == [
+    needs = read_openwop(["function-calling", "x-host-acme-sketch"], required_by="node-1")
+    assert list(needs) == [
         Need("tool-calling", "hard", "native", None, ("node-1",)),
         Need("x-host-acme-sketch", "hard", "native", None, ("node-1",)),
     ]
 
 
 def test_several_requirements_for_one_capability_merge() -> None:
-    one = {"name": "contextWindow", "level": "preferred", "minimum": 9, "requiredBy": "a"}
+    preferred = {"name": "contextWindow", "level": "preferred", "minimum": 9, "requiredBy": "a"}
     other = {"name": "contextWindow", "level": "hard", "minimum": 5, "requiredBy": "b"}
-    assert list(read_stud([one, other])) == [
+    assert list(read_stud([preferred, other])) == [
         Need("context-window", "hard", "native", 9, ("a", "b"))
     ]
 

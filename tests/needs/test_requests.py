@@ -16,5 +16,5 @@ def test_tools_of_a_response_are_a_list(tools: Any) -> None:
 
 def test_hosted_tools_are_capabilities_of_their_own() -> None:
     tools = [{"type": "web_search"}, {"type": "function", "name": "now"}]
-    asked = read_features("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
-    assert asked.uses == (("web-search", "tools"), ("tool-calling", "tools"))
+    features = read_features("openai-responses", {"model": "m", "input": "Hi", "tools": tools})
+    assert features.uses == (("web-search", "tools"), ("tool-calling", "tools"))

@@ -199,10 +199,10 @@ STRATEGIES = Strategies({"reasoning": "think step by step"})
 @pytest.mark.parametrize("level", ["unsupported", NOT_PRESENT], ids=["unsupported", "absent"])
 def test_emulation_counts_only_on_request(level: object) -> None:
     """S002-6-8: the plain result is the classification; `--emulate` adds emulation."""
-    said = manifest(level, "extended_thinking")
+    claimed = manifest(level, "extended_thinking")
     wanted = required("extended_thinking")
-    assert negotiate(said, wanted).unsupported == ("extended_thinking",)
-    helped = negotiate(said, wanted, strategies=STRATEGIES)
+    assert negotiate(claimed, wanted).unsupported == ("extended_thinking",)
+    helped = negotiate(claimed, wanted, strategies=STRATEGIES)
     assert helped.emulatable == ("extended_thinking",)
     assert generate_report(helped).details == (
         ("ExtendedThinking", SupportLevel("emulated", "think step by step")),

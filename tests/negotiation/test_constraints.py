@@ -10,13 +10,13 @@ EXCLUDES = [("structured-output", "tool-calling")]
 
 
 def gemini(**more: object) -> Claims:
-    said = {**BOTH, **{name.replace("_", "-"): value for name, value in more.items()}}
-    return claims(said, excludes=EXCLUDES)
+    claimed = {**BOTH, **{name.replace("_", "-"): value for name, value in more.items()}}
+    return claims(claimed, excludes=EXCLUDES)
 
 
-def outcomes(text: str, said: Claims) -> dict[str, tuple[str, tuple[str, ...]]]:
-    found = negotiate(text, said).findings
-    return {one.capability: (one.outcome, one.conflicts) for one in found}
+def outcomes(text: str, claimed: Claims) -> dict[str, tuple[str, tuple[str, ...]]]:
+    findings = negotiate(text, claimed).findings
+    return {finding.capability: (finding.outcome, finding.conflicts) for finding in findings}
 
 
 def test_each_alone_is_met() -> None:
@@ -43,19 +43,19 @@ def test_a_preferred_need_gives_way_to_a_hard_one() -> None:
 
 
 def test_two_preferred_needs_are_both_warned_of() -> None:
-    found = outcomes("tools:preferred,structured-output:preferred", gemini())
-    assert {outcome for outcome, _ in found.values()} == {"preferred-unmet"}
+    outcome = outcomes("tools:preferred,structured-output:preferred", gemini())
+    assert {outcome for outcome, _ in outcome.values()} == {"preferred-unmet"}
 
 
 def test_a_probed_need_excludes_nothing() -> None:
-    found = outcomes("tools,structured-output:probed", gemini())
-    assert found["tool-calling"] == ("met", ())
+    outcome = outcomes("tools,structured-output:probed", gemini())
+    assert outcome["tool-calling"] == ("met", ())
 
 
 def test_what_is_not_met_excludes_nothing() -> None:
-    said = claims({**BOTH, "tool-calling": "unsupported"}, excludes=EXCLUDES)
-    found = outcomes("tools:preferred,structured-output", said)
-    assert found["structured-output"] == ("met", ())
+    claimed = claims({**BOTH, "tool-calling": "unsupported"}, excludes=EXCLUDES)
+    outcome = outcomes("tools:preferred,structured-output", claimed)
+    assert outcome["structured-output"] == ("met", ())
 
 
 @pytest.mark.parametrize("derived", ["discriminator-enum", "json-mode>=schema"])
@@ -75,10 +75,10 @@ def test_a_need_does_not_exclude_itself() -> None:
 
 def test_three_that_exclude_each_other_only_together() -> None:
     names = ("seed", "top-k", "top-p")
-    said = claims(dict.fromkeys(names, "native"), excludes=[names])
-    assert negotiate("seed,top-k", said).ok
-    found = outcomes("seed,top-k,top-p", said)
-    assert found["seed"] == ("missing", ("top-k", "top-p"))
+    claimed = claims(dict.fromkeys(names, "native"), excludes=[names])
+    assert negotiate("seed,top-k", claimed).ok
+    outcome = outcomes("seed,top-k,top-p", claimed)
+    assert outcome["seed"] == ("missing", ("top-k", "top-p"))
 
 
 @pytest.mark.parametrize("extra", ["discriminator-enum:preferred", "json-mode>=schema:preferred"])
@@ -91,7 +91,7 @@ def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) ->
 
 
 def test_what_follows_from_one_side_is_not_named_as_the_other() -> None:
-    found = outcomes("tools,structured-output,discriminator-enum", gemini())
-    assert found["structured-output"] == ("missing", ("tool-calling",))
-    assert found["discriminator-enum"] == ("missing", ("tool-calling",))
-    assert found["tool-calling"] == ("missing", ("discriminator-enum", "structured-output"))
+    outcome = outcomes("tools,structured-output,discriminator-enum", gemini())
+    assert outcome["structured-output"] == ("missing", ("tool-calling",))
+    assert outcome["discriminator-enum"] == ("missing", ("tool-calling",))
+    assert outcome["tool-calling"] == ("missing", ("discriminator-enum", "structured-output"))

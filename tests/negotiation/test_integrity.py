@@ -57,8 +57,8 @@ def test_an_overlay_holds_whatever_the_case_of_the_name() -> None:
     catalog = read_configuration(OVERLAY).catalog()
     for name in ("claude-opus-4-5", "Claude-Opus-4-5", "CLAUDE-OPUS-4-5"):
         assert not negotiate("tools", f"anthropic/{name}", catalog=catalog).ok
-    found = find_models("tools", provider="anthropic", catalog=catalog)
-    assert not [one for one in found if one.lower() == "anthropic/claude-opus-4-5"]
+    targets = find_models("tools", provider="anthropic", catalog=catalog)
+    assert not [target for target in targets if target.lower() == "anthropic/claude-opus-4-5"]
 
 
 def test_a_name_that_the_operator_gave_away_is_not_searched_under() -> None:
@@ -76,5 +76,5 @@ def test_a_secret_in_a_parameter_is_not_repeated_in_the_reason() -> None:
     model = mp.resolve("openai", "gpt-5")
     from modelpact.negotiation.parameters import params_affected
 
-    (found,) = params_affected({"launch": {"reasoning_effort": secret}}, model)
-    assert secret not in str(found)
+    (affected,) = params_affected({"launch": {"reasoning_effort": secret}}, model)
+    assert secret not in str(affected)

@@ -27,7 +27,7 @@ CONSTRAINTS = [
 ]
 STRATEGIES = Strategies({"reasoning": "think step by step", "structured-output": "parse and check"})
 
-Said = dict[str, Any]
+Stated = dict[str, Any]
 
 
 @st.composite
@@ -74,10 +74,10 @@ def hard(text: str) -> list[Need]:
     Policy(),
 )
 def test_adding_a_need_never_turns_a_no_into_a_yes(
-    needs: list[Need], more: Need, said: Said, excludes: list[Any], policy: Policy
+    needs: list[Need], more: Need, claimed: Stated, excludes: list[Any], policy: Policy
 ) -> None:
     """MP-N14: adding a need never turns a no into a yes."""
-    source = claims(said, excludes=excludes)
+    source = claims(claimed, excludes=excludes)
     if not negotiate(needs, source, policy, strategies=STRATEGIES).ok:
         assert not negotiate([*needs, more], source, policy, strategies=STRATEGIES).ok
 
@@ -93,25 +93,25 @@ BETTER = {
 
 @given(NEEDS, SAID, POLICIES, st.data())
 def test_a_better_claim_never_turns_a_yes_into_a_no(
-    needs: list[Need], said: Said, policy: Policy, data: st.DataObject
+    needs: list[Need], claimed: Stated, policy: Policy, data: st.DataObject
 ) -> None:
     """MP-N15: without constraints, a better claim never turns a yes into a no."""
     name = data.draw(st.sampled_from((*FLAGS, *LIMITS)))
-    before = said.get(name, "unknown")
+    before = claimed.get(name, "unknown")
     if name in LIMITS:
         better: Any = max(VALUES) if before == "unknown" else before + data.draw(st.integers(0, 9))
     else:
         better = data.draw(st.sampled_from(BETTER[before]))
-    assert_no_worse(needs, said, {**said, name: better}, policy)
+    assert_no_worse(needs, claimed, {**claimed, name: better}, policy)
 
 
-def assert_no_worse(needs: list[Need], said: Said, better: Said, policy: Policy) -> None:
-    if negotiate(needs, claims(said), policy, strategies=STRATEGIES).ok:
+def assert_no_worse(needs: list[Need], claimed: Stated, better: Stated, policy: Policy) -> None:
+    if negotiate(needs, claims(claimed), policy, strategies=STRATEGIES).ok:
         assert negotiate(needs, claims(better), policy, strategies=STRATEGIES).ok
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "better"),
+    ("text", "claimed", "better"),
     [
         pytest.param(
             "caching=context-caching",
@@ -127,17 +127,19 @@ def assert_no_worse(needs: list[Need], said: Said, better: Said, policy: Policy)
         ),
     ],
 )
-def test_a_better_claim_of_what_others_derive_from(text: str, said: Said, better: Said) -> None:
+def test_a_better_claim_of_what_others_derive_from(
+    text: str, claimed: Stated, better: Stated
+) -> None:
     """MP-N15: also where a choice is derived from the flag that became better."""
-    assert_no_worse(hard(text), said, {**said, **better}, Policy())
+    assert_no_worse(hard(text), claimed, {**claimed, **better}, Policy())
 
 
 @given(NEEDS, SAID, EXCLUDES, POLICIES)
 def test_findings_cover_every_merged_need_exactly_once(
-    needs: list[Need], said: Said, excludes: list[Any], policy: Policy
+    needs: list[Need], claimed: Stated, excludes: list[Any], policy: Policy
 ) -> None:
     """MP-N16: findings cover every merged need exactly once."""
-    verdict = negotiate(needs, claims(said, excludes=excludes), policy)
+    verdict = negotiate(needs, claims(claimed, excludes=excludes), policy)
     assert [finding.need for finding in verdict.findings] == list(Needs(needs))
     assert verdict.ok is not any(finding.outcome == "missing" for finding in verdict.findings)
     parts = (verdict.missing, verdict.warnings, verdict.emulated)
@@ -156,22 +158,22 @@ def without_order(verdict: Verdict) -> tuple[bool, dict[str, object]]:
 
 @given(NEEDS, SAID, EXCLUDES, POLICIES, st.randoms())
 def test_the_order_of_needs_changes_only_the_order_of_findings(
-    needs: list[Need], said: Said, excludes: list[Any], policy: Policy, random: Any
+    needs: list[Need], claimed: Stated, excludes: list[Any], policy: Policy, random: Any
 ) -> None:
     """MP-N16: the order of needs changes only the order of findings."""
-    source = claims(said, excludes=excludes)
+    source = claims(claimed, excludes=excludes)
     shuffled = list(needs)
     random.shuffle(shuffled)
-    one = negotiate(needs, source, policy, strategies=STRATEGIES)
+    first = negotiate(needs, source, policy, strategies=STRATEGIES)
     other = negotiate(shuffled, source, policy, strategies=STRATEGIES)
-    assert without_order(one) == without_order(other)
+    assert without_order(first) == without_order(other)
 
 
 @given(NEEDS, NEEDS, SAID, EXCLUDES, POLICIES)
 def test_merging_before_or_while_negotiating_is_the_same(
-    needs: list[Need], more: list[Need], said: Said, excludes: list[Any], policy: Policy
+    needs: list[Need], more: list[Need], claimed: Stated, excludes: list[Any], policy: Policy
 ) -> None:
-    source = claims(said, excludes=excludes)
+    source = claims(claimed, excludes=excludes)
     expected = negotiate([*needs, *more], source, policy)
     assert negotiate(Needs(needs) + Needs(more), source, policy) == expected
     assert negotiate([*Needs(needs), *Needs(more)], source, policy) == expected
@@ -230,8 +232,8 @@ def test_whatever_is_handed_in_as_target_only_typed_errors_come_out(junk: Any) -
 @pytest.mark.parametrize("name", ["context-window", "json-mode", "tool-calling", "caching"])
 def test_odd_values_in_claims_still_get_an_answer(name: str, value: Any) -> None:
     source = Claims([Claim(name, "native", value)], target="a/b")
-    asked = ["context>=5", "json-mode>=object", "tools", "caching=prompt-caching", "long-context"]
-    verdict = negotiate(asked, source)
+    needs = ["context>=5", "json-mode>=object", "tools", "caching=prompt-caching", "long-context"]
+    verdict = negotiate(needs, source)
     assert len(verdict.findings) == 5
 
 

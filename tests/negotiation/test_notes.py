@@ -64,8 +64,8 @@ def actions(params: dict[str, object], target: str) -> dict[str, str]:
 
 
 def test_parameters_that_exclude_each_other_are_conflicts() -> None:
-    found = actions({"temperature": 0.5, "top_p": 0.9}, "anthropic/claude-haiku-4-5")
-    assert found == {"temperature": "conflict", "top_p": "conflict"}
+    finding = actions({"temperature": 0.5, "top_p": 0.9}, "anthropic/claude-haiku-4-5")
+    assert finding == {"temperature": "conflict", "top_p": "conflict"}
 
 
 def test_thinking_with_a_temperature_is_a_conflict() -> None:
@@ -87,8 +87,8 @@ def test_values_out_of_an_apis_range(target: str, temperature: float, action: st
 
 
 def test_settings_are_renamed_for_the_api() -> None:
-    (found,) = mp.negotiate_parameters({"stop": ["END"]}, "anthropic/claude-sonnet-4-5")
-    assert (found.action, found.rename_to) == ("rename", "stop_sequences")
+    (finding,) = mp.negotiate_parameters({"stop": ["END"]}, "anthropic/claude-sonnet-4-5")
+    assert (finding.action, finding.rename_to) == ("rename", "stop_sequences")
 
 
 def test_a_parameter_that_nobody_knows_is_not_said_to_apply() -> None:

@@ -44,8 +44,8 @@ def thinker() -> Resolution:
 
 
 def find(params: dict[str, Any], target: Resolution | None = None) -> ParamFinding:
-    (found,) = negotiate_parameters(params, target or thinker())
-    return found
+    (finding,) = negotiate_parameters(params, target or thinker())
+    return finding
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def find(params: dict[str, Any], target: Resolution | None = None) -> ParamFindi
 def test_what_a_model_lacks_is_unsupported_and_says_why(
     name: str, value: object, capability: str
 ) -> None:
-    found = find({name: value})
-    assert (found.action, found.capability, found.value) == ("unsupported", capability, value)
-    assert "openai/gpt-thinker" in found.reason
-    assert "no sampling" in found.reason
+    finding = find({name: value})
+    assert (finding.action, finding.capability, finding.value) == ("unsupported", capability, value)
+    assert "openai/gpt-thinker" in finding.reason
+    assert "no sampling" in finding.reason
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_what_a_model_has_or_nobody_speaks_of_applies(name: str, value: object) 
 
 
 def test_what_is_not_known_is_told_as_such() -> None:
-    found = find({"top_k": 5})
-    assert (found.action, found.capability) == ("unknown", "top-k")
+    finding = find({"top_k": 5})
+    assert (finding.action, finding.capability) == ("unknown", "top-k")
 
 
 @pytest.mark.parametrize(
@@ -121,27 +121,27 @@ def test_what_is_not_known_is_told_as_such() -> None:
 def test_an_effort_the_model_does_not_accept_is_invalid(
     params: dict[str, Any], path: tuple[str, ...]
 ) -> None:
-    found = find(params)
-    assert (found.action, found.path) == ("invalid", path)
-    assert "low, high" in found.reason
+    finding = find(params)
+    assert (finding.action, finding.path) == ("invalid", path)
+    assert "low, high" in finding.reason
 
 
 def test_nested_parameters_are_looked_into() -> None:
-    found = negotiate_parameters(
+    findings = negotiate_parameters(
         {
             "thinking": {"type": "enabled", "budget_tokens": 500},
             "generationConfig": {"topP": 0.5, "maxOutputTokens": 5},
         },
         thinker(),
     )
-    actions = {".".join(one.path): one.action for one in found}
+    actions = {".".join(finding.path): finding.action for finding in findings}
     assert actions["thinking.budget_tokens"] == "unsupported"
     assert actions["generationConfig.topP"] == "unsupported"
     assert actions["generationConfig.maxOutputTokens"] == "rename"
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "given_", "rename"),
+    ("provider", "model", "name", "rename"),
     [
         ("openai", "gpt-thinker", "max_tokens", "max_completion_tokens"),
         ("openai", "gpt-thinker", "max_completion_tokens", ""),
@@ -152,12 +152,12 @@ def test_nested_parameters_are_looked_into() -> None:
     ],
 )
 def test_the_limit_of_the_answer_is_renamed_where_that_is_known(
-    provider: str, model: str, given_: str, rename: str
+    provider: str, model: str, name: str, rename: str
 ) -> None:
     """S004-4-1, MP-C2: a name that only the defaults assume renames nothing."""
-    found = find({given_: 5}, catalog(RULES).resolve(provider, model))
-    assert found.action == ("rename" if rename else "applies")
-    assert found.rename_to == rename
+    finding = find({name: 5}, catalog(RULES).resolve(provider, model))
+    assert finding.action == ("rename" if rename else "applies")
+    assert finding.rename_to == rename
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "5", 1.5, float("nan"), [5]], ids=str)
@@ -167,9 +167,9 @@ def test_a_limit_that_is_no_number_of_tokens_is_invalid(value: object) -> None:
 
 def test_a_limit_beyond_the_longest_answer_is_invalid() -> None:
     assert find({"max_completion_tokens": 1000}).action == "applies"
-    found = find({"max_completion_tokens": 1001})
-    assert (found.action, found.capability) == ("invalid", "max-output")
-    assert "1,000" in found.reason
+    finding = find({"max_completion_tokens": 1001})
+    assert (finding.action, finding.capability) == ("invalid", "max-output")
+    assert "1,000" in finding.reason
 
 
 def test_a_limit_that_is_left_open_applies() -> None:
@@ -189,13 +189,13 @@ def test_later_layers_win_and_are_named() -> None:
         "defaultParams": {"temperature": 0.3, "top_p": 0.5, "seed": 5},
         "launch": {"temperature": 0.2, "n": 2},
     }
-    found = params_affected(layers, thinker())
-    assert {one.param_path: (one.current_value, one.source_layer) for one in found} == {
+    affected = params_affected(layers, thinker())
+    assert {param.param_path: (param.current_value, param.source_layer) for param in affected} == {
         ("temperature",): (0.1, "/params"),
         ("top_p",): (0.5, "defaultParams"),
         ("n",): (2, "launch"),
     }
-    assert {one.active_model_id for one in found} == {"gpt-thinker"}
+    assert {param.active_model_id for param in affected} == {"gpt-thinker"}
 
 
 def test_a_later_layer_may_take_the_trouble_away() -> None:
@@ -214,9 +214,9 @@ def test_current_values_are_redacted() -> None:
     """S000-9-7: secrets never appear verbatim."""
     secret = "gh" + "p_" + "a1B2" * 8
     tools = [{"name": "fetch", "headers": {"Authorization": "abc"}, "note": secret}]
-    (found,) = params_affected({"launch": {"tools": tools}}, thinker())
+    (affected,) = params_affected({"launch": {"tools": tools}}, thinker())
     expected = {"name": "fetch", "headers": {"Authorization": REDACTED}, "note": REDACTED}
-    assert found.current_value == [expected]
+    assert affected.current_value == [expected]
 
 
 @pytest.mark.parametrize("wrong", [None, 5, [], "temperature", {5: 1}], ids=str)
@@ -246,15 +246,15 @@ NAMES = st.sampled_from(
 
 @given(st.dictionaries(NAMES | st.text(max_size=5), VALUES))
 def test_every_parameter_gets_exactly_one_finding(params: dict[str, Any]) -> None:
-    found = negotiate_parameters(params, thinker())
+    findings = negotiate_parameters(params, thinker())
     nested = ("reasoning", "thinking", "output_config", "generationConfig")
     expected = sum(
         len(value) if name in nested and isinstance(value, dict) else 1
         for name, value in params.items()
     )
-    assert len(found) == expected
-    for one in found:
-        assert bool(one.reason) == (one.action != "applies")
+    assert len(findings) == expected
+    for finding in findings:
+        assert bool(finding.reason) == (finding.action != "applies")
 
 
 def test_what_a_later_layer_takes_out_whole_affects_nothing() -> None:

@@ -9,7 +9,7 @@ from modelpact import Catalog, Policy, Price, Strategies, Verdict, diagnose, nee
 from modelpact.negotiation.formats import markdown, one_line, verdict_data
 from tests.conftest import catalog, claims, fact, lineage
 
-SAID = {
+CLAIMED = {
     "tool-calling": "native",
     "context-window": 8_000,
     "seed": "unsupported",
@@ -20,7 +20,7 @@ SAID = {
 
 def ask(text: str, policy: Policy | None = None) -> Verdict:
     strategies = Strategies({"seed": "pretend"})
-    return negotiate(text, claims(SAID), policy or Policy(), strategies=strategies)
+    return negotiate(text, claims(CLAIMED), policy or Policy(), strategies=strategies)
 
 
 def test_a_plain_yes_in_a_line() -> None:
@@ -41,7 +41,7 @@ def test_a_no_in_a_line_names_every_miss_and_who_needs_it() -> None:
         need("top-p", min_support="native"),
         need("n"),
     ]
-    assert one_line(negotiate(needs, claims(SAID))) == (
+    assert one_line(negotiate(needs, claims(CLAIMED))) == (
         "acme/model: no: context-window has 8,000, needs 200,000 (required by planner, reader); "
         "top-p is only emulated; the need asks for native; n is not known of this model"
     )
@@ -64,8 +64,8 @@ def test_every_finding_says_why(text: str, sentence: str) -> None:
 
 
 def test_a_conflict_says_with_what() -> None:
-    said = claims({"seed": "native", "n": "native"}, excludes=[("n", "seed")])
-    first, second = negotiate("seed,n", said).findings
+    claimed = claims({"seed": "native", "n": "native"}, excludes=[("n", "seed")])
+    first, second = negotiate("seed,n", claimed).findings
     assert first.sentence() == "cannot be had together with n on this model"
     assert second.sentence() == "cannot be had together with seed on this model"
 
@@ -92,8 +92,8 @@ def test_a_refusal_says_when_emulation_would_have_helped() -> None:
 
 
 def test_pipes_do_not_break_the_table() -> None:
-    said = claims({"seed": "native"}, target="acme/a|b")
-    table = markdown(negotiate([need("seed")], said))
+    claimed = claims({"seed": "native"}, target="acme/a|b")
+    table = markdown(negotiate([need("seed")], claimed))
     assert table.count("\n| ✓ |") == 1
 
 
@@ -128,22 +128,22 @@ def test_a_diagnosis_adds_what_the_session_knows() -> None:
     source = small()
     target = source.resolve("openai", "gpt-small")
     verdict = negotiate([need("tools", required_by="sm")], target)
-    found = diagnose(
+    diagnostic = diagnose(
         verdict,
         previous="openai/gpt-big",
         params={"launch": {"temperature": 0.5}},
         target=target,
         catalog=source,
     )
-    assert found is not None
-    assert found.target == "openai/gpt-small"
-    assert [(miss.capability, miss.required_by) for miss in found.missing] == [
+    assert diagnostic is not None
+    assert diagnostic.target == "openai/gpt-small"
+    assert [(miss.capability, miss.required_by) for miss in diagnostic.missing] == [
         ("tool-calling", ("sm",))
     ]
-    assert found.previous == "openai/gpt-big"
-    assert found.suggestion == "openai/gpt-big"
-    assert [param.param_path for param in found.params_affected] == [("temperature",)]
-    text = markdown(verdict, found)
+    assert diagnostic.previous == "openai/gpt-big"
+    assert diagnostic.suggestion == "openai/gpt-big"
+    assert [param.param_path for param in diagnostic.params_affected] == [("temperature",)]
+    text = markdown(verdict, diagnostic)
     assert "Suggestion: `openai/gpt-big`" in text
     assert "- `temperature`: " in text
 
@@ -169,6 +169,6 @@ def test_there_is_nothing_to_diagnose_where_all_is_well() -> None:
 def test_a_warned_verdict_gets_no_suggestion() -> None:
     source = small()
     verdict = negotiate("tools:preferred", "openai/gpt-small", catalog=source)
-    found = diagnose(verdict, previous="a/b", catalog=source)
-    assert found is not None
-    assert (found.missing, found.suggestion, found.previous) == ((), None, "a/b")
+    diagnostic = diagnose(verdict, previous="a/b", catalog=source)
+    assert diagnostic is not None
+    assert (diagnostic.missing, diagnostic.suggestion, diagnostic.previous) == ((), None, "a/b")

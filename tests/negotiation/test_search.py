@@ -38,8 +38,8 @@ def every_model(source: Catalog) -> list[str]:
 
 
 def test_finds_what_is_known_to_meet_every_hard_need() -> None:
-    found = find_models("tools,context>=100k,seed:preferred,n:probed", catalog=small())
-    assert found == [
+    targets = find_models("tools,context>=100k,seed:preferred,n:probed", catalog=small())
+    assert targets == [
         "anthropic/claude-cheap",
         "openai/gpt-cheap",
         "openai/gpt-dear",
@@ -63,8 +63,8 @@ def test_a_provider_may_be_named_by_its_alias() -> None:
 
 
 def test_by_price_the_cheapest_come_first_and_the_unpriced_last() -> None:
-    found = find_models("tools,context>=100k", provider="openai", sort="price", catalog=small())
-    assert found == ["openai/gpt-cheap", "openai/gpt-soon", "openai/gpt-dear", "openai/gpt-free"]
+    targets = find_models("tools,context>=100k", provider="openai", sort="price", catalog=small())
+    assert targets == ["openai/gpt-cheap", "openai/gpt-soon", "openai/gpt-dear", "openai/gpt-free"]
 
 
 NEED_TEXTS = [
@@ -87,8 +87,8 @@ def by_asking(source: Catalog, needs: Needs, targets: list[str]) -> set[str]:
 def test_the_index_agrees_with_asking_models_one_need(text: str) -> None:
     source = default_catalog()
     targets = random.Random(text).sample(every_model(source), 300)
-    found = set(find_models(text, retired=True))
-    assert found & set(targets) == by_asking(source, Needs(text), targets)
+    matches = set(find_models(text, retired=True))
+    assert matches & set(targets) == by_asking(source, Needs(text), targets)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -97,8 +97,8 @@ def test_the_index_agrees_with_asking_models_several_needs(seed: int) -> None:
     chance = random.Random(seed)
     needs = Needs(chance.sample(NEED_TEXTS, 3))
     targets = chance.sample(every_model(source), 300)
-    found = set(find_models(needs, retired=True))
-    assert found & set(targets) == by_asking(source, needs, targets)
+    matches = set(find_models(needs, retired=True))
+    assert matches & set(targets) == by_asking(source, needs, targets)
 
 
 def test_models_on_which_the_needs_exclude_each_other_are_not_found() -> None:
@@ -118,9 +118,9 @@ def test_models_on_which_the_needs_exclude_each_other_are_not_found() -> None:
 def test_every_found_model_of_the_bundled_catalog_meets_the_needs() -> None:
     source = default_catalog()
     for text in ("tools,structured-output", "tools,structured-output,context>=200k"):
-        found = find_models(text)
-        assert set(found) == by_asking(source, Needs(text), found)
-        assert len(found) > 100
+        targets = find_models(text)
+        assert set(targets) == by_asking(source, Needs(text), targets)
+        assert len(targets) > 100
 
 
 @pytest.mark.parametrize("name", ["x-host-acme-sketch", "tool-read"])
@@ -139,12 +139,12 @@ def test_the_operators_word_counts() -> None:
         ("local", "mine"): Overlay({"tool_calling": True}, "modelpact.toml"),
     }
     source = small().extended(overlay=overlay, configured={"local": "vllm"})
-    found = find_models("tools", catalog=source)
-    assert "openai/gpt-mute" in found
-    assert "openai/gpt-cheap" not in found
-    assert "local/mine" in found
+    targets = find_models("tools", catalog=source)
+    assert "openai/gpt-mute" in targets
+    assert "openai/gpt-cheap" not in targets
+    assert "local/mine" in targets
     assert find_models("tools", provider="local", catalog=source) == ["local/mine"]
-    assert found == sorted(found)
+    assert targets == sorted(targets)
 
 
 def test_an_overlay_does_not_bring_a_retired_model_back() -> None:
@@ -156,32 +156,34 @@ def test_an_overlay_does_not_bring_a_retired_model_back() -> None:
 
 def test_a_suggestion_is_of_the_same_provider_first_then_the_cheapest() -> None:
     """MP-N18: the same provider first, then price."""
-    found = suggest(Needs("tools"), avoid="openai/gpt-mute", catalog=small())
-    assert found is not None
-    assert found.target == "openai/gpt-cheap"
+    suggestion = suggest(Needs("tools"), avoid="openai/gpt-mute", catalog=small())
+    assert suggestion is not None
+    assert suggestion.target == "openai/gpt-cheap"
 
 
 def test_where_the_provider_has_none_a_vendor_of_its_own_models_is_next() -> None:
-    found = suggest(Needs("tools"), avoid="azure/whatever", catalog=small())
-    assert found is not None
-    assert found.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
+    suggestion = suggest(Needs("tools"), avoid="azure/whatever", catalog=small())
+    assert suggestion is not None
+    assert suggestion.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
 
 
 def test_the_model_in_force_is_no_suggestion() -> None:
     """Diagnostic: "Previous … (still in force)"; a suggestion is a way on from there."""
     for in_force in ("openai/gpt-cheap", "OpenAI/GPT-cheap"):
-        found = suggest(Needs("tools"), avoid="openai/gpt-mute", in_force=in_force, catalog=small())
-        assert found is not None
-        assert found.target == "openai/gpt-dim"
+        suggestion = suggest(
+            Needs("tools"), avoid="openai/gpt-mute", in_force=in_force, catalog=small()
+        )
+        assert suggestion is not None
+        assert suggestion.target == "openai/gpt-dim"
     assert suggest(Needs("tools"), avoid="OPENAI/gpt-CHEAP", catalog=small()).target != (  # type: ignore[union-attr]
         "openai/gpt-cheap"
     )
 
 
 def test_of_mocks_those_that_come_along_are_suggested() -> None:
-    found = suggest(Needs("tools"), avoid="mock/small")
-    assert found is not None
-    assert found.target == "mock/demo"
+    suggestion = suggest(Needs("tools"), avoid="mock/small")
+    assert suggestion is not None
+    assert suggestion.target == "mock/demo"
     beyond = suggest(Needs("tools"), avoid="mock/small", in_force="mock/demo")
     assert beyond is not None
     assert not beyond.target.startswith("mock/")
@@ -193,9 +195,9 @@ def test_what_runs_at_home_is_not_sent_elsewhere_by_a_suggestion() -> None:
 
 def test_the_model_itself_is_not_suggested() -> None:
     needs = Needs("tools,context>=100k")
-    found = suggest(needs, avoid="openai/gpt-cheap", catalog=small())
-    assert found is not None
-    assert found.target == "openai/gpt-soon"
+    suggestion = suggest(needs, avoid="openai/gpt-cheap", catalog=small())
+    assert suggestion is not None
+    assert suggestion.target == "openai/gpt-soon"
 
 
 def test_nothing_is_suggested_where_nothing_satisfies() -> None:
@@ -212,19 +214,19 @@ AVOIDED = ["openai/gpt-4", "anthropic/claude-3-haiku-20240307", "nobody/nothing"
 def test_a_suggestion_really_satisfies(text: str, avoid: str) -> None:
     """MP-N18: a suggestion is a model that really satisfies the set."""
     source = default_catalog()
-    found = suggest(Needs(text), avoid=avoid)
-    assert found is not None
-    assert found.target != avoid
-    fresh = negotiate(text, found.target)
+    suggestion = suggest(Needs(text), avoid=avoid)
+    assert suggestion is not None
+    assert suggestion.target != avoid
+    fresh = negotiate(text, suggestion.target)
     assert fresh.ok
     assert not fresh.missing
-    target = source.resolve(*source.split(found.target))
+    target = source.resolve(*source.split(suggestion.target))
     assert surely_meets(Needs(text), target)
     assert target.status != "deprecated"
-    assert found.target in find_models(text)
+    assert suggestion.target in find_models(text)
 
 
 def test_the_bundled_catalog_suggests_of_the_same_provider() -> None:
-    found = suggest(Needs("tools,context>=100k"), avoid="anthropic/claude-2.1")
-    assert found is not None
-    assert found.target.startswith("anthropic/")
+    suggestion = suggest(Needs("tools,context>=100k"), avoid="anthropic/claude-2.1")
+    assert suggestion is not None
+    assert suggestion.target.startswith("anthropic/")

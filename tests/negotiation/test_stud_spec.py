@@ -94,10 +94,10 @@ def test_matrix_met(row: str, having: object, level: str) -> None:
 @pytest.mark.parametrize("claims", [{}, "probed"], ids=["silent", "probed"])
 def test_matrix_unknown(row: str, claims: Any) -> None:
     """S000-6-11: an unknown hard need is refused or left to a probe, as policy says."""
-    said = {row: claims} if claims == "probed" else {}
-    assert outcome(ask(row, "hard", said)) == (False, ["unknown"], [])
-    assert outcome(ask(row, "hard", said, unknown="probe")) == (True, [], ["probe-pending"])
-    assert outcome(ask(row, "preferred", said)) == (True, [], ["probe-pending"])
+    claimed = {row: claims} if claims == "probed" else {}
+    assert outcome(ask(row, "hard", claimed)) == (False, ["unknown"], [])
+    assert outcome(ask(row, "hard", claimed, unknown="probe")) == (True, [], ["probe-pending"])
+    assert outcome(ask(row, "preferred", claimed)) == (True, [], ["probe-pending"])
 
 
 @pytest.mark.parametrize(

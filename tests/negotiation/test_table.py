@@ -109,9 +109,9 @@ def test_ordered_choices(has: str, needs: str, met: bool) -> None:
 
 
 def test_choices_without_order_must_be_the_one_asked_for() -> None:
-    said = claims({"token-limit-param": "max-tokens"})
-    assert negotiate("token-limit-param=max-tokens", said).ok
-    assert not negotiate("token-limit-param=max-output-tokens", said).ok
+    claimed = claims({"token-limit-param": "max-tokens"})
+    assert negotiate("token-limit-param=max-tokens", claimed).ok
+    assert not negotiate("token-limit-param=max-output-tokens", claimed).ok
 
 
 DERIVED = [
@@ -140,29 +140,29 @@ DERIVED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "outcome"), DERIVED)
-def test_derived_capabilities(text: str, said: dict[str, object], outcome: str) -> None:
+@pytest.mark.parametrize(("text", "claimed", "outcome"), DERIVED)
+def test_derived_capabilities(text: str, claimed: dict[str, object], outcome: str) -> None:
     """MP-W2: derived by a stated formula."""
-    assert only(negotiate(text, claims(said), PROBE)).outcome == outcome
+    assert only(negotiate(text, claims(claimed), PROBE)).outcome == outcome
 
 
 def test_multimodal_tells_its_kinds() -> None:
     """MP-W2: multimodal is any of image, audio and video input, with its kinds."""
-    said = claims({"image-input": "native", "video-input": "native"})
-    assert said.claim("multimodal").value == ("image", "video")
+    claimed = claims({"image-input": "native", "video-input": "native"})
+    assert claimed.claim("multimodal").value == ("image", "video")
 
 
 def test_a_step_of_json_mode_that_is_not_known_is_no_miss() -> None:
     """The schema step follows structured output: unknown there is unknown here."""
-    said = claims({"json-object": "native"})
-    assert only(negotiate("structured-output", said, PROBE)).outcome == "probe-pending"
-    assert only(negotiate("json-mode>=schema", said, PROBE)).outcome == "probe-pending"
+    claimed = claims({"json-object": "native"})
+    assert only(negotiate("structured-output", claimed, PROBE)).outcome == "probe-pending"
+    assert only(negotiate("json-mode>=schema", claimed, PROBE)).outcome == "probe-pending"
 
 
 def test_a_model_with_both_kinds_of_caching_has_each() -> None:
-    said = claims({"prompt-caching": "native", "context-caching": "native"})
-    assert negotiate("caching=prompt-caching", said).ok
-    assert negotiate("caching=context-caching", said).ok
+    claimed = claims({"prompt-caching": "native", "context-caching": "native"})
+    assert negotiate("caching=prompt-caching", claimed).ok
+    assert negotiate("caching=context-caching", claimed).ok
 
 
 LABELS = Strategies({"reasoning": "think step by step"})
@@ -188,43 +188,43 @@ def test_emulation_is_off_by_default_but_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "claimed"),
     [
         ("reasoning>=native", {"reasoning": "unsupported"}),
         ("seed", {"seed": "unsupported"}),
         ("reasoning>=native", {"reasoning": "emulated"}),
     ],
 )
-def test_where_emulation_cannot_help(text: str, said: dict[str, object]) -> None:
+def test_where_emulation_cannot_help(text: str, claimed: dict[str, object]) -> None:
     """MP-N8: emulation never satisfies a need for native support."""
-    verdict = negotiate(text, claims(said), EMULATE, strategies=LABELS)
+    verdict = negotiate(text, claims(claimed), EMULATE, strategies=LABELS)
     assert only(verdict).outcome == "missing"
     assert only(verdict).label == ""
 
 
 def test_what_is_there_is_not_emulated() -> None:
     for claim in ("native", "emulated", "restricted"):
-        said = claims({"reasoning": claim})
-        assert only(negotiate("reasoning", said, EMULATE, strategies=LABELS)).outcome == "met"
+        claimed = claims({"reasoning": claim})
+        assert only(negotiate("reasoning", claimed, EMULATE, strategies=LABELS)).outcome == "met"
 
 
 def test_answers_sum_the_findings_up() -> None:
-    said = claims({"tool-calling": "native", "seed": "unsupported", "top-k": "restricted"})
-    assert negotiate("tools", said).answer == "yes"
-    assert negotiate("tools,top-k", said).answer == "labelled"
-    assert negotiate("tools,seed:preferred", said).answer == "labelled"
-    assert negotiate("tools,streaming:probed", said).answer == "labelled"
-    assert negotiate("tools,seed", said).answer == "no"
-    assert negotiate("", said).answer == "yes"
+    claimed = claims({"tool-calling": "native", "seed": "unsupported", "top-k": "restricted"})
+    assert negotiate("tools", claimed).answer == "yes"
+    assert negotiate("tools,top-k", claimed).answer == "labelled"
+    assert negotiate("tools,seed:preferred", claimed).answer == "labelled"
+    assert negotiate("tools,streaming:probed", claimed).answer == "labelled"
+    assert negotiate("tools,seed", claimed).answer == "no"
+    assert negotiate("", claimed).answer == "yes"
 
 
 def test_every_rejected_or_warned_verdict_has_a_diagnostic() -> None:
-    said = claims({"tool-calling": "native", "seed": "unsupported"})
-    assert diagnose(negotiate("tools", said)) is None
-    warned = diagnose(negotiate("seed:preferred", said))
+    claimed = claims({"tool-calling": "native", "seed": "unsupported"})
+    assert diagnose(negotiate("tools", claimed)) is None
+    warned = diagnose(negotiate("seed:preferred", claimed))
     assert warned is not None
     assert (warned.target, warned.missing) == ("acme/model", ())
-    rejected = diagnose(negotiate("tools,seed", said))
+    rejected = diagnose(negotiate("tools,seed", claimed))
     assert rejected is not None
     assert [(miss.capability, miss.reason) for miss in rejected.missing] == [
         ("seed", "unsupported")

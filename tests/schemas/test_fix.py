@@ -24,7 +24,7 @@ def fixed(schema: Any, profiles: str = "tier1") -> Any:
 
 
 def why_kept(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
-    return [(one.rule, one.message) for one in fix_schema(schema, profiles).kept]
+    return [(finding.rule, finding.message) for finding in fix_schema(schema, profiles).kept]
 
 
 def test_the_example_of_the_specification() -> None:
@@ -238,13 +238,16 @@ def nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.sampled_from([{}, {}, {}, {"uniqueItems": True}]),
     )
     composed = st.builds(
-        lambda word, one, two: {word: [one, two] if word == "allOf" else one},
+        lambda word, first, second: {word: [first, second] if word == "allOf" else first},
         st.sampled_from(["allOf", "not"]),
         inner,
         inner,
     )
     conditional = st.builds(
-        lambda one, two, three: {"if": one, "then": two, "else": three}, inner, inner, inner
+        lambda first, second, third: {"if": first, "then": second, "else": third},
+        inner,
+        inner,
+        inner,
     )
     return st.one_of(
         objects(inner), objects(inner), unions(inner), unions(inner), arrays, composed, conditional
@@ -259,9 +262,9 @@ def roots(draw: st.DrawFn) -> dict[str, Any]:
     root = draw(objects(INNER))
     root["type"] = "object"
     # Definitions refer to no others, so that no chain of references leads back to itself.
-    plain = st.recursive(LEAVES.filter(lambda one: "$ref" not in one), nest, max_leaves=4).filter(
-        lambda one: '"$ref"' not in json.dumps(one)
-    )
+    plain = st.recursive(
+        LEAVES.filter(lambda schema: "$ref" not in schema), nest, max_leaves=4
+    ).filter(lambda schema: '"$ref"' not in json.dumps(schema))
     return {**root, "$defs": {name: draw(plain) for name in DEFS}}
 
 
@@ -288,7 +291,7 @@ def instances(schema: Any, root: Any, depth: int = 0) -> st.SearchStrategy[Any]:
         return st.sampled_from(schema.get("enum", [schema.get("const")]))
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
-            return st.one_of([instances(one, root, depth + 1) for one in schema[word]])
+            return st.one_of([instances(inner, root, depth + 1) for inner in schema[word]])
     if "properties" in schema:
         made = {
             name: instances(prop, root, depth + 1) for name, prop in schema["properties"].items()
@@ -296,7 +299,7 @@ def instances(schema: Any, root: Any, depth: int = 0) -> st.SearchStrategy[Any]:
         required = schema.get("required", [])
         return st.fixed_dictionaries(
             {name: made[name] for name in required if name in made},
-            optional={name: one for name, one in made.items() if name not in required},
+            optional={name: inner for name, inner in made.items() if name not in required},
         )
     if schema.get("type") == "array":
         return st.lists(instances(schema.get("items", {}), root, depth + 1), max_size=2)
@@ -315,7 +318,7 @@ def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
         for branch in schema.get(word, ()):
             yield from candidates(branch, value, root, fill)
     if isinstance(value, list) and "items" in schema:
-        parts = [list(_few(candidates(schema["items"], one, root, fill))) for one in value]
+        parts = [list(_few(candidates(schema["items"], item, root, fill))) for item in value]
         yield from _few(map(list, itertools.product(*parts)))
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
@@ -325,7 +328,7 @@ def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
             changed = {**put, **value}
         else:
             gone = [n for n in properties if n not in required and value.get(n, 0) is None]
-            changed = {name: one for name, one in value.items() if name not in gone}
+            changed = {name: item for name, item in value.items() if name not in gone}
         names = list(changed)
         choices = [
             list(_few(candidates(properties.get(name), changed[name], root, fill)))
@@ -343,14 +346,14 @@ def only_value(schema: Any, root: Any) -> Any:
     return values[0] if len(values) == 1 else None
 
 
-def _few(found: Iterator[Any]) -> Iterator[Any]:
+def _few(values: Iterator[Any]) -> Iterator[Any]:
     """Yield the first few that differ: the same one again must not take another's place."""
     seen: set[str] = set()
-    for one in found:
-        written = json.dumps(one, sort_keys=True)
+    for value in values:
+        written = json.dumps(value, sort_keys=True)
         if written not in seen:
             seen.add(written)
-            yield one
+            yield value
         if len(seen) == 40:
             return
 
@@ -359,9 +362,9 @@ def accepts(schema: Any, value: Any) -> bool:
     return bool(jsonschema_rs.validator_for(schema).is_valid(value))
 
 
-def related(one: Any, other: Any, value: Any, fill: bool) -> bool:
-    guide = other if fill else one
-    validator = jsonschema_rs.validator_for(one if not fill else other)
+def related(first: Any, other: Any, value: Any, fill: bool) -> bool:
+    guide = other if fill else first
+    validator = jsonschema_rs.validator_for(first if not fill else other)
     return any(validator.is_valid(made) for made in candidates(guide, value, guide, fill))
 
 
@@ -370,13 +373,13 @@ def names_only_known_fields(schema: Any, value: Any) -> bool:
     shut = json.loads(json.dumps(schema))
     stack = [shut]
     while stack:
-        one = stack.pop()
-        if isinstance(one, list):
-            stack += one
-        elif isinstance(one, dict):
-            stack += one.values()
-            if isinstance(one.get("properties"), dict) and "additionalProperties" not in one:
-                one["additionalProperties"] = False
+        part = stack.pop()
+        if isinstance(part, list):
+            stack += part
+        elif isinstance(part, dict):
+            stack += part.values()
+            if isinstance(part.get("properties"), dict) and "additionalProperties" not in part:
+                part["additionalProperties"] = False
     return accepts(shut, value)
 
 

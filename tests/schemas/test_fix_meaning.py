@@ -47,7 +47,7 @@ def test_dynamic_references_hold_everything() -> None:
     ):
         result = fix_schema(schema)
         assert result.schema == schema
-        assert any("dynamic references" in one.message for one in result.kept)
+        assert any("dynamic references" in finding.message for finding in result.kept)
 
 
 def test_references_follow_definitions_however_they_are_written() -> None:
@@ -71,7 +71,7 @@ def test_a_type_that_is_said_is_not_replaced() -> None:
     schema = holding({"anyOf": [odd, variant("b")]})
     result = fix_schema(schema)
     assert result.schema == schema
-    assert [(one.rule, one.message) for one in result.kept] == [
+    assert [(finding.rule, finding.message) for finding in result.kept] == [
         ("variant-discriminator-type", "its values do not have the type that it states")
     ]
     wide = closed({"kind": {"type": ["string", "null"], "enum": ["a"]}})

@@ -15,7 +15,7 @@ EVERY = "variants,tier1,openai,anthropic,gemini"
 TEXT = {"type": "string"}
 
 
-def found(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
+def findings(schema: Any, profiles: str = "tier1") -> list[tuple[str, str]]:
     return [(error.rule, error.path) for error in lint_schema(schema, profiles).errors]
 
 
@@ -27,27 +27,27 @@ def test_a_clean_schema() -> None:
 
 def test_the_root_is_an_object() -> None:
     """Tier 1: "root is an object"."""
-    assert found({"type": "array", "items": TEXT}) == [("root-object", "")]
-    assert ("root-object", "") in found({"anyOf": [variant("a"), variant("b")]})
-    assert found({"$ref": "#/$defs/A", "$defs": {"A": closed({})}}) == [("root-object", "")]
+    assert findings({"type": "array", "items": TEXT}) == [("root-object", "")]
+    assert ("root-object", "") in findings({"anyOf": [variant("a"), variant("b")]})
+    assert findings({"$ref": "#/$defs/A", "$defs": {"A": closed({})}}) == [("root-object", "")]
 
 
 def test_objects_are_closed_and_all_required() -> None:
     """Tier 1: "`additionalProperties: false` and every property required … on every object"."""
     inner = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["b"]}
-    assert found(holding({"type": "array", "items": inner})) == [
+    assert findings(holding({"type": "array", "items": inner})) == [
         ("closed-object", "/properties/x/items"),
         ("required-property", "/properties/x/items/properties/a"),
     ]
-    assert found(holding({**closed({}), "additionalProperties": True})) == [
+    assert findings(holding({**closed({}), "additionalProperties": True})) == [
         ("closed-object", "/properties/x")
     ]
-    assert found(holding({"properties": {"a": TEXT}})) == [
+    assert findings(holding({"properties": {"a": TEXT}})) == [
         ("closed-object", "/properties/x"),
         ("required-property", "/properties/x/properties/a"),
     ]
     nullable = holding({"type": ["object", "null"], "properties": {}})
-    assert found(nullable) == [("closed-object", "/properties/x")]
+    assert findings(nullable) == [("closed-object", "/properties/x")]
 
 
 FORBIDDEN: dict[str, Any] = {
@@ -82,68 +82,68 @@ FORBIDDEN: dict[str, Any] = {
 def test_forbidden_keywords(word: str) -> None:
     """Tier 1: "forbidden: oneOf, allOf, not, if/then/else, dependentRequired, …"."""
     schema = holding({**closed({}), word: FORBIDDEN[word]})
-    assert found(schema) == [(keyword_rules()[word], f"/properties/x/{word}")]
+    assert findings(schema) == [(keyword_rules()[word], f"/properties/x/{word}")]
 
 
 def test_enums_of_scalars() -> None:
     """Tier 1: "enums of scalars"."""
-    assert found(holding({"type": "array", "enum": [[1]]})) == [
+    assert findings(holding({"type": "array", "enum": [[1]]})) == [
         ("enum-scalar", "/properties/x/enum")
     ]
     good = holding({"type": ["string", "null"], "enum": ["a", None]})
-    assert found(good) == []
-    assert found(good, "gemini") == [("enum-scalar", "/properties/x/enum")]
+    assert findings(good) == []
+    assert findings(good, "gemini") == [("enum-scalar", "/properties/x/enum")]
 
 
 def test_a_const_that_is_no_scalar() -> None:
     """Tier 1: "enums of scalars"; a const is an enum of one value."""
     for value in ({"a": 1}, [1]):
         schema = holding({"const": value})
-        assert ("enum-scalar", "/properties/x/const") in found(schema)
-        assert found(schema, "openai,anthropic")[0] == ("enum-scalar", "/properties/x/const")
-    assert found(holding({"type": "string", "const": "a"})) == []
+        assert ("enum-scalar", "/properties/x/const") in findings(schema)
+        assert findings(schema, "openai,anthropic")[0] == ("enum-scalar", "/properties/x/const")
+    assert findings(holding({"type": "string", "const": "a"})) == []
 
 
 @pytest.mark.parametrize("profile", ["tier1", "openai", "anthropic", "gemini"])
 def test_tuples_as_older_drafts_wrote_them(profile: str) -> None:
     """Tier 1: "forbidden: … prefixItems …": a list of `items` says the same."""
     schema = holding({"type": "array", "items": [TEXT, TEXT]})
-    assert found(schema, profile) == [("tuple", "/properties/x/items")]
+    assert findings(schema, profile) == [("tuple", "/properties/x/items")]
 
 
 def test_references_stay_in_defs() -> None:
     """Tier 1: "local `$defs` references only"."""
-    assert found(holding({"$ref": "https://a.example/b"})) == [
+    assert findings(holding({"$ref": "https://a.example/b"})) == [
         ("ref-not-local", "/properties/x/$ref")
     ]
     elsewhere = closed({"a": TEXT, "b": {"$ref": "#/properties/a"}})
-    assert found(elsewhere) == [("ref-not-defs", "/properties/b/$ref")]
+    assert findings(elsewhere) == [("ref-not-defs", "/properties/b/$ref")]
     old = holding({"$ref": "#/definitions/A"}, definitions={"A": TEXT})
-    assert found(old) == [("ref-not-defs", "/properties/x/$ref")]
-    assert found(old, "anthropic") == []
+    assert findings(old) == [("ref-not-defs", "/properties/x/$ref")]
+    assert findings(old, "anthropic") == []
 
 
 @pytest.mark.parametrize("profile", ["variants", "tier1", "openai", "anthropic", "gemini"])
 def test_dangling_references_are_told_whatever_the_profile(profile: str) -> None:
     for ref in ("#/$defs/Nobody", "#/properties/x/type", "#nobody", "#/$defs/~2"):
-        assert ("ref-dangling", "/properties/x/$ref") in found(holding({"$ref": ref}), profile)
+        assert ("ref-dangling", "/properties/x/$ref") in findings(holding({"$ref": ref}), profile)
 
 
 def test_anchors_lead_somewhere() -> None:
     schema = holding({"$ref": "#here"}, **{"$defs": {"A": {"$anchor": "here", **TEXT}}})
-    assert found(schema, "anthropic") == []
+    assert findings(schema, "anthropic") == []
 
 
 def test_a_reference_with_siblings() -> None:
     schema = holding({"$ref": "#/$defs/A", "description": "d"}, **{"$defs": {"A": TEXT}})
-    assert found(schema, "openai,gemini") == [("ref-siblings", "/properties/x")]
-    assert found(schema, "tier1,anthropic") == []
+    assert findings(schema, "openai,gemini") == [("ref-siblings", "/properties/x")]
+    assert findings(schema, "tier1,anthropic") == []
     assert [note.rule for note in lint_schema(schema, "tier1").notes] == ["ref-siblings"]
 
 
 def test_a_target_in_a_place_of_its_own_is_linted() -> None:
     schema = holding({"$ref": "#/components/A"}, components={"A": {"type": "object"}})
-    assert ("closed-object", "/components/A") in found(schema)
+    assert ("closed-object", "/components/A") in findings(schema)
 
 
 def test_recursion() -> None:
@@ -151,10 +151,10 @@ def test_recursion() -> None:
     node = closed({"next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}})
     schema = holding({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": node}})
     path = "/$defs/Node/properties/next/anyOf/0/$ref"
-    assert found(schema, "tier1") == [("recursion", path)]
-    assert found(schema, "anthropic") == [("recursion", path)]
-    assert found(schema, "openai") == []
-    assert found(closed({"self": {"$ref": "#"}})) == [("recursion", "/properties/self/$ref")]
+    assert findings(schema, "tier1") == [("recursion", path)]
+    assert findings(schema, "anthropic") == [("recursion", path)]
+    assert findings(schema, "openai") == []
+    assert findings(closed({"self": {"$ref": "#"}})) == [("recursion", "/properties/self/$ref")]
 
 
 def test_gemini_takes_recursion_through_what_may_be_left_out() -> None:
@@ -162,9 +162,9 @@ def test_gemini_takes_recursion_through_what_may_be_left_out() -> None:
     node = closed({"next": {"$ref": "#/$defs/Node"}})
     schema = holding({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": node}})
     path = "/$defs/Node/properties/next/$ref"
-    assert found(schema, "gemini") == [("recursion-required", path)]
+    assert findings(schema, "gemini") == [("recursion-required", path)]
     node["required"] = []
-    assert found(schema, "gemini") == []
+    assert findings(schema, "gemini") == []
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -176,93 +176,93 @@ def nested(levels: int) -> dict[str, Any]:
 
 def test_depth() -> None:
     """Tier 1: "depth at most 5"."""
-    assert found(nested(5)) == []
-    assert found(nested(6)) == [("depth", "/properties/x" * 5)]
-    assert found(nested(10), "openai") == []
-    assert [rule for rule, _ in found(nested(11), "openai")] == ["depth"]
+    assert findings(nested(5)) == []
+    assert findings(nested(6)) == [("depth", "/properties/x" * 5)]
+    assert findings(nested(10), "openai") == []
+    assert [rule for rule, _ in findings(nested(11), "openai")] == ["depth"]
 
 
 def test_depth_through_references() -> None:
     chain = {f"D{n}": holding({"$ref": f"#/$defs/D{n + 1}"}) for n in range(5)}
     defs = {**chain, "D5": closed({})}
-    assert [rule for rule, _ in found(holding({"$ref": "#/$defs/D1"}, **{"$defs": defs}))] == [
+    assert [rule for rule, _ in findings(holding({"$ref": "#/$defs/D1"}, **{"$defs": defs}))] == [
         "depth"
     ]
-    assert found(holding({"$ref": "#/$defs/D2"}, **{"$defs": defs})) == []
-    assert found(closed({}, **{"$defs": {"Unused": nested(7)}})) == []
+    assert findings(holding({"$ref": "#/$defs/D2"}, **{"$defs": defs})) == []
+    assert findings(closed({}, **{"$defs": {"Unused": nested(7)}})) == []
 
 
 def test_the_number_of_properties() -> None:
     """Tier 1: "at most 100 properties", in all objects together."""
     many = {f"p{n}": TEXT for n in range(50)}
     both = closed({**many, "x": closed(dict(list(many.items())[:49]))})
-    assert found(both) == []
+    assert findings(both) == []
     both["properties"]["x"] = closed(many)
-    assert found(both) == [("properties", "")]
-    assert found(both, "openai") == []
+    assert findings(both) == [("properties", "")]
+    assert findings(both, "openai") == []
 
 
 def test_limits_of_openai() -> None:
     enum = [f"{n:060}" for n in range(251)]
-    assert found(holding({"type": "string", "enum": enum}), "openai") == [
+    assert findings(holding({"type": "string", "enum": enum}), "openai") == [
         ("enum-text", "/properties/x/enum")
     ]
     many = holding({"type": "integer", "enum": list(range(1001))})
-    assert found(many, "openai") == [("enum-values", "")]
+    assert findings(many, "openai") == [("enum-values", "")]
     long = closed({f"{n:0>1000}": TEXT for n in range(121)})
-    assert found(long, "openai") == [("names-text", "")]
+    assert findings(long, "openai") == [("names-text", "")]
 
 
 def test_limits_of_anthropic() -> None:
     optional = {**closed({f"p{n}": TEXT for n in range(25)}), "required": []}
-    assert found(optional, "anthropic") == [("optionals", "")]
+    assert findings(optional, "anthropic") == [("optionals", "")]
     unions = closed({f"p{n}": {"type": ["string", "null"]} for n in range(17)})
-    assert found(unions, "anthropic") == [("unions", "")]
+    assert findings(unions, "anthropic") == [("unions", "")]
 
 
 def test_values_that_vendors_take_in_part() -> None:
-    assert found(holding({**TEXT, "format": "email"}), "openai,anthropic") == []
+    assert findings(holding({**TEXT, "format": "email"}), "openai,anthropic") == []
     uri = lint_schema(holding({**TEXT, "format": "uri"}), "openai,anthropic")
     assert [error.profiles for error in uri.errors] == [("openai",)]
     array = {"type": "array", "items": TEXT}
-    assert found(holding({**array, "minItems": 1}), "openai,anthropic,gemini") == []
+    assert findings(holding({**array, "minItems": 1}), "openai,anthropic,gemini") == []
     two = lint_schema(holding({**array, "minItems": 2}), "openai,anthropic,gemini")
     assert [error.profiles for error in two.errors] == [("anthropic",)]
-    assert found(holding({**TEXT, "pattern": "^a+$"}), "anthropic") == []
+    assert findings(holding({**TEXT, "pattern": "^a+$"}), "anthropic") == []
     for pattern in (r"(?=a)", r"\bword", r"(a)\1", "(?<!a)b"):
-        assert found(holding({**TEXT, "pattern": pattern}), "anthropic") != []
+        assert findings(holding({**TEXT, "pattern": pattern}), "anthropic") != []
     merged = holding({"allOf": [{"$ref": "#/$defs/A"}]}, **{"$defs": {"A": TEXT}})
-    assert found(merged, "anthropic") == [("all-of", "/properties/x/allOf")]
+    assert findings(merged, "anthropic") == [("all-of", "/properties/x/allOf")]
 
 
 def test_a_schema_that_admits_anything() -> None:
     for anything in ({}, True, {"description": "d"}):
-        assert found(holding(anything)) == [("any-value", "/properties/x")]
+        assert findings(holding(anything)) == [("any-value", "/properties/x")]
         assert lint_schema(holding(anything), "gemini").ok
 
 
 def test_a_definition_that_admits_anything() -> None:
     schema = holding({"$ref": "#/$defs/T"}, **{"$defs": {"T": True}})
-    assert found(schema) == [("any-value", "/$defs/T")]
+    assert findings(schema) == [("any-value", "/$defs/T")]
 
 
 def test_an_array_of_anything() -> None:
     for types in ("array", ["array", "null"]):
-        assert found(holding({"type": types})) == [("any-value", "/properties/x")]
-    assert found(holding({"type": "array", "items": TEXT})) == []
+        assert findings(holding({"type": types})) == [("any-value", "/properties/x")]
+    assert findings(holding({"type": "array", "items": TEXT})) == []
     assert lint_schema(holding({"type": "array"}), "anthropic,gemini").ok
 
 
 def test_findings_carry_the_profiles_that_they_affect() -> None:
     """MP-J5: findings have rule, path, message and profiles."""
-    (one,) = lint_schema(holding({"oneOf": [TEXT]}), EVERY).findings
-    assert (one.rule, one.path, one.level) == ("one-of", "/properties/x/oneOf", "error")
-    assert one.profiles == ("variants", "tier1", "openai", "anthropic", "gemini")
-    assert one.rule in load_rules()
+    (finding,) = lint_schema(holding({"oneOf": [TEXT]}), EVERY).findings
+    assert (finding.rule, finding.path, finding.level) == ("one-of", "/properties/x/oneOf", "error")
+    assert finding.profiles == ("variants", "tier1", "openai", "anthropic", "gemini")
+    assert finding.rule in load_rules()
 
 
 def test_pointers_are_escaped() -> None:
-    assert found(closed({"a/b~c": {**TEXT, "minLength": 1}})) == [
+    assert findings(closed({"a/b~c": {**TEXT, "minLength": 1}})) == [
         ("string-constraint", "/properties/a~1b~0c/minLength")
     ]
 
@@ -270,7 +270,7 @@ def test_pointers_are_escaped() -> None:
 def test_pydantic_models_are_schemas() -> None:
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Model", name=(str, ...))
-    assert found(model) == [("closed-object", "")]
+    assert findings(model) == [("closed-object", "")]
 
 
 def test_the_schema_is_left_alone() -> None:
@@ -366,7 +366,7 @@ def test_objects_shared_in_python_end_in_an_error_not_in_endless_work() -> None:
 def test_long_chains_of_references_and_unions() -> None:
     defs: dict[str, Any] = {f"D{n}": {"$ref": f"#/$defs/D{n + 1}"} for n in range(20_000)}
     chain = holding({"$ref": "#/$defs/D0"}, **{"$defs": {**defs, "D20000": TEXT}})
-    assert found(chain) == []
+    assert findings(chain) == []
     many = {
         f"D{n}": {"anyOf": [variant(f"v{n}"), {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(20_000)
     }

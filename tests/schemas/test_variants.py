@@ -10,12 +10,12 @@ from tests.schemas.examples import closed, holding, spec_example, variant
 NULL = {"type": "null"}
 
 
-def found(schema: Any, profiles: str = "variants") -> list[tuple[str, str]]:
+def findings(schema: Any, profiles: str = "variants") -> list[tuple[str, str]]:
     return [(finding.rule, finding.path) for finding in lint_schema(schema, profiles).findings]
 
 
 def rules(schema: Any) -> list[str]:
-    return [rule for rule, _ in found(schema)]
+    return [rule for rule, _ in findings(schema)]
 
 
 def union(*branches: Any, **more: Any) -> dict[str, Any]:
@@ -24,24 +24,24 @@ def union(*branches: Any, **more: Any) -> dict[str, Any]:
 
 def test_the_example_of_the_specification() -> None:
     """S001-A10, MP-L1: the example passes `variants` and has one finding under `tier1`."""
-    assert found(spec_example()) == []
-    assert found(spec_example(), "tier1") == [("required-property", "/properties/reasoning")]
+    assert findings(spec_example()) == []
+    assert findings(spec_example(), "tier1") == [("required-property", "/properties/reasoning")]
 
 
 def test_one_of_is_refused_at_any_depth() -> None:
     """Conformance: "MUST NOT contain `oneOf` at any nesting depth"."""
     inner = closed({"list": {"type": "array", "items": {"oneOf": [variant("a"), variant("b")]}}})
     path = "/properties/x/properties/list/items/oneOf"
-    assert found(holding(inner)) == [("one-of", path)]
+    assert findings(holding(inner)) == [("one-of", path)]
     unused = closed({}, **{"$defs": {"U": {"oneOf": [{"type": "string"}]}}})
-    assert found(unused) == [("one-of", "/$defs/U/oneOf")]
+    assert findings(unused) == [("one-of", "/$defs/U/oneOf")]
 
 
 @pytest.mark.parametrize("name", ["oneOf", "anyOf", "$ref", "allOf", "enum", "properties", "type"])
 def test_a_property_may_have_any_name(name: str) -> None:
     """S001-A8: a property that is only *named* `oneOf` is allowed."""
     schema = closed({name: {"type": "string"}})
-    assert found(schema, "variants,tier1,openai,anthropic,gemini") == []
+    assert findings(schema, "variants,tier1,openai,anthropic,gemini") == []
 
 
 def test_data_is_not_read_as_a_schema() -> None:
@@ -49,7 +49,7 @@ def test_data_is_not_read_as_a_schema() -> None:
     schema = holding({"type": "string", "default": bad, "examples": [bad], "const": bad})
     schema["properties"]["y"] = {"enum": [bad]}
     schema["required"].append("y")
-    assert found(schema) == []
+    assert findings(schema) == []
 
 
 def test_every_branch_needs_a_required_single_value_string_enum() -> None:
@@ -59,7 +59,7 @@ def test_every_branch_needs_a_required_single_value_string_enum() -> None:
     optional = {**variant("b"), "required": []}
     missing = closed({"name": {"type": "string"}})
     for other in (two, number, optional, missing):
-        assert found(union(variant("a"), other)) == [
+        assert findings(union(variant("a"), other)) == [
             ("variant-discriminator", "/properties/x/anyOf")
         ]
     assert "'kind' of '/properties/x/anyOf/1' is not required" in (
@@ -74,7 +74,7 @@ def test_the_same_field_in_all_branches() -> None:
 
 def test_no_literal_twice() -> None:
     schema = union(variant("a"), variant("b"), variant("a"))
-    assert found(schema) == [("variant-literal-twice", "/properties/x/anyOf/2/properties/kind")]
+    assert findings(schema) == [("variant-literal-twice", "/properties/x/anyOf/2/properties/kind")]
 
 
 def test_a_second_field_may_tell_them_apart() -> None:
@@ -88,7 +88,7 @@ def test_field_presence_is_no_discriminator() -> None:
     shapes = union(closed({"url": text}), closed({"path": text}))
     assert rules(shapes) == ["variant-field-presence"]
     presence = closed({"a": text, "b": text}, anyOf=[{"required": ["a"]}, {"required": ["b"]}])
-    assert found(presence) == [("variant-field-presence", "/anyOf")]
+    assert findings(presence) == [("variant-field-presence", "/anyOf")]
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_field_presence_is_no_discriminator() -> None:
 )
 def test_a_nullable_union_is_no_variant(schema: Any) -> None:
     """S001-A1: a nullable union is not a variant."""
-    assert found(schema) == []
+    assert findings(schema) == []
 
 
 def test_two_variants_or_null() -> None:
-    assert found(union(variant("a"), variant("b"), NULL)) == []
+    assert findings(union(variant("a"), variant("b"), NULL)) == []
     assert rules(union(closed({"a": {"type": "string"}}), closed({}), NULL)) != []
 
 
@@ -132,7 +132,7 @@ def test_objects_and_other_values_are_told_apart_by_shape() -> None:
     "branches",
     [
         [{"type": "array", "items": closed({name: {"type": "string"}})} for name in "ab"],
-        [{"type": "string", "enum": [one]} for one in "ab"],
+        [{"type": "string", "enum": [literal]} for literal in "ab"],
         [{"type": "integer"}, {"type": "number"}],
         [{"enum": ["a", 1]}, {"type": "string"}],
         [{"type": "string"}, {"type": "array", "items": {"type": "array", "items": closed({})}}],
@@ -140,7 +140,7 @@ def test_objects_and_other_values_are_told_apart_by_shape() -> None:
 )
 def test_what_shares_a_json_type_or_holds_objects(branches: list[Any]) -> None:
     """§A: "MUST NOT depend on … value-shape heuristics"; here not even the JSON type differs."""
-    assert found(union(*branches)) == [("variant-value-shape", "/properties/x/anyOf")]
+    assert findings(union(*branches)) == [("variant-value-shape", "/properties/x/anyOf")]
 
 
 def test_lists_of_plain_values_are_noted() -> None:
@@ -152,8 +152,8 @@ def test_lists_of_plain_values_are_noted() -> None:
 def test_objects_and_other_values_in_one_schema() -> None:
     """§A: "express the variants as an `anyOf` composition"."""
     mixed = holding({**closed({}), "type": ["object", "string"]})
-    assert found(mixed) == [("variant-value-shape", "/properties/x/type")]
-    assert found(holding({**closed({}), "type": ["object", "null"]})) == []
+    assert findings(mixed) == [("variant-value-shape", "/properties/x/type")]
+    assert findings(holding({**closed({}), "type": ["object", "null"]})) == []
 
 
 def beside(literal: str, **more: Any) -> dict[str, Any]:
@@ -164,15 +164,15 @@ def beside(literal: str, **more: Any) -> dict[str, Any]:
 def test_what_stands_beside_a_reference_counts() -> None:
     """S001-A2: what stands beside a `$ref` counts as well, since draft 2019-09."""
     defs = {"Base": closed({"title": {"type": "string"}})}
-    assert found(union(beside("a"), beside("b"), **{"$defs": defs})) == []
+    assert findings(union(beside("a"), beside("b"), **{"$defs": defs})) == []
     twice = union(beside("a"), beside("a"), **{"$defs": defs})
-    assert found(twice) == [("variant-literal-twice", "/properties/x/anyOf/1/properties/kind")]
+    assert findings(twice) == [("variant-literal-twice", "/properties/x/anyOf/1/properties/kind")]
     split = {"Base": closed({"kind": {"type": "string", "enum": ["a"]}})}
     split["Base"]["required"] = []
     requires = {"$ref": "#/$defs/Base", "required": ["kind"]}
-    assert found(union(requires, variant("b"), **{"$defs": split})) == []
+    assert findings(union(requires, variant("b"), **{"$defs": split})) == []
     chain = {**defs, "A": beside("a"), "U": {"anyOf": [beside("b"), {"$ref": "#/$defs/A"}]}}
-    assert found(union({"$ref": "#/$defs/U"}, variant("c"), **{"$defs": chain})) == []
+    assert findings(union({"$ref": "#/$defs/U"}, variant("c"), **{"$defs": chain})) == []
 
 
 def test_what_stands_beside_a_reference_said_nothing_in_older_drafts() -> None:
@@ -181,7 +181,7 @@ def test_what_stands_beside_a_reference_said_nothing_in_older_drafts() -> None:
 
 
 def test_a_field_that_may_be_left_out_is_named() -> None:
-    optional = [{**variant(one, "shape"), "required": []} for one in "ab"]
+    optional = [{**variant(literal, "shape"), "required": []} for literal in "ab"]
     (finding,) = lint_schema(union(*optional), "variants").findings
     assert finding.rule == "variant-discriminator"
     assert "'shape' of '/properties/x/anyOf/0' is not required" in finding.message
@@ -189,7 +189,7 @@ def test_a_field_that_may_be_left_out_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["kind", "variant", "type"])
 def test_conventional_names(name: str) -> None:
-    assert found(union(variant("a", name), variant("b", name))) == []
+    assert findings(union(variant("a", name), variant("b", name))) == []
 
 
 def test_another_name_must_be_documented() -> None:
@@ -202,14 +202,14 @@ def test_another_name_must_be_documented() -> None:
 
 def test_a_const_is_not_an_enum() -> None:
     a = closed({"kind": {"type": "string", "const": "a"}})
-    assert found(union(a, variant("b"))) == [
+    assert findings(union(a, variant("b"))) == [
         ("variant-discriminator-const", "/properties/x/anyOf/0/properties/kind")
     ]
 
 
 def test_an_enum_without_its_type() -> None:
     a = closed({"kind": {"enum": ["a"]}})
-    assert found(union(a, variant("b"))) == [
+    assert findings(union(a, variant("b"))) == [
         ("variant-discriminator-type", "/properties/x/anyOf/0/properties/kind")
     ]
 
@@ -230,7 +230,7 @@ def test_discriminators_behind_references() -> None:
             }
         },
     )
-    assert found(schema) == []
+    assert findings(schema) == []
     schema["$defs"]["Most"]["anyOf"].append(variant("a"))
     assert rules(schema) == ["variant-literal-twice"]
 
@@ -240,7 +240,7 @@ def test_a_union_within_a_branch_may_have_a_discriminator_of_its_own() -> None:
         return variant("b", variant={"type": "string", "enum": [literal]})
 
     nested = {"anyOf": [sub("b1"), sub("b2")]}
-    assert found(union(variant("a"), nested)) == []
+    assert findings(union(variant("a"), nested)) == []
     assert rules(union(variant("a"), {"anyOf": [sub("b1"), sub("b1")]})) == [
         "variant-literal-twice"
     ]
@@ -257,6 +257,6 @@ def test_recursive_variants() -> None:
     schema = holding(
         {"$ref": "#/$defs/Node"}, **{"$defs": {"Node": {"anyOf": [leaf, tree]}, "L": leaf}}
     )
-    assert found(schema) == []
+    assert findings(schema) == []
     itself = union({"$ref": "#/properties/x"}, variant("a"), variant("b"))
     assert rules(itself) == ["variant-literal-twice"]

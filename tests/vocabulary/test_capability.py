@@ -20,19 +20,19 @@ from modelpact.vocabulary.errors import InputError, UnknownCapability
 
 def test_ids_are_kebab_case_and_unique() -> None:
     """MP-W3: canonical ids are kebab-case."""
-    for name, one in CAPABILITIES.items():
-        assert one.id == name
+    for name, entry in CAPABILITIES.items():
+        assert entry.id == name
         assert name == name.lower()
         assert all(part.isalnum() for part in name.split("-"))
-        assert one.meaning
+        assert entry.meaning
 
 
 def test_every_capability_is_a_flag_a_limit_or_a_choice() -> None:
     """MP-W1: a flag, a limit or a choice."""
-    for one in CAPABILITIES.values():
-        assert one.kind in ("flag", "limit", "choice")
-        assert bool(one.unit) == (one.kind == "limit")
-        assert bool(one.choices) == (one.kind == "choice")
+    for entry in CAPABILITIES.values():
+        assert entry.kind in ("flag", "limit", "choice")
+        assert bool(entry.unit) == (entry.kind == "limit")
+        assert bool(entry.choices) == (entry.kind == "choice")
 
 
 @pytest.mark.parametrize("name", ["context-window", "max-input", "max-output"])
@@ -43,7 +43,7 @@ def test_the_limits_are_in_tokens(name: str) -> None:
 def test_only_json_mode_is_an_ordered_choice() -> None:
     """MP-W1, S004-4-7: unavailable < object < schema; caching has no order."""
     assert CAPABILITIES["json-mode"].choices == ("unavailable", "object", "schema")
-    ordered = {one.id for one in CAPABILITIES.values() if one.ordered}
+    ordered = {entry.id for entry in CAPABILITIES.values() if entry.ordered}
     assert ordered == {"json-mode"}
 
 
@@ -85,7 +85,7 @@ def test_every_parameter_and_both_ways_of_every_modality_are_capabilities() -> N
 
 
 @pytest.mark.parametrize(
-    ("spelled", "meant"),
+    ("spelled", "expected"),
     [
         ("tool-calling", "tool-calling"),
         ("toolCalling", "tool-calling"),
@@ -103,13 +103,13 @@ def test_every_parameter_and_both_ways_of_every_modality_are_capabilities() -> N
         ("stop", "stop-sequences"),
     ],
 )
-def test_people_and_dialects_may_spell_it_their_way(spelled: str, meant: str) -> None:
-    assert capability(spelled).id == meant
+def test_people_and_dialects_may_spell_it_their_way(spelled: str, expected: str) -> None:
+    assert capability(spelled).id == expected
 
 
 def test_aliases_lead_to_capabilities_and_hide_none() -> None:
-    for alias, meant in ALIASES.items():
-        assert meant in CAPABILITIES
+    for alias, expected in ALIASES.items():
+        assert expected in CAPABILITIES
         assert alias not in CAPABILITIES
 
 
@@ -159,9 +159,9 @@ def test_what_is_no_string_is_no_name(wrong: object) -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_found_or_refused_with_a_typed_error(text: str) -> None:
-    found = find_capability(text)
-    if found is not None:
-        assert capability(text) == found
+    match = find_capability(text)
+    if match is not None:
+        assert capability(text) == match
         return
     with pytest.raises(UnknownCapability) as caught:
         capability(text)
@@ -174,4 +174,4 @@ def test_any_text_is_found_or_refused_with_a_typed_error(text: str) -> None:
 )
 def test_minimum_support(minimum: str, enough: set[str]) -> None:
     """S002-2-5, S002-2-6: native only; native, emulated or restricted."""
-    assert {one for one in SUPPORTS if satisfies(one, minimum)} == enough  # type: ignore[arg-type]
+    assert {support for support in SUPPORTS if satisfies(support, minimum)} == enough  # type: ignore[arg-type]

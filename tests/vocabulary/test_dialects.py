@@ -63,7 +63,7 @@ def test_abp_has_26_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "meant"),
+    ("wire", "expected"),
     [
         ("structured_output_json_schema", "structured-output"),
         ("tool_use", "tool-calling"),
@@ -73,8 +73,8 @@ def test_abp_has_26_names() -> None:
         ("code_execution", "code-execution"),
     ],
 )
-def test_abp_names_mean_canonical_capabilities(wire: str, meant: str) -> None:
-    assert dialect("abp").read(wire).id == meant
+def test_abp_names_mean_canonical_capabilities(wire: str, expected: str) -> None:
+    assert dialect("abp").read(wire).id == expected
 
 
 def test_nika_has_13_parameters() -> None:
@@ -101,20 +101,20 @@ def test_nika_fields_that_are_one_capability() -> None:
 CELLS = [(dialect, wire) for dialect in DIALECTS.values() for wire in dialect.ids]
 
 
-@pytest.mark.parametrize(("one", "wire"), CELLS, ids=lambda cell: getattr(cell, "name", cell))
-def test_names_round_trip(one: Dialect, wire: str) -> None:
-    found = one.read(wire)
-    assert found is CAPABILITIES[found.id]
-    assert one.write(found.id) == wire
-    assert one.knows(found.id)
+@pytest.mark.parametrize(("names", "wire"), CELLS, ids=lambda cell: getattr(cell, "name", cell))
+def test_names_round_trip(names: Dialect, wire: str) -> None:
+    entry = names.read(wire)
+    assert entry is CAPABILITIES[entry.id]
+    assert names.write(entry.id) == wire
+    assert names.knows(entry.id)
 
 
-@pytest.mark.parametrize("one", DIALECTS.values(), ids=lambda one: str(one.name))
-def test_lists_are_closed(one: Dialect) -> None:
+@pytest.mark.parametrize("names", DIALECTS.values(), ids=lambda names: str(names.name))
+def test_lists_are_closed(names: Dialect) -> None:
     wrongs: list[Any] = ["", "bogus", " streaming", "x-host-", None, 5, []]
     for wrong in wrongs:
         with pytest.raises(UnknownName):
-            one.read(wrong)
+            names.read(wrong)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_unknown_dialect_is_told_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "shown"),
+    ("wire", "expected"),
     [
         ("streaming", "Streaming"),
         ("tool_read", "ToolRead"),
@@ -171,6 +171,6 @@ def test_an_unknown_dialect_is_told_the_nearest() -> None:
         ("extended_thinking", "ExtendedThinking"),
     ],
 )
-def test_reports_spell_abp_names_in_pascal_case(wire: str, shown: str) -> None:
+def test_reports_spell_abp_names_in_pascal_case(wire: str, expected: str) -> None:
     """S002-10-4: reports write names in Pascal case."""
-    assert pascal_case(wire) == shown
+    assert pascal_case(wire) == expected

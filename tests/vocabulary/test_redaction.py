@@ -82,8 +82,8 @@ def test_two_secrets_without_a_gap_both_go() -> None:
 
 
 def test_a_password_in_an_address_goes_and_the_address_stays() -> None:
-    shown = redact_text("postgresql://" + "user:" + "hunter2" + "@db.example/app")
-    assert shown == f"postgresql://{REDACTED}@db.example/app"
+    redacted = redact_text("postgresql://" + "user:" + "hunter2" + "@db.example/app")
+    assert redacted == f"postgresql://{REDACTED}@db.example/app"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_secret_is_found_wherever_it_stands(before: str, after: str) -> None:
 def test_keys_of_proxies_go_whatever_chance_wrote(chosen: bytes) -> None:
     """What `secrets.token_urlsafe` makes: base64 with dashes and underscores in any place."""
     token = base64.urlsafe_b64encode(chosen).rstrip(b"=").decode()
-    assume(any(one.isdigit() or one.isupper() for one in token))
+    assume(any(character.isdigit() or character.isupper() for character in token))
     assert token not in redact_text("the key sk-" + token + " is wrong")
 
 

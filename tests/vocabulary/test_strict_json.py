@@ -10,7 +10,7 @@ from modelpact.vocabulary.strict_json import parse_json
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (r'{"a":"\ud800"}', r"\ud800"),
         (r'{"\uDFFFx":1}', r"\udfff"),
@@ -22,11 +22,11 @@ from modelpact.vocabulary.strict_json import parse_json
         ("[NaN]", "NaN"),
     ],
 )
-def test_what_nobody_can_write_is_refused(text: str, said: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_what_nobody_can_write_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
         parse_json(text.encode(), "the body")
-    assert said in str(told.value)
-    str(told.value).encode()
+    assert message in str(error.value)
+    str(error.value).encode()
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_only_looks_like_it_is_read(value: Any, ascii_only: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ('{"a": 1}'.encode("utf-16"), "not UTF-8"),
         ('{"a": 1}'.encode("utf-32"), "not UTF-8"),
@@ -53,7 +53,7 @@ def test_what_only_looks_like_it_is_read(value: Any, ascii_only: bool) -> None:
         (b'\xef\xbb\xbf{"a": 1}', "byte order mark"),
     ],
 )
-def test_what_is_not_plain_utf8_is_refused(data: bytes, said: str) -> None:
+def test_what_is_not_plain_utf8_is_refused(data: bytes, message: str) -> None:
     """Other parsers would read something else, or nothing."""
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         parse_json(data, "the body")

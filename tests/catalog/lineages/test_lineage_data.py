@@ -88,10 +88,10 @@ def test_the_command_writes_the_file_and_reports(tmp_path: Path) -> None:
     source.write_text(json.dumps(table))
     out = tmp_path / "out" / "litellm.jsonl"
     command = ["extract", "litellm", str(source), "--out", str(out), "--verbose"]
-    told = CliRunner().invoke(catalog_command, command).output
-    assert "litellm.jsonl: 1 rows" in told
-    assert "left out 1: who is not a known provider" in told
-    assert "left out 1: mode rerank" in told
-    assert "r: mode rerank" in told
+    output = CliRunner().invoke(catalog_command, command).output
+    assert "litellm.jsonl: 1 rows" in output
+    assert "left out 1: who is not a known provider" in output
+    assert "left out 1: mode rerank" in output
+    assert "r: mode rerank" in output
     rows = out.read_text().splitlines()
     assert json.loads(rows[1]) == {"provider": "anthropic", "model": "m", "caps": {}}

@@ -28,7 +28,7 @@ def read(tmp_path: Path, models: str) -> Extraction:
     return extract(package(tmp_path, models), PROVIDERS)
 
 
-def one(tmp_path: Path, more: str) -> Row:
+def only_row(tmp_path: Path, more: str) -> Row:
     model = f"ModelInfo(id='m', match=ClauseEquals(equals='m'), {more})"
     return read(tmp_path, model).rows[0]
 
@@ -68,7 +68,7 @@ def test_tiers_of_several_prices_are_joined(tmp_path: Path) -> None:
         f"prices=ModelPrice(input_mtok={tiered.format(1, 100, 2)},"
         f" output_mtok={tiered.format(4, 200, 8)})"
     )
-    assert one(tmp_path, prices)["price"] == {
+    assert only_row(tmp_path, prices)["price"] == {
         "input": 1_000_000,
         "output": 4_000_000,
         "tiers": [

@@ -26,7 +26,7 @@ def read(tmp_path: Path, table: dict[str, Any]) -> Extraction:
     return extract(source, PROVIDERS)
 
 
-def one(tmp_path: Path, **entry: Any) -> Row:
+def only_row(tmp_path: Path, **entry: Any) -> Row:
     table = {"acme/m": {"litellm_provider": "acme", "mode": "chat", **entry}}
     result = read(tmp_path, table)
     assert not result.skipped
@@ -34,7 +34,7 @@ def one(tmp_path: Path, **entry: Any) -> Row:
 
 
 def test_flags_are_votes_only_where_present(tmp_path: Path) -> None:
-    row = one(
+    row = only_row(
         tmp_path,
         supports_vision=False,
         supports_function_calling=True,
@@ -76,7 +76,7 @@ def test_the_routing_prefix_goes_once(
 
 
 def test_modalities_vote_both_ways_but_not_on_pdf(tmp_path: Path) -> None:
-    row = one(
+    row = only_row(
         tmp_path,
         supported_modalities=["text", "image"],
         supported_output_modalities=["image", "text", "code"],
@@ -90,7 +90,7 @@ def test_modalities_vote_both_ways_but_not_on_pdf(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "given", "outputs"),
+    ("mode", "declared", "outputs"),
     [
         ("embedding", None, ["embedding"]),
         ("image_generation", None, ["image-gen"]),
@@ -101,10 +101,10 @@ def test_modalities_vote_both_ways_but_not_on_pdf(tmp_path: Path) -> None:
     ],
 )
 def test_outputs_follow_the_mode(
-    tmp_path: Path, mode: str, given: list[str] | None, outputs: list[str] | None
+    tmp_path: Path, mode: str, declared: list[str] | None, outputs: list[str] | None
 ) -> None:
-    more = {} if given is None else {"supported_output_modalities": given}
-    assert one(tmp_path, mode=mode, **more)["caps"].get("output_modalities") == outputs
+    more = {} if declared is None else {"supported_output_modalities": declared}
+    assert only_row(tmp_path, mode=mode, **more)["caps"].get("output_modalities") == outputs
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,18 @@ def test_outputs_follow_the_mode(
 def test_effort_is_a_list_only_when_determined(
     tmp_path: Path, entry: dict[str, Any], effort: object
 ) -> None:
-    assert one(tmp_path, **entry)["caps"].get("reasoning_effort") == effort
+    assert only_row(tmp_path, **entry)["caps"].get("reasoning_effort") == effort
 
 
 def test_refused_sampling_refuses_every_sampling_parameter(tmp_path: Path) -> None:
     refused = {"temperature": False, "top_p": False, "top_k": False}
-    assert one(tmp_path, supports_sampling_params=False)["caps"] == refused
+    assert only_row(tmp_path, supports_sampling_params=False)["caps"] == refused
     accepted = {"temperature": True, "top_p": True}
-    assert one(tmp_path, supports_sampling_params=True)["caps"] == accepted
+    assert only_row(tmp_path, supports_sampling_params=True)["caps"] == accepted
 
 
 def test_prices_with_tiers_leave_service_classes_out(tmp_path: Path) -> None:
-    row = one(
+    row = only_row(
         tmp_path,
         input_cost_per_token=1.25e-06,
         output_cost_per_token=1e-05,
@@ -159,7 +159,7 @@ def test_prices_by_range_become_base_and_tiers(tmp_path: Path) -> None:
         {"range": [0, 32000.0], "input_cost_per_token": 1e-06},
         {"range": [32000.0, 128000.0], "input_cost_per_token": 2e-06},
     ]
-    price = one(tmp_path, tiered_pricing=ranges)["price"]
+    price = only_row(tmp_path, tiered_pricing=ranges)["price"]
     assert price == {"input": 1_000_000, "tiers": [[32_000, {"input": 2_000_000}]]}
 
 

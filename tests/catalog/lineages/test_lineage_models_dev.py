@@ -25,7 +25,7 @@ def plant(root: Path, files: dict[str, str], links: dict[str, str] | None = None
     return root
 
 
-def one(tmp_path: Path, text: str, model: str = "m", **files: str) -> Row:
+def only_row(tmp_path: Path, text: str, model: str = "m", **files: str) -> Row:
     root = plant(tmp_path, {f"providers/acme/models/{model}.toml": text, **files})
     result = extract(root, PROVIDERS)
     assert not result.skipped
@@ -37,7 +37,7 @@ def reasons(result: Extraction) -> dict[str, str]:
 
 
 def test_every_field_goes_to_its_place(tmp_path: Path) -> None:
-    row = one(
+    row = only_row(
         tmp_path,
         """
 release_date = "2026-01-02"
@@ -97,7 +97,7 @@ output = 22.5
 
 def test_the_older_form_of_a_tier_is_read_too(tmp_path: Path) -> None:
     cost = "[cost]\ninput = 1\n[cost.context_over_200k]\ninput = 2\n"
-    price = one(tmp_path, PLAIN + cost)["price"]
+    price = only_row(tmp_path, PLAIN + cost)["price"]
     assert price == {"input": 1_000_000, "tiers": [[200_000, {"input": 2_000_000}]]}
 
 
@@ -111,7 +111,7 @@ def test_a_model_inherits_and_omits(tmp_path: Path) -> None:
         'base_model = "vendor/m"\nbase_model_omit = ["structured_output", "limit.input"]\n'
         "reasoning = false\n[limit]\noutput = 3\n"
     )
-    row = one(tmp_path, over, **{"models/vendor/m.toml": base})
+    row = only_row(tmp_path, over, **{"models/vendor/m.toml": base})
     assert row["base"] == "vendor/m"
     assert row["caps"] == {
         "context_window": 9,
@@ -125,7 +125,7 @@ def test_a_model_inherits_and_omits(tmp_path: Path) -> None:
 
 def test_embeddings_are_told_apart_and_their_vector_is_no_output_limit(tmp_path: Path) -> None:
     text = 'family = "text-embedding"\n' + PLAIN + "[limit]\ncontext = 512\noutput = 1024\n"
-    caps = one(tmp_path, text)["caps"]
+    caps = only_row(tmp_path, text)["caps"]
     assert caps["output_modalities"] == ["embedding"]
     assert caps["context_window"] == 512
     assert "max_output" not in caps
@@ -133,7 +133,7 @@ def test_embeddings_are_told_apart_and_their_vector_is_no_output_limit(tmp_path:
 
 def test_an_output_outside_the_vocabulary_is_dropped(tmp_path: Path) -> None:
     text = '[modalities]\ninput = ["text"]\noutput = ["image", "pdf"]\n'
-    assert one(tmp_path, text)["caps"]["output_modalities"] == ["image-gen"]
+    assert only_row(tmp_path, text)["caps"]["output_modalities"] == ["image-gen"]
 
 
 @pytest.mark.parametrize(
