@@ -3,10 +3,13 @@
 import json
 import random
 import socket
+import threading
 
 import pytest
 
 from tests.fakes import Reply
+from tests.gateway.conftest import Serve
+from tests.gateway.scripted_upstream import STREAM_HEAD, scripted_upstream
 from tests.gateway.support import HI, RunningGateway
 from tests.gateway.test_failures import opened
 
@@ -39,3 +42,30 @@ def test_the_record_ends_whenever_a_client_disconnects(
     assert {state for state, _ in ended} <= {"completed", "failed", "cancelled"}
     assert all("left" in (error or "") for state, error in ended if state != "completed")
     assert gateway.chat("gpt-4o").status == 200
+
+
+def test_a_client_that_closes_after_the_last_event_has_its_whole_answer(serve: Serve) -> None:
+    """The upstream keeps its connection open after `[DONE]`; the client does not wait for that."""
+    closed = threading.Event()
+    events = (
+        b'data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"any",'
+        b'"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}],'
+        b'"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}\n\n'
+        b"data: [DONE]\n\n"
+    )
+
+    def behave(connection: socket.socket) -> None:
+        connection.sendall(STREAM_HEAD + b"\r\n" + events)
+        closed.wait(10)
+
+    body = {"model": "scripted/any", "messages": HI, "stream": True}
+    body["stream_options"] = {"include_usage": True}
+    with scripted_upstream(behave) as upstream:
+        gateway = serve(upstream.settings.replace("timeout = 1.0", "timeout = 20.0"))
+        with opened(gateway, "/v1/chat/completions", json.dumps(body).encode()) as connection:
+            received = b""
+            while b"[DONE]" not in received:
+                received += connection.recv(65_536)
+        gateway.wait_until_idle()
+        closed.set()
+        assert gateway.settled() == [("completed", None)]

@@ -236,3 +236,10 @@ def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
     assert with_keys.diagnostic is not None
     assert str(with_keys.diagnostic.suggestion).startswith("openai/")
     assert all("a key for" not in hint for hint in with_keys.diagnostic.would_help)
+
+
+def test_a_model_that_no_catalog_lists_is_never_a_plain_yes(tmp_path: Path) -> None:
+    """MP-N19: an unlisted model is labelled in the gateway too."""
+    plan = plan_for(make_planner(tmp_path), "openai/gpt-4o-nobody-lists-this")
+    assert plan.answer == "labelled"
+    assert any("no public catalog lists this model" in warning for warning in plan.warnings)

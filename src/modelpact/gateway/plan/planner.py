@@ -21,7 +21,7 @@ from modelpact.gateway.plan.sizing import encoding_of
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, RequestFeatures
 from modelpact.needs.token_estimate import OUTPUT_LIMITS
-from modelpact.negotiation.negotiate import NO_NEEDS, decide
+from modelpact.negotiation.negotiate import NO_NEEDS, decide, model_notes
 from modelpact.negotiation.parameters import ParamFinding, negotiate_parameters
 from modelpact.negotiation.search import suggest
 from modelpact.negotiation.verdict import Diagnostic, Missing, Policy, Verdict
@@ -187,7 +187,12 @@ class Planner:
             requested = requested + limits
         if key.features.api != "embeddings" and _writes_only_vectors(resolution):
             requested = requested + _TEXT_OUTPUT[key.features.api]
-        return decide(declared, resolution, key.policy, emulator_strategies(), requested=requested)
+        verdict = decide(
+            declared, resolution, key.policy, emulator_strategies(), requested=requested
+        )
+        # A model that no catalog lists, or that is retired, is never a plain yes.
+        notes = model_notes(resolution, self.models.catalog)
+        return msgspec.structs.replace(verdict, notes=notes) if notes else verdict
 
     def _refuse(
         self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]

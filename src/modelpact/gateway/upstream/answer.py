@@ -52,8 +52,11 @@ class StreamedAnswer:
         """How many bytes of events have come."""
         self.complete = False
         """Whether the event that ends an answer has come."""
-        self.finished = False
-        """Whether nothing is to be read after the last event, which is sent once it is settled."""
+        self.settles_before_last_event = False
+        """Whether the events fed last end the answer, and are sent after it is settled.
+
+        Only translated streams can do this: the gateway writes their last event itself.
+        """
         self.error = ""
         """The error that the provider itself reported in the stream."""
         self.malformed = ""

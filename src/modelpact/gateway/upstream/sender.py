@@ -105,41 +105,62 @@ class Sender:
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, and settle the call when the stream ends, however it does."""
         digest = AnswerDigest(keep=invocation.kept)
-        settled, problem = False, ""
+        settled, problem, last_events = False, "", b""
         try:
             try:
                 async for chunk in answer.chunks:
                     events = answer.feed(chunk)
                     digest.add(events)
-                    if answer.finished:
-                        settled = True
-                        await self._settle_stream(planned, invocation, answer, report, digest)
+                    if answer.settles_before_last_event:
+                        last_events = events
+                        break
                     if events:
                         yield events
-                    if answer.finished:
-                        return
                     if answer.malformed:
                         problem = answer.malformed
                         break
             except ModelpactError as error:
                 problem = answer.describe(error)
-            events = b"" if problem else answer.end()
-            if events:
-                digest.add(events)
-                yield events
+            remaining = b"" if problem else answer.end()
+            if remaining:
+                digest.add(remaining)
+                yield remaining
             if not (problem or answer.complete or answer.error):
                 problem = _CUT_OFF
             settled = True
+            # A settlement that is not recorded is raised: the stream then has no proper end.
             await self._settle_stream(
                 planned, invocation, answer, report, digest, answer.error or problem
             )
+            if last_events:
+                yield last_events
             if problem and not answer.error:
                 yield _error_event(planned.incoming.api, problem)
         finally:
             await answer.aclose()
             if not settled:
-                lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
-                await asyncio.shield(self._recorder.cancel(invocation, CLIENT_LEFT, lines))
+                await asyncio.shield(
+                    self._settle_disconnected(planned, invocation, answer, report, digest)
+                )
+
+    async def _settle_disconnected(
+        self,
+        planned: PlannedRequest,
+        invocation: Invocation,
+        answer: StreamedAnswer,
+        report: ResponseReport,
+        digest: AnswerDigest,
+    ) -> None:
+        """Settle the call of a client that closed its stream.
+
+        A client may close as soon as it has the last event, before the upstream ends the stream:
+        then it has the whole answer, and the call is completed.
+        """
+        if answer.complete and not answer.error:
+            await self._settle_stream(planned, invocation, answer, report, digest)
+            return
+        lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
+        await self._recorder.cancel(invocation, CLIENT_LEFT, lines)
 
     async def _settle_stream(
         self,

@@ -137,7 +137,7 @@ class _TranslatedStream(StreamedAnswer):
         """Return an event as the client's API writes it."""
         if isinstance(chunk, Finish):
             self.usage = _stated(chunk.usage)
-            self.complete = self.finished = True
+            self.complete = self.settles_before_last_event = True
         written = self._writer.feed(chunk)
         if self._api == "openai-chat":
             encoded = b"".join(b"data: %b\n\n" % msgspec.json.encode(data) for data in written)
