@@ -8,6 +8,7 @@ import pytest
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import (
     Client,
+    ClientResponse,
     ConnectionLost,
     HttpRequest,
     HttpResponse,
@@ -466,3 +467,22 @@ async def test_a_retired_client_finishes_requests_and_keeps_no_connection() -> N
         assert await (await client.request("GET", url)).read() == b"ok", "late requests are served"
         assert client.connections == 0
         await until(lambda: server.connections == 0)
+
+
+@on_loop
+async def test_a_retired_client_drops_a_connection_that_its_caller_no_longer_awaits() -> None:
+    async def handler(_: HttpRequest) -> HttpResponse:
+        waiting.append(asyncio.create_task(client.request("GET", url)))
+        await asyncio.sleep(0)
+        client.retire()
+        return HttpResponse(200, (), b"ok")
+
+    waiting: list[asyncio.Task[ClientResponse]] = []
+    async with serving(handler) as server, Client(limits=PoolLimits(connections=1)) as client:
+        url = f"http://127.0.0.1:{server.port}"
+        response = await client.request("GET", url)
+        waiting[0].cancel()  # it has been given the connection, but has not run since
+        with pytest.raises(asyncio.CancelledError):
+            await waiting[0]
+        assert await response.read() == b"ok"
+        assert client.connections == 0
