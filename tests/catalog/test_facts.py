@@ -24,7 +24,7 @@ STATEMENTS = st.fixed_dictionaries(
 
 
 @given(STATEMENTS)
-def test_a_vote_says_what_the_statement_said(caps: dict[str, int | bool]) -> None:
+def test_a_vote_states_the_same_as_its_statement(caps: dict[str, int | bool]) -> None:
     row = vote_row(0, caps, None)
     for field in (*FLAGS, *LIMITS):
         stated = row.stated(field.replace("_", "-"))
@@ -53,7 +53,7 @@ def test_merged_facts_promise_no_more_than_any_lineage(
 
 
 @pytest.mark.parametrize("value", ["unknown", "emulated", {"restricted": "on request"}], ids=str)
-def test_a_vote_that_is_no_plain_yes_is_not_taken_for_one(value: object) -> None:
+def test_a_vote_that_is_not_a_plain_yes_is_not_read_as_native(value: object) -> None:
     """The grammar of statements has these values, so a lineage may use them."""
     resolution = catalog("", lineage("a", fact("openai/m", tool_calling=value))).resolve(
         "openai", "m"
@@ -62,7 +62,7 @@ def test_a_vote_that_is_no_plain_yes_is_not_taken_for_one(value: object) -> None
 
 
 @pytest.mark.parametrize("field", ["x-host-acme-sketch", "tool_read"])
-def test_a_vote_on_whatever_a_statement_may_say_can_be_kept(field: str) -> None:
+def test_every_valid_statement_can_be_stored_as_a_vote(field: str) -> None:
     source = catalog("", lineage("a", Fact("openai", "m", {field: True})))
     claim = source.resolve("openai", "m").claim(field.replace("_", "-"))
     assert claim.support == "native"
@@ -121,7 +121,7 @@ def test_a_lone_input_limit_is_the_window_unless_others_show_otherwise(
     assert windows(*statements) == expected
 
 
-def test_the_highest_price_is_told_each_part_on_its_own() -> None:
+def test_the_highest_price_is_taken_for_each_part() -> None:
     tiers = ((200_000, Price(9, 9)),)
     offers = [Price(1, 5, None, 3), Price(2, 4, 7, tiers=tiers)]
     assert highest_price(offers) == Price(2, 5, 7, 3, tiers)

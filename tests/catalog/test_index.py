@@ -79,7 +79,7 @@ def test_prices() -> None:
     assert [index.price(place) for place in range(5)] == [3, -1, 7, -1, -1]
 
 
-def test_asking_again_gives_the_same() -> None:
+def test_repeated_negotiation_gives_the_same_verdict() -> None:
     index = small().index
     for _ in range(2):
         assert places(index.at_least("context-window", 200)) == [1, 2]
@@ -103,7 +103,7 @@ def test_packed_bits_come_back(bits: list[bool]) -> None:
 
 
 @given(st.lists(st.integers(0, 6), max_size=8), st.data())
-def test_places_are_located_whatever_the_counts(counts: list[int], data: st.DataObject) -> None:
+def test_positions_are_located_for_any_counts(counts: list[int], data: st.DataObject) -> None:
     index = Index(IndexContent({f"p{n}": c for n, c in enumerate(counts)}, {}, {}, {}, [], b""))
     flat = [(f"p{n}", within) for n, count in enumerate(counts) for within in range(count)]
     chosen = data.draw(st.sets(st.sampled_from(range(len(flat))))) if flat else set()

@@ -105,7 +105,7 @@ def test_a_bad_rule_names_file_rule_and_field(kind: str) -> None:
         assert word in messages
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = "\n".join(rule(body, name=kind) for kind, (body, _) in BAD_RULES.items())
     messages = "\n".join(problems(text))
     for kind in BAD_RULES:
@@ -204,7 +204,7 @@ def test_bad_names_name_the_file(tmp_path: Path, names: str) -> None:
         read_sources(folder(tmp_path, PROVIDER, names))
 
 
-def test_problems_of_several_files_are_told_together(tmp_path: Path) -> None:
+def test_problems_of_several_files_are_reported_together(tmp_path: Path) -> None:
     bad = rule(f"{ANY}\ncaps.bogus = true")
     with pytest.raises(CatalogError) as caught:
         read_sources(folder(tmp_path, PROVIDER + 'tags = ["b", "a"]', '[vendors]\nx = "no"', bad))
@@ -212,7 +212,7 @@ def test_problems_of_several_files_are_told_together(tmp_path: Path) -> None:
     assert sorted(files) == ["10-acme.toml", "names.toml", "providers.toml"]
 
 
-def test_missing_files_are_told(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match=r"providers\.toml.*cannot be read"):
         read_sources(tmp_path)
     with pytest.raises(CatalogError, match="no lineage files"):
@@ -239,14 +239,14 @@ HEADER = b'{"lineage":"l","version":"1","date":"2026-01-01","licence":"MIT","url
         (HEADER + b'{"provider":"a","model":"m","price":{"input":"1"}}', [":2", "price"]),
     ],
 )
-def test_bad_lineage_lines_are_told_by_number(data: bytes, words: list[str]) -> None:
+def test_invalid_lineage_lines_are_reported_by_line_number(data: bytes, words: list[str]) -> None:
     with pytest.raises(CatalogError) as caught:
         read_lineage(data, "l.jsonl")
     for word in ("l.jsonl", *words):
         assert word in str(caught.value)
 
 
-def test_bytes_that_are_no_snapshot_are_told() -> None:
+def test_bytes_that_are_not_a_snapshot_are_reported() -> None:
     for data in (b"", b"nonsense", b"\x80", b"\xc1" * 50):
         with pytest.raises(CatalogError, match="not a catalog snapshot"):
             decode(data, "x.msgpack")

@@ -70,7 +70,7 @@ def test_a_dated_snapshot_of_the_vendor_itself_is_known() -> None:
     assert (resolution.claim("context-window").support, resolution.listed) == ("native", False)
 
 
-def test_who_hosts_weights_vouches_for_nothing_by_name() -> None:
+def test_a_host_of_open_weights_does_not_inherit_facts_by_name() -> None:
     resolution = families().resolve("vllm", "openai/o3")
     assert {resolution.claim(name).support for name in ("reasoning", "tool-calling")} == {"unknown"}
     assert resolution.claim("reasoning").assumed == "native"
@@ -126,7 +126,7 @@ def test_spellings_cut_anywhere_never_raise(model: str) -> None:
         assert families().resolve(provider, model).model == model
 
 
-def test_an_overlay_may_say_whose_model_it_really_is() -> None:
+def test_an_overlay_may_name_the_real_model_with_same_as() -> None:
     overlay = {("azure", "prod-1"): Overlay({"seed": True}, "modelpact.toml", "openai/o3")}
     resolution = families().extended(overlay=overlay).resolve("azure", "prod-1")
     assert resolution.vendor == "openai"

@@ -71,7 +71,7 @@ def test_each_layer_overwrites_the_one_before(name: str, support: str, layer: st
     assert claim.evidence.layer == layer
 
 
-def test_every_layer_leaves_its_name_in_the_trace() -> None:
+def test_the_trace_names_every_layer() -> None:
     """MP-C1: each layer leaves its name in the trace."""
     trace = layered().resolve("openai", "gpt-x").trace
     assert [entry.layer for entry in trace] == [
@@ -89,7 +89,7 @@ def test_evidence_says_which_rule_from_which_source_on_which_date() -> None:
     assert evidence == Evidence("rule", "the rule", "https://rule.example", "2025-05-05")
 
 
-def test_what_only_the_defaults_say_is_assumed_never_a_yes() -> None:
+def test_a_default_alone_is_an_assumption_and_never_a_yes() -> None:
     """MP-C2: what is assumed is shown, and counts as unknown."""
     resolution = layered().resolve("openai", "gpt-other")
     claim = resolution.claim("image-input")
@@ -100,13 +100,13 @@ def test_what_only_the_defaults_say_is_assumed_never_a_yes() -> None:
     assert negotiate("vision", resolution).findings[0].reason == "unknown"
 
 
-def test_silence_is_not_a_no() -> None:
+def test_a_missing_field_is_not_a_no() -> None:
     """MP-C3: a missing field is silence, not a no."""
     claim = layered().resolve("openai", "gpt-x").claim("citations")
     assert claim == Claim("citations")
 
 
-def test_a_later_unknown_takes_a_yes_back() -> None:
+def test_a_later_unknown_overrides_an_earlier_yes() -> None:
     overlay = {("openai", "gpt-x"): Overlay({"streaming": "unknown"}, "modelpact.toml")}
     resolution = catalog(LAYERED).extended(overlay=overlay).resolve("openai", "gpt-x")
     assert resolution.claim("streaming").support == "unknown"
@@ -114,7 +114,7 @@ def test_a_later_unknown_takes_a_yes_back() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=60), st.none() | st.text(max_size=12))
-def test_names_that_nobody_knows_never_raise(provider: str, model: str, api: str | None) -> None:
+def test_unknown_names_never_raise(provider: str, model: str, api: str | None) -> None:
     resolution = default_catalog().resolve(provider, model, api)
     assert len(list(resolution)) > 50
     assert resolution.capabilities.output_modalities is not None
@@ -158,7 +158,7 @@ def test_extending_leaves_the_catalog_as_it_was() -> None:
     assert extended.resolve("openai", "gpt-x").claim("seed").support == "unsupported"
 
 
-def test_disputed_votes_stay_in_sight_and_the_cautious_wins() -> None:
+def test_disputed_votes_are_kept_and_the_cautious_value_wins() -> None:
     """MP-C4: the disagreement stays visible and the more cautious value wins."""
     yes = fact("openai/m", tool_calling=True, context_window=200_000, seed=True)
     no = fact("openai/m", tool_calling=False, context_window=128_000)
@@ -190,7 +190,7 @@ def test_constraints_come_with_the_models_they_are_for() -> None:
     assert source.resolve("vertex", "gemini-3").constraints == ()
 
 
-def test_asking_again_is_the_same_answer_and_nothing_handed_out_changes_it() -> None:
+def test_repeated_resolution_is_the_same_and_cannot_be_modified() -> None:
     source = layered()
     resolution = source.resolve("openai", "gpt-x")
     assert source.resolve("openai", "gpt-x") is resolution
@@ -216,7 +216,7 @@ def test_dates_and_status_are_the_providers_own() -> None:
     assert (passed_on.released, passed_on.retires, passed_on.price) == ("", "", None)
 
 
-def test_claims_may_be_asked_for_by_any_name() -> None:
+def test_claims_can_be_looked_up_by_alias() -> None:
     resolution = layered().resolve("openai", "gpt-x")
     assert (
         resolution.claim("contextWindow")

@@ -30,7 +30,7 @@ def test_a_file_with_far_fewer_models_is_refused_unless_forced(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"a": 5}', b"[]", b"[" * 100_000, b"\xff", b""])
-def test_rubbish_is_an_input_error(tmp_path: Path, content: bytes) -> None:
+def test_malformed_input_is_an_input_error(tmp_path: Path, content: bytes) -> None:
     source = tmp_path / "litellm.json"
     source.write_bytes(content)
     with pytest.raises((InputError, ProblemsError)):
@@ -38,7 +38,7 @@ def test_rubbish_is_an_input_error(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(("name", "date"), [("../../pwned", "2099-01-01"), ("litellm", "zzzz")])
-def test_a_header_cannot_lead_elsewhere_or_win_for_ever(
+def test_a_lineage_header_with_a_path_or_an_invalid_date_is_refused(
     tmp_path: Path, name: str, date: str
 ) -> None:
     source = tmp_path / "x.jsonl"

@@ -83,12 +83,12 @@ def test_text_round_trips(original: Need) -> None:
         *["tools:hard:hard", "tools" * 200, "tools hard!"],
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_malformed_texts_are_refused(text: str) -> None:
     with pytest.raises((InvalidNeed, UnknownCapability)):
         Need.parse(text)
 
 
-def test_an_unknown_name_is_told_the_nearest() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_names() -> None:
     with pytest.raises(UnknownCapability, match="tool-calling"):
         Need.parse("tool-caling>=native")
 
@@ -138,13 +138,13 @@ def test_a_number_too_long_to_print_is_a_typed_error(minimum: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, None, 1.5], ids=str)
-def test_what_is_no_set_of_needs_is_a_typed_error(wrong: Any) -> None:
+def test_an_invalid_set_of_needs_is_a_typed_error(wrong: Any) -> None:
     with pytest.raises(InvalidNeed):
         Needs(wrong)
 
 
 @pytest.mark.parametrize("wrong", [5, 1.5], ids=str)
-def test_what_is_no_requirer_is_a_typed_error(wrong: Any) -> None:
+def test_an_invalid_requirer_is_a_typed_error(wrong: Any) -> None:
     with pytest.raises(InvalidNeed):
         need("tools", required_by=wrong)
 
@@ -179,7 +179,7 @@ def test_ordered_choices_merge_to_the_higher() -> None:
     assert Needs("json-mode>=object,json-mode>=schema,json-mode")[0].minimum == "schema"
 
 
-def test_choices_without_order_cannot_be_two_things() -> None:
+def test_two_values_of_an_unordered_choice_cannot_be_merged() -> None:
     with pytest.raises(InvalidNeed, match=r"chat.*batch"):
         Needs(
             [
@@ -227,7 +227,9 @@ def test_needs_hold_each_capability_once_in_the_order_of_first_mention(given: li
 
 
 @given(st.lists(MERGEABLE, max_size=8), st.lists(MERGEABLE, max_size=8))
-def test_adding_sets_is_reading_both(first: list[Need], other: list[Need]) -> None:
+def test_adding_two_sets_equals_reading_all_their_needs(
+    first: list[Need], other: list[Need]
+) -> None:
     assert Needs(first) + other == Needs([*first, *other])
     assert Needs(first) + Needs(other) == Needs([*first, *other])
 
@@ -245,6 +247,6 @@ def test_a_set_reads_back_from_its_text() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[5], [None], [["tools"]], [b"tools"], ["tools", 5]], ids=str)
-def test_what_is_no_need_is_refused(wrong: Any) -> None:
+def test_malformed_needs_are_refused(wrong: Any) -> None:
     with pytest.raises(InvalidNeed):
         Needs(wrong)

@@ -215,7 +215,7 @@ def test_emulation_never_satisfies_native() -> None:
     assert not negotiate({}, wanted, strategies=STRATEGIES).is_compatible()
 
 
-def test_what_has_no_strategy_stays_unsupported() -> None:
+def test_a_capability_without_a_strategy_stays_unsupported() -> None:
     """S002-6-1: what cannot be emulated fails the check before dispatch."""
     wanted = required("extended_thinking", "code_execution")
     helped = negotiate({}, wanted, strategies=STRATEGIES)

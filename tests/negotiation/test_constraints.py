@@ -42,7 +42,7 @@ def test_a_preferred_need_gives_way_to_a_hard_one() -> None:
     }
 
 
-def test_two_preferred_needs_are_both_warned_of() -> None:
+def test_two_conflicting_preferred_needs_are_both_warnings() -> None:
     outcome = outcomes("tools:preferred,structured-output:preferred", gemini())
     assert {outcome for outcome, _ in outcome.values()} == {"preferred-unmet"}
 
@@ -52,7 +52,7 @@ def test_a_probed_need_excludes_nothing() -> None:
     assert outcome["tool-calling"] == ("met", ())
 
 
-def test_what_is_not_met_excludes_nothing() -> None:
+def test_an_unmet_need_excludes_nothing() -> None:
     claimed = claims({**BOTH, "tool-calling": "unsupported"}, excludes=EXCLUDES)
     outcome = outcomes("tools:preferred,structured-output", claimed)
     assert outcome["structured-output"] == ("met", ())
@@ -65,7 +65,7 @@ def test_constraints_see_through_derived_capabilities(derived: str) -> None:
     assert {finding.reason for finding in verdict.findings} == {"conflict"}
 
 
-def test_json_objects_do_not_stand_on_the_schema() -> None:
+def test_json_object_mode_is_not_part_of_a_schema_constraint() -> None:
     assert negotiate("tools,json-mode>=object", gemini(json_object="native")).ok
 
 
@@ -73,7 +73,7 @@ def test_a_need_does_not_exclude_itself() -> None:
     assert negotiate("structured-output,discriminator-enum", gemini()).ok
 
 
-def test_three_that_exclude_each_other_only_together() -> None:
+def test_three_capabilities_may_exclude_each_other_only_together() -> None:
     names = ("seed", "top-k", "top-p")
     claimed = claims(dict.fromkeys(names, "native"), excludes=[names])
     assert negotiate("seed,top-k", claimed).ok
@@ -82,7 +82,7 @@ def test_three_that_exclude_each_other_only_together() -> None:
 
 
 @pytest.mark.parametrize("extra", ["discriminator-enum:preferred", "json-mode>=schema:preferred"])
-def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) -> None:
+def test_a_preferred_need_does_not_hide_a_conflict_of_two_hard_needs(extra: str) -> None:
     """MP-N14: adding a need never turns a no into a yes."""
     assert not negotiate("tools,structured-output", gemini()).ok
     verdict = negotiate(f"tools,structured-output,{extra}", gemini())
@@ -90,7 +90,7 @@ def test_a_wish_on_top_does_not_hide_that_two_hard_needs_conflict(extra: str) ->
     assert [miss.capability for miss in verdict.missing] == ["tool-calling", "structured-output"]
 
 
-def test_what_follows_from_one_side_is_not_named_as_the_other() -> None:
+def test_a_derived_capability_is_not_named_as_the_other_side_of_a_conflict() -> None:
     outcome = outcomes("tools,structured-output,discriminator-enum", gemini())
     assert outcome["structured-output"] == ("missing", ("tool-calling",))
     assert outcome["discriminator-enum"] == ("missing", ("tool-calling",))

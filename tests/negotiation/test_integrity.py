@@ -9,14 +9,14 @@ from modelpact.negotiation.search import find_models
 from modelpact.vocabulary.errors import InvalidNeed
 
 
-def test_a_need_made_by_hand_is_checked_before_it_is_asked_of_anyone() -> None:
+def test_a_need_that_is_constructed_directly_is_validated_before_negotiation() -> None:
     with pytest.raises(InvalidNeed):
         negotiate([mp.Need("context-window", minimum=100000.0)], "openai/gpt-4o")  # type: ignore[arg-type]
     assert negotiate("context>=100000", "openai/gpt-4o").ok
     assert negotiate([mp.Need("tools")], "openai/gpt-4o").findings[0].capability == "tool-calling"
 
 
-def test_what_a_resolution_shows_cannot_change_what_it_knows() -> None:
+def test_modifying_a_trace_does_not_change_the_resolution() -> None:
     model = mp.resolve("openai", "gpt-5")
     before = model.claim("computer-use").support
     for entry in model.trace:
@@ -29,14 +29,14 @@ def test_what_a_resolution_shows_cannot_change_what_it_knows() -> None:
         model.constraints = ()  # type: ignore[misc]
 
 
-def test_strategies_cannot_change_after_they_were_handed_in() -> None:
+def test_strategies_are_immutable() -> None:
     strategies = mp.Strategies({"reasoning": "thinking"})
     with pytest.raises(TypeError):
         strategies.labels["tool-calling"] = "faked"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("spelled", ["structured-output", "json-mode", "json-mode>=object"])
-def test_a_constraint_is_not_dodged_through_a_choice(spelled: str) -> None:
+def test_a_constraint_also_applies_to_a_choice_that_implies_the_capability(spelled: str) -> None:
     """Claude has no JSON object mode, so JSON of any kind stands on its schema mode."""
     target = "anthropic/claude-haiku-4-5"
     assert negotiate(spelled, target).ok
@@ -53,7 +53,7 @@ tool_calling = false
 """
 
 
-def test_an_overlay_holds_whatever_the_case_of_the_name() -> None:
+def test_an_overlay_applies_regardless_of_letter_case() -> None:
     catalog = read_configuration(OVERLAY).catalog()
     for name in ("claude-opus-4-5", "Claude-Opus-4-5", "CLAUDE-OPUS-4-5"):
         assert not negotiate("tools", f"anthropic/{name}", catalog=catalog).ok
@@ -61,12 +61,12 @@ def test_an_overlay_holds_whatever_the_case_of_the_name() -> None:
     assert not [target for target in targets if target.lower() == "anthropic/claude-opus-4-5"]
 
 
-def test_a_name_that_the_operator_gave_away_is_not_searched_under() -> None:
+def test_a_provider_name_that_the_operator_reassigned_is_not_searched() -> None:
     catalog = read_configuration(OVERLAY).catalog()
     assert find_models("tools", provider="openai", catalog=catalog) == []
 
 
-def test_a_strangers_path_is_not_the_vendors_model() -> None:
+def test_a_path_of_an_unknown_vendor_is_not_the_vendors_model() -> None:
     assert not negotiate("tools,reasoning", "openrouter/acme/gpt-5").ok
     assert negotiate("tools,reasoning", "openrouter/openai/gpt-5").ok
 

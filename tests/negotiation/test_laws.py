@@ -127,7 +127,7 @@ def assert_no_worse(needs: list[Need], claimed: Stated, better: Stated, policy: 
         ),
     ],
 )
-def test_a_better_claim_of_what_others_derive_from(
+def test_a_better_claim_of_a_base_capability_never_makes_a_verdict_worse(
     text: str, claimed: Stated, better: Stated
 ) -> None:
     """MP-N15: also where a choice is derived from the flag that became better."""
@@ -181,7 +181,7 @@ def test_merging_before_or_while_negotiating_is_the_same(
 
 
 @given(NEEDS, POLICIES)
-def test_the_answer_from_memory_is_the_answer(needs: list[Need], policy: Policy) -> None:
+def test_the_memoized_verdict_equals_the_computed_one(needs: list[Need], policy: Policy) -> None:
     """MP-N1: negotiation is a pure, total, deterministic function."""
     target = default_catalog().resolve("openai", "gpt-4o")
     first = negotiate(needs, target, policy, strategies=STRATEGIES)
@@ -207,7 +207,7 @@ JUNK = st.one_of(
 @example(5)
 @example(None)
 @example(float("nan"))
-def test_whatever_is_handed_in_as_needs_only_typed_errors_come_out(junk: Any) -> None:
+def test_any_value_as_needs_raises_only_typed_errors(junk: Any) -> None:
     try:
         verdict = negotiate(junk, claims({}))
     except ModelpactError:
@@ -216,7 +216,7 @@ def test_whatever_is_handed_in_as_needs_only_typed_errors_come_out(junk: Any) ->
 
 
 @given(JUNK)
-def test_whatever_is_handed_in_as_target_only_typed_errors_come_out(junk: Any) -> None:
+def test_any_value_as_target_raises_only_typed_errors(junk: Any) -> None:
     try:
         verdict = negotiate("tools", junk)
     except ModelpactError:

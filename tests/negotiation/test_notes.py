@@ -5,14 +5,14 @@ import pytest
 import modelpact as mp
 
 
-def test_a_model_that_nobody_lists_is_never_a_plain_yes() -> None:
+def test_a_model_that_no_catalog_lists_is_never_a_plain_yes() -> None:
     """MP-N19: a model that no catalog lists is never a plain yes."""
     verdict = mp.negotiate("tools", "openai/gpt-4oo")
     assert verdict.answer == "labelled"
     assert any("did you mean gpt-4o" in note for note in verdict.notes)
 
 
-def test_a_provider_that_nobody_knows_is_never_a_yes() -> None:
+def test_an_unknown_provider_is_never_a_yes() -> None:
     verdict = mp.negotiate("tools", "nope/gpt-4o")
     assert not verdict
     assert verdict.findings[0].reason == "unknown"
@@ -40,7 +40,7 @@ def test_a_window_wider_than_the_longest_prompt_is_labelled() -> None:
     assert "272,000" in finding.label
 
 
-def test_a_verdict_is_as_true_as_its_answer() -> None:
+def test_a_verdict_is_truthy_exactly_when_it_is_ok() -> None:
     assert mp.negotiate("tools", "openai/gpt-5")
     assert not mp.negotiate("temperature", "openai/gpt-5")
 
@@ -91,5 +91,5 @@ def test_settings_are_renamed_for_the_api() -> None:
     assert (finding.action, finding.rename_to) == ("rename", "stop_sequences")
 
 
-def test_a_parameter_that_nobody_knows_is_not_said_to_apply() -> None:
+def test_an_unknown_parameter_does_not_apply() -> None:
     assert actions({"num_predict": 5}, "openai/gpt-4o") == {"num_predict": "unknown"}

@@ -63,9 +63,7 @@ def find(params: dict[str, Any], target: Resolution | None = None) -> ParamFindi
         ("response_format", {"type": "json_schema"}, "structured-output"),
     ],
 )
-def test_what_a_model_lacks_is_unsupported_and_says_why(
-    name: str, value: object, capability: str
-) -> None:
+def test_an_unsupported_parameter_has_a_reason(name: str, value: object, capability: str) -> None:
     finding = find({name: value})
     assert (finding.action, finding.capability, finding.value) == ("unsupported", capability, value)
     assert "openai/gpt-thinker" in finding.reason
@@ -87,7 +85,7 @@ def test_what_a_model_lacks_is_unsupported_and_says_why(
         ("response_format", {"type": "text"}),
     ],
 )
-def test_what_asks_for_nothing_special_applies_everywhere(name: str, value: object) -> None:
+def test_neutral_values_apply_everywhere(name: str, value: object) -> None:
     assert find({name: value}).action == "applies"
 
 
@@ -101,11 +99,11 @@ def test_what_asks_for_nothing_special_applies_everywhere(name: str, value: obje
         ("metadata", {"a": 1}),
     ],
 )
-def test_what_a_model_has_or_nobody_speaks_of_applies(name: str, value: object) -> None:
+def test_supported_and_unchecked_parameters_apply(name: str, value: object) -> None:
     assert find({name: value}).action == "applies"
 
 
-def test_what_is_not_known_is_told_as_such() -> None:
+def test_an_unknown_capability_makes_the_parameter_unknown() -> None:
     finding = find({"top_k": 5})
     assert (finding.action, finding.capability) == ("unknown", "top-k")
 
@@ -161,7 +159,7 @@ def test_the_limit_of_the_answer_is_renamed_where_that_is_known(
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "5", 1.5, float("nan"), [5]], ids=str)
-def test_a_limit_that_is_no_number_of_tokens_is_invalid(value: object) -> None:
+def test_a_token_limit_that_is_not_a_positive_integer_is_invalid(value: object) -> None:
     assert find({"max_completion_tokens": value}).action == "invalid"
 
 
@@ -172,7 +170,7 @@ def test_a_limit_beyond_the_longest_answer_is_invalid() -> None:
     assert "1,000" in finding.reason
 
 
-def test_a_limit_that_is_left_open_applies() -> None:
+def test_a_token_limit_of_null_applies() -> None:
     """Clients send `null` for what is not set; it asks for nothing."""
     assert find({"max_tokens": None}).action == "applies"
 
@@ -198,7 +196,7 @@ def test_later_layers_win_and_are_named() -> None:
     assert {param.active_model_id for param in affected} == {"gpt-thinker"}
 
 
-def test_a_later_layer_may_take_the_trouble_away() -> None:
+def test_a_later_layer_can_reset_a_parameter_that_does_not_apply() -> None:
     layers: dict[str, dict[str, Any]] = {
         "defaultParams": {"temperature": 0.3},
         "/params": {"temperature": 1},
@@ -206,7 +204,7 @@ def test_a_later_layer_may_take_the_trouble_away() -> None:
     assert params_affected(layers, thinker()) == ()
 
 
-def test_renamed_and_unknown_parameters_are_not_lost() -> None:
+def test_renamed_and_unknown_parameters_are_not_affected() -> None:
     assert params_affected({"launch": {"max_tokens": 5, "top_k": 5}}, thinker()) == ()
 
 
@@ -220,13 +218,13 @@ def test_current_values_are_redacted() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, [], "temperature", {5: 1}], ids=str)
-def test_what_is_no_object_of_parameters_is_an_input_error(wrong: Any) -> None:
+def test_parameters_that_are_not_an_object_are_an_input_error(wrong: Any) -> None:
     with pytest.raises(InputError):
         negotiate_parameters(wrong, thinker())
 
 
 @pytest.mark.parametrize("wrong", [5, ["launch"], {"env": {}}, {"launch": 5}], ids=str)
-def test_what_is_no_layers_is_an_input_error(wrong: Any) -> None:
+def test_params_that_are_not_layers_are_an_input_error(wrong: Any) -> None:
     with pytest.raises(InputError):
         params_affected(wrong, thinker())
 
@@ -257,7 +255,7 @@ def test_every_parameter_gets_exactly_one_finding(params: dict[str, Any]) -> Non
         assert bool(finding.reason) == (finding.action != "applies")
 
 
-def test_what_a_later_layer_takes_out_whole_affects_nothing() -> None:
+def test_a_nested_parameter_that_a_later_layer_removes_affects_nothing() -> None:
     thinking = {"thinking": {"type": "enabled", "budget_tokens": 500}}
     model = default_catalog().resolve("openai", "gpt-4o")
     assert params_affected({"launch": thinking}, model)

@@ -23,11 +23,11 @@ def ask(text: str, policy: Policy | None = None) -> Verdict:
     return negotiate(text, claims(CLAIMED), policy or Policy(), strategies=strategies)
 
 
-def test_a_plain_yes_in_a_line() -> None:
+def test_the_one_line_form_of_a_plain_yes() -> None:
     assert one_line(ask("tools,context>=5k")) == "acme/model: yes, 2 of 2 needs met"
 
 
-def test_a_yes_with_labels_in_a_line() -> None:
+def test_the_one_line_form_of_a_yes_with_labels() -> None:
     line = one_line(ask("tools,top-k,logprobs:preferred"))
     assert line.startswith("acme/model: yes, with labels: ")
     assert "top-k restricted: by policy" in line
@@ -35,7 +35,7 @@ def test_a_yes_with_labels_in_a_line() -> None:
     assert "tool-calling" not in line
 
 
-def test_a_no_in_a_line_names_every_miss_and_who_needs_it() -> None:
+def test_the_one_line_form_of_a_no_names_every_missing_need_and_its_requirers() -> None:
     needs = [
         need("context", minimum="200k", required_by=["planner", "reader"]),
         need("top-p", min_support="native"),
@@ -63,7 +63,7 @@ def test_every_finding_says_why(text: str, sentence: str) -> None:
     assert finding.sentence() == sentence
 
 
-def test_a_conflict_says_with_what() -> None:
+def test_a_conflict_names_the_other_capability() -> None:
     claimed = claims({"seed": "native", "n": "native"}, excludes=[("n", "seed")])
     first, second = negotiate("seed,n", claimed).findings
     assert first.sentence() == "cannot be had together with n on this model"
@@ -161,12 +161,12 @@ def test_a_verdict_that_is_a_plain_yes_has_no_diagnostic() -> None:
     assert negotiate("tools", "openai/gpt-big", catalog=small()).diagnostic is None
 
 
-def test_there_is_nothing_to_diagnose_where_all_is_well() -> None:
+def test_a_plain_yes_has_no_diagnosis() -> None:
     source = small()
     assert diagnose(negotiate("tools", "openai/gpt-big", catalog=source), catalog=source) is None
 
 
-def test_a_warned_verdict_gets_no_suggestion() -> None:
+def test_a_verdict_with_warnings_gets_no_suggestion() -> None:
     source = small()
     verdict = negotiate("tools:preferred", "openai/gpt-small", catalog=source)
     diagnostic = diagnose(verdict, previous="a/b", catalog=source)

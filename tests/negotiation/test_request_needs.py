@@ -52,7 +52,7 @@ def test_a_known_miss_is_a_miss_under_every_rule() -> None:
     assert not decide(Needs(), lacking, policy, requested=REQUESTED).ok
 
 
-def test_a_policy_keeps_the_settings_it_was_made_of() -> None:
+def test_a_policy_keeps_its_settings() -> None:
     settings = PolicySettings("probe", True, "drop")
     assert Policy.of(settings).settings == settings
 

@@ -84,7 +84,7 @@ def by_asking(source: Catalog, needs: Needs, targets: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("text", NEED_TEXTS)
-def test_the_index_agrees_with_asking_models_one_need(text: str) -> None:
+def test_the_index_agrees_with_resolution_for_one_need(text: str) -> None:
     source = default_catalog()
     targets = random.Random(text).sample(every_model(source), 300)
     matches = set(find_models(text, retired=True))
@@ -92,7 +92,7 @@ def test_the_index_agrees_with_asking_models_one_need(text: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_index_agrees_with_asking_models_several_needs(seed: int) -> None:
+def test_the_index_agrees_with_resolution_for_several_needs(seed: int) -> None:
     source = default_catalog()
     chance = random.Random(seed)
     needs = Needs(chance.sample(NEED_TEXTS, 3))
@@ -124,7 +124,7 @@ def test_every_found_model_of_the_bundled_catalog_meets_the_needs() -> None:
 
 
 @pytest.mark.parametrize("name", ["x-host-acme-sketch", "tool-read"])
-def test_what_only_rules_speak_of_is_found_too(name: str) -> None:
+def test_capabilities_that_only_rules_state_are_found_too(name: str) -> None:
     field = name.replace("-", "_") if name == "tool-read" else name
     rules = f'[[rules]]\nmatch = {{ kind = "any" }}\ncaps.{field} = true'
     source = catalog(rules, lineage("one", fact("openai/gpt-x", seed=True)))
@@ -132,7 +132,7 @@ def test_what_only_rules_speak_of_is_found_too(name: str) -> None:
     assert find_models(name, catalog=source) == ["openai/gpt-x"]
 
 
-def test_the_operators_word_counts() -> None:
+def test_the_overlay_of_the_operator_decides_a_search() -> None:
     overlay = {
         ("openai", "gpt-mute"): Overlay({"tool_calling": True}, "modelpact.toml"),
         ("openai", "gpt-cheap"): Overlay({"tool_calling": False}, "modelpact.toml"),
@@ -161,13 +161,13 @@ def test_a_suggestion_is_of_the_same_provider_first_then_the_cheapest() -> None:
     assert suggestion.target == "openai/gpt-cheap"
 
 
-def test_where_the_provider_has_none_a_vendor_of_its_own_models_is_next() -> None:
+def test_a_vendor_is_suggested_if_the_provider_has_no_fitting_model() -> None:
     suggestion = suggest(Needs("tools"), avoid="azure/whatever", catalog=small())
     assert suggestion is not None
     assert suggestion.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
 
 
-def test_the_model_in_force_is_no_suggestion() -> None:
+def test_the_model_in_force_is_never_suggested() -> None:
     """Diagnostic: "Previous … (still in force)"; a suggestion is a way on from there."""
     for in_force in ("openai/gpt-cheap", "OpenAI/GPT-cheap"):
         suggestion = suggest(
@@ -180,7 +180,7 @@ def test_the_model_in_force_is_no_suggestion() -> None:
     )
 
 
-def test_of_mocks_those_that_come_along_are_suggested() -> None:
+def test_bundled_mock_models_are_suggested_for_the_mock_provider() -> None:
     suggestion = suggest(Needs("tools"), avoid="mock/small")
     assert suggestion is not None
     assert suggestion.target == "mock/demo"
@@ -189,7 +189,7 @@ def test_of_mocks_those_that_come_along_are_suggested() -> None:
     assert not beyond.target.startswith("mock/")
 
 
-def test_what_runs_at_home_is_not_sent_elsewhere_by_a_suggestion() -> None:
+def test_a_suggestion_never_moves_local_work_to_a_cloud_provider() -> None:
     assert suggest(Needs("tools"), avoid="vllm/whatever", catalog=small()) is None
 
 

@@ -149,7 +149,7 @@ def test_multimodal_may_be_claimed_by_kinds(kinds: dict[str, Any], expected: boo
     assert ask("multimodal", "hard", {"multimodal": kinds})["ok"] is expected
 
 
-def test_it_never_stops_at_the_first_miss() -> None:
+def test_negotiation_reports_every_missing_need() -> None:
     """S000-4-3: a rejection lists everything that is missing."""
     requirements = [{"name": name, "level": "hard", "requiredBy": "sm"} for name in FLAGS]
     answer = negotiate_json({"requirements": requirements, "claims": dict.fromkeys(FLAGS, False)})
@@ -278,7 +278,7 @@ REQUIRED = {"requirements": [{"name": "streaming", "level": "hard"}]}
     ],
     ids=str,
 )
-def test_anything_else_is_an_input_error(request_: Any) -> None:
+def test_invalid_requests_are_input_errors(request_: Any) -> None:
     """MP-J1, S000-6-10: anything else is an input error."""
     with pytest.raises(InputError):
         negotiate_json(request_)

@@ -108,7 +108,7 @@ def test_ordered_choices(has: str, needs: str, met: bool) -> None:
     assert negotiate(needs, claims({"json-mode": has})).ok is met
 
 
-def test_choices_without_order_must_be_the_one_asked_for() -> None:
+def test_an_unordered_choice_must_equal_the_required_value() -> None:
     claimed = claims({"token-limit-param": "max-tokens"})
     assert negotiate("token-limit-param=max-tokens", claimed).ok
     assert not negotiate("token-limit-param=max-output-tokens", claimed).ok
@@ -146,7 +146,7 @@ def test_derived_capabilities(text: str, claimed: dict[str, object], outcome: st
     assert only(negotiate(text, claims(claimed), PROBE)).outcome == outcome
 
 
-def test_multimodal_tells_its_kinds() -> None:
+def test_multimodal_lists_its_kinds() -> None:
     """MP-W2: multimodal is any of image, audio and video input, with its kinds."""
     claimed = claims({"image-input": "native", "video-input": "native"})
     assert claimed.claim("multimodal").value == ("image", "video")
@@ -170,7 +170,7 @@ LABELS = Strategies({"reasoning": "think step by step"})
 
 @pytest.mark.parametrize("level", ["hard", "preferred"])
 @pytest.mark.parametrize("claim", ["unsupported", "unknown"])
-def test_emulated_by_us(claim: str, level: str) -> None:
+def test_a_missing_capability_is_emulated_if_the_policy_allows_it(claim: str, level: str) -> None:
     """MP-N10: emulated by us, with the label of the strategy."""
     verdict = negotiate(
         f"reasoning:{level}", claims({"reasoning": claim}), EMULATE, strategies=LABELS
@@ -181,7 +181,7 @@ def test_emulated_by_us(claim: str, level: str) -> None:
     assert verdict.emulated == verdict.findings
 
 
-def test_emulation_is_off_by_default_but_told_of() -> None:
+def test_emulation_is_off_by_default_but_mentioned_in_the_finding() -> None:
     """MP-N11: a refusal says when emulation or a fallback would have helped."""
     finding = only(negotiate("reasoning", claims({"reasoning": "unsupported"}), strategies=LABELS))
     assert (finding.outcome, finding.label) == ("missing", "think step by step")
@@ -195,20 +195,22 @@ def test_emulation_is_off_by_default_but_told_of() -> None:
         ("reasoning>=native", {"reasoning": "emulated"}),
     ],
 )
-def test_where_emulation_cannot_help(text: str, claimed: dict[str, object]) -> None:
+def test_emulation_requires_a_strategy_and_a_need_that_accepts_it(
+    text: str, claimed: dict[str, object]
+) -> None:
     """MP-N8: emulation never satisfies a need for native support."""
     verdict = negotiate(text, claims(claimed), EMULATE, strategies=LABELS)
     assert only(verdict).outcome == "missing"
     assert only(verdict).label == ""
 
 
-def test_what_is_there_is_not_emulated() -> None:
+def test_a_supported_capability_is_not_emulated() -> None:
     for claim in ("native", "emulated", "restricted"):
         claimed = claims({"reasoning": claim})
         assert only(negotiate("reasoning", claimed, EMULATE, strategies=LABELS)).outcome == "met"
 
 
-def test_answers_sum_the_findings_up() -> None:
+def test_the_answer_summarizes_the_findings() -> None:
     claimed = claims({"tool-calling": "native", "seed": "unsupported", "top-k": "restricted"})
     assert negotiate("tools", claimed).answer == "yes"
     assert negotiate("tools,top-k", claimed).answer == "labelled"

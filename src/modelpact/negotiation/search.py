@@ -152,7 +152,7 @@ def _matching(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retire
     hits = index.everything if retired else index.everything & ~index.retired
     if providers:
         names = [name for name in providers if name not in catalog.configured]
-        known = [found for name in names if (found := catalog.find_provider(name)) is not None]
+        known = [entry for name in names if (entry := catalog.find_provider(name)) is not None]
         hits &= reduce(or_, (index.of_provider(provider.id) for provider in known), 0)
     for need in needs:
         if need.level != "hard":

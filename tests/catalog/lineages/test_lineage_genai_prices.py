@@ -103,7 +103,7 @@ def test_the_header_dates_from_the_last_check_in_the_data(tmp_path: Path) -> Non
     assert (header["version"], header["date"]) == ("1.2.3", "2026-10-14")
 
 
-def test_rows_that_say_nothing_or_cannot_be_read_are_reported(tmp_path: Path) -> None:
+def test_empty_and_unreadable_rows_are_reported(tmp_path: Path) -> None:
     result = read(
         tmp_path,
         """ModelInfo(id='empty', match=ClauseEquals(equals='e'), prices=ModelPrice()),

@@ -68,7 +68,7 @@ def test_flags_are_votes_only_where_present(tmp_path: Path) -> None:
         ("amazon-nova/n", "amazon_nova", "nova", "n"),
     ],
 )
-def test_the_routing_prefix_goes_once(
+def test_the_routing_prefix_is_removed_once(
     tmp_path: Path, key: str, source: str, provider: str, model: str
 ) -> None:
     result = read(tmp_path, {key: {"litellm_provider": source, "mode": "chat"}})
@@ -195,7 +195,7 @@ def test_bad_rows_and_rows_that_are_no_models_are_reported(tmp_path: Path) -> No
     assert result.unmapped == {"x": 1}
 
 
-def test_the_plainer_key_of_two_wins(tmp_path: Path) -> None:
+def test_the_key_without_a_routing_prefix_wins(tmp_path: Path) -> None:
     entry = {"litellm_provider": "acme", "mode": "chat"}
     table = {"acme/m": {**entry, "supports_vision": True}, "m": {**entry, "supports_vision": False}}
     result = read(tmp_path, table)

@@ -36,7 +36,7 @@ def reasons(result: Extraction) -> dict[str, str]:
     return {each.name: each.reason for each in result.skipped}
 
 
-def test_every_field_goes_to_its_place(tmp_path: Path) -> None:
+def test_every_field_of_a_model_file_is_read(tmp_path: Path) -> None:
     row = only_row(
         tmp_path,
         """

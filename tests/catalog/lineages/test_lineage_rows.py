@@ -48,7 +48,7 @@ def test_one_dollar_a_million_is_a_million_pico() -> None:
 
 
 @pytest.mark.parametrize("bad", ["1", 1.0, True, None, Decimal(-1), -1, Decimal("NaN")])
-def test_what_is_no_price_refuses_the_row(bad: object) -> None:
+def test_an_invalid_price_refuses_the_row(bad: object) -> None:
     with pytest.raises(BadRowError, match="price is"):
         pico_per_token(bad, "price")
 
@@ -70,7 +70,7 @@ def test_a_tier_that_changes_nothing_is_left_out_and_no_base_is_no_price() -> No
     assert join_prices({}, {200: {"input": 1}}) is None
 
 
-def test_zero_tokens_are_silence_and_other_types_are_refused() -> None:
+def test_zero_tokens_are_no_vote_and_other_types_are_refused() -> None:
     assert token_count(0, "limit") is None
     assert token_count(8192, "limit") == 8192
     for bad in ("8192", 8192.0, True, -1):

@@ -131,8 +131,8 @@ def _merged(base: Row, over: Row) -> Row:
     result = dict(base)
     for key, value in over.items():
         old = result.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        result[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
+        mergeable = isinstance(old, dict) and isinstance(value, dict)
+        result[key] = _merged(old, value) if mergeable else value  # type: ignore[arg-type]
     return result
 
 
@@ -209,9 +209,9 @@ def _price(cost: Row) -> Row | None:
     if "context_over_200k" in cost:
         tiers[_OVER_200K] = _prices(_table(cost, "context_over_200k"))
     for tier in cost.get("tiers", []):
-        what = _table(tier, "tier")
-        size = token_count(what.get("size"), "cost.tiers.size")
-        if what.get("type", "context") != "context" or not size:
+        kind = _table(tier, "tier")
+        size = token_count(kind.get("size"), "cost.tiers.size")
+        if kind.get("type", "context") != "context" or not size:
             raise BadRowError("cost.tiers is not by context size")
         tiers[size] = _prices(tier)
     return join_prices(_prices(cost), tiers)

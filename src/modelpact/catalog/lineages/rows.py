@@ -18,8 +18,8 @@ Rank = tuple[int | str, ...]
 Prices = dict[str, int]
 Clause = dict[str, Any]
 """An object with one key: `or` and `and` have clauses, the others a string."""
-#: Reasoning effort levels, weakest first.
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Reasoning effort levels, weakest first."""
 _PICO = 12
 _PICO_PER_MILLION = 6
 _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
@@ -90,7 +90,7 @@ class Collector:
     def finish(self, header: dict[str, str]) -> Extraction:
         """Return the sorted result."""
         rows = [self._kept[key][2] for key in sorted(self._kept)]
-        skipped = sorted(self.skipped, key=lambda each: (each.reason, each.name))
+        skipped = sorted(self.skipped, key=lambda entry: (entry.reason, entry.name))
         return Extraction(header, rows, skipped, dict(sorted(self.unmapped.items())))
 
 
@@ -136,7 +136,7 @@ def token_count(value: object, name: str) -> int | None:
 
 def text_list(value: object, name: str) -> list[str]:
     """Return a list of strings or refuse the row."""
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise BadRowError(f"{name} is not a list of strings")
     return value
 
@@ -178,8 +178,8 @@ def matches(clause: Clause, model: str) -> bool:
 def encode(header: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Write a header and rows as JSON lines, the same bytes for the same rows."""
     lines = (
-        json.dumps(each, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        for each in (header, *rows)
+        json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        for row in (header, *rows)
     )
     return "".join(f"{line}\n" for line in lines).encode()
 
