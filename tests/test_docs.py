@@ -23,6 +23,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 REPOSITORY_PATH = re.compile(
     r"`((?:src|tests|docs|examples|benchmarks|tools|packaging|\.\w+)/[\w./-]+)`"
 )
+NAMES_IN_FILE = re.compile(r"((?:`[\w.]+`, )*`[\w.]+`) in\s`(src/[\w/]+\.py)`")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
 
@@ -95,6 +96,36 @@ def test_error_codes_are_all_documented() -> None:
     assert codes_table() in content
 
 
+CODE_ARGUMENTS = {
+    **{"ContractError": 0, "ContractViolation": 0, "NodeFailed": 0},
+    **{"GatewayError": 1, "ClientRefused": 1, "fail": 1, "fail_violation": 1},
+}
+"""The calls that take an error code, and the position of the code among their arguments."""
+
+
+def codes_in(script: Path) -> set[str]:
+    """Return the error codes that a module writes as literals."""
+    codes: set[str] = set()
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = getattr(function, "id", None) or getattr(function, "attr", "")
+            position = CODE_ARGUMENTS.get(name)
+            if position is not None and len(node.args) > position:
+                code = node.args[position]
+                if isinstance(code, ast.Constant) and isinstance(code.value, str):
+                    codes.add(code.value)
+    return codes
+
+
+@pytest.mark.parametrize("package", ["gateway", "openwop", "providers"])
+def test_error_codes_of_the_source_are_in_the_table(package: str) -> None:
+    scripts = (ROOT / "src" / "modelpact" / package).rglob("*.py")
+    raised = set().union(*map(codes_in, scripts))
+    assert len(raised) > 4
+    assert raised - {entry.code for entry in error_codes()} == set()
+
+
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(page: Path) -> None:
     links = LINK.findall(page.read_text(encoding="utf-8"))
@@ -108,6 +139,32 @@ def test_paths_exist(name: str) -> None:
     paths = REPOSITORY_PATH.findall((ROOT / "docs" / name).read_text(encoding="utf-8"))
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def definitions(path: Path) -> set[str]:
+    """Return the names of the classes, methods and functions that a file defines."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (ast.FunctionDef, ast.AsyncFunctionDef)
+            names |= {f"{node.name}.{item.name}" for item in node.body if isinstance(item, methods)}
+    return names
+
+
+def test_functions_are_in_the_files_that_the_paths_name() -> None:
+    """The tables of the architecture name functions that exist, in the files beside them."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = [
+        (name, file) for names, file in NAMES_IN_FILE.findall(page) for name in names.split(", ")
+    ]
+    assert len(named) > 40
+    assert [
+        f"{name} in {file}"
+        for name, file in named
+        if name.strip("`") not in definitions(ROOT / file)
+    ] == []
 
 
 SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "examples").glob("*.py")])

@@ -1,11 +1,14 @@
 """The gateway: serves requests for models. `Gateway.serve` is the path of a request.
 
-read       the caller and its key, the body, what it asks for      request.py
+read       the caller and its key, the body, the features it uses  request.py
 plan       forward, translate, fall back or refuse                 plan/
-record     the plan and the call, before anything is sent          record/
+record     the decision and the call, before anything is sent      recorder.py
 send       to the upstream, as it is or translated                 upstream/
-settle     the end of the call and its cost                        record/
-respond    with the upstream's answer, or with an error            errors.py
+respond    with the head, then the body or each chunk              upstream/sender.py
+settle     the end of the call and its cost                        recorder.py
+
+Errors and refusals become responses in errors.py. `docs/architecture.md` has the function of each
+step, and what happens where a step fails.
 """
 
 import asyncio
