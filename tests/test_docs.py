@@ -97,8 +97,13 @@ def test_error_codes_are_all_documented() -> None:
 
 
 CODE_ARGUMENTS = {
-    **{"ContractError": 0, "ContractViolation": 0, "NodeFailed": 0},
-    **{"GatewayError": 1, "ClientRefused": 1, "fail": 1, "fail_violation": 1},
+    "ContractError": 0,
+    "ContractViolation": 0,
+    "NodeFailed": 0,
+    "GatewayError": 1,
+    "ClientRefused": 1,
+    "fail": 1,
+    "fail_violation": 1,
 }
 """The calls that take an error code, and the position of the code among their arguments."""
 
