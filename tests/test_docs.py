@@ -114,7 +114,7 @@ def codes_in(script: Path) -> set[str]:
     for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             function = node.func
-            name = getattr(function, "id", None) or getattr(function, "attr", "")
+            name = str(getattr(function, "id", "") or getattr(function, "attr", ""))
             position = CODE_ARGUMENTS.get(name)
             if position is not None and len(node.args) > position:
                 code = node.args[position]
