@@ -20,11 +20,7 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.verify.archive import import_export
 from modelpact.ledger.verify.export import export_lines
 from modelpact.providers.contract import ContractError
-from modelpact.providers.runtime.lookup import (
-    STOPPED,
-    find_in_events,
-    list_in_events,
-)
+from modelpact.providers.runtime.lookup import STOPPED, find_in_events, list_in_events
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
 from modelpact.providers.runtime.records import INVOKED, AnswerDigest, InvokedPayload
 from modelpact.providers.runtime.runtime import Runtime

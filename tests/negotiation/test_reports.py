@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from modelpact import Catalog, Policy, Price, Strategies, Verdict, diagnose, need, negotiate
-from modelpact.negotiation.formats import markdown, one_line, verdict_data
+from modelpact.negotiation.verdict import markdown, one_line, verdict_data
 from tests.conftest import catalog, claims, fact, lineage
 
 CLAIMED = {

@@ -3,11 +3,7 @@
 The ledger holds it. The package reads calls that others make; it calls no model itself.
 """
 
-from modelpact.evidence.learning import (
-    EvidenceLearner,
-    find_refuted,
-    learn_from_response,
-)
+from modelpact.evidence.learning import EvidenceLearner, find_refuted, learn_from_response
 from modelpact.evidence.observation import (
     Observation,
     current_observations,

@@ -24,14 +24,7 @@ from modelpact.openwop.documents import openapi as host_openapi
 from modelpact.openwop.routes import HostRoutes, is_host_path
 from modelpact.vocabulary.capability import CAPABILITIES
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import (
-    ClientDisconnected,
-    Handler,
-    HttpError,
-    HttpRequest,
-    HttpResponse,
-    Routes,
-)
+from modelpact.wire import ClientDisconnected, Handler, HttpError, HttpRequest, HttpResponse, Routes
 
 OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")
 """The gateway's part of the OpenAPI document; the OpenWOP host adds its own."""

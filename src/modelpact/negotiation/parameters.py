@@ -9,8 +9,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.resolution import Resolution
-from modelpact.negotiation.formats import evidence_text
-from modelpact.negotiation.verdict import ParamAffected, format_value
+from modelpact.negotiation.verdict import ParamAffected, evidence_text, format_value
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.redaction import redact, redact_text
 

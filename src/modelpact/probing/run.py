@@ -23,13 +23,7 @@ from modelpact.probing.calls import (
     ProbeStopped,
     UnreadableResponse,
 )
-from modelpact.probing.plan import (
-    ATTEMPTS,
-    CONTEXT_WINDOW,
-    DEFAULT_WINDOW,
-    WINDOW_CALLS,
-    ProbePlan,
-)
+from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, DEFAULT_WINDOW, WINDOW_CALLS, ProbePlan
 from modelpact.probing.trials import Trial, TrialOutcome, TrialVerdict, ignored, supported
 from modelpact.vocabulary.capability import CAPABILITIES
 

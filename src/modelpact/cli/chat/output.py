@@ -10,9 +10,15 @@ import msgspec
 from modelpact.cli.render.terminal import clip, escape, paint, plural, table, use_colour
 from modelpact.conversation.message import ToolUseBlock
 from modelpact.conversation.response import StreamEvent, TextDelta, ThinkingDelta, ToolCall
-from modelpact.negotiation.formats import MARKS, verdict_data
 from modelpact.negotiation.stud import diagnostic_json
-from modelpact.negotiation.verdict import Diagnostic, Finding, ParamAffected, Verdict
+from modelpact.negotiation.verdict import (
+    MARKS,
+    Diagnostic,
+    Finding,
+    ParamAffected,
+    Verdict,
+    verdict_data,
+)
 from modelpact.providers.port import ProviderError
 from modelpact.sessions import (
     CapabilityMissing,

@@ -15,8 +15,8 @@ from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.cost_tables import CostTotal, cost_totals
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
-from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.negotiation.parameters import effective_params
+from modelpact.negotiation.verdict import MARKS, claim_text, evidence_text, verdict_data
 from modelpact.sessions import Candidate, Session, SessionSummary, StateMachine
 from modelpact.vocabulary.money import format_money
 from modelpact.vocabulary.redaction import redact, redact_text

@@ -17,7 +17,7 @@ from modelpact.cli.options import (
     print_result,
 )
 from modelpact.cli.render.terminal import clip, paint, table
-from modelpact.negotiation.formats import claim_text
+from modelpact.negotiation.verdict import claim_text
 from modelpact.vocabulary.capability import ALIASES, CAPABILITIES, Capability
 from modelpact.vocabulary.capability import capability as find_capability
 from modelpact.vocabulary.dialects import DIALECTS

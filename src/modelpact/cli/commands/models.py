@@ -35,8 +35,8 @@ from modelpact.cli.render.terminal import (
     token_price,
 )
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.formats import claim_text, evidence_text
 from modelpact.negotiation.search import find_models
+from modelpact.negotiation.verdict import claim_text, evidence_text
 from modelpact.vocabulary.capability import CAPABILITIES
 
 _GROUP_TITLES: Final = {

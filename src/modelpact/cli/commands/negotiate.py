@@ -36,9 +36,18 @@ from modelpact.emulation.strategies import (
 )
 from modelpact.negotiation import abp, stud
 from modelpact.negotiation.diagnosis import diagnose
-from modelpact.negotiation.formats import MARKS, claim_text, evidence_text, markdown, verdict_data
 from modelpact.negotiation.negotiate import NO_STRATEGIES, negotiate
-from modelpact.negotiation.verdict import Diagnostic, Finding, Policy, Verdict
+from modelpact.negotiation.verdict import (
+    MARKS,
+    Diagnostic,
+    Finding,
+    Policy,
+    Verdict,
+    claim_text,
+    evidence_text,
+    markdown,
+    verdict_data,
+)
 from modelpact.vocabulary.errors import InputError
 
 _EMULATE_FIELDS: Final = ("capabilities", "conversation", "config")

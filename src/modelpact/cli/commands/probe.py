@@ -29,7 +29,7 @@ from modelpact.configuration import Configuration
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import forget, record
 from modelpact.ledger.ledger import Ledger
-from modelpact.negotiation.formats import claim_text
+from modelpact.negotiation.verdict import claim_text
 from modelpact.probing import Budget, Probe, ProbePlan, ProbeReport, ProbeResult, plan_probe
 from modelpact.providers.models.endpoints import ProviderAddress, find_address
 from modelpact.vocabulary.errors import InputError, ModelpactError

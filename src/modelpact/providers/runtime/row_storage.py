@@ -17,11 +17,7 @@ from modelpact.providers.contract import (
     DeregistrationPolicy,
     Invocation,
 )
-from modelpact.providers.runtime.recorder import (
-    OpenedInvocation,
-    Settlement,
-    UnfinishedInvocation,
-)
+from modelpact.providers.runtime.recorder import OpenedInvocation, Settlement, UnfinishedInvocation
 from modelpact.providers.runtime.records import (
     OVERDUE,
     InvocationOutcome,

@@ -12,11 +12,7 @@ from modelpact.ledger.errors import LedgerUnavailable
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation, Registration, Reply
-from modelpact.providers.runtime.lifecycle import (
-    CALLER_LEFT,
-    InvocationLifecycle,
-    ProviderNotifier,
-)
+from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle, ProviderNotifier
 from modelpact.providers.runtime.records import StreamDigest
 from modelpact.providers.runtime.rows import find_row
 from modelpact.providers.transport import Accepted, ContractViolation, Partial, Transports

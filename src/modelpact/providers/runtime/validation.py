@@ -16,11 +16,7 @@ from modelpact.providers.contract import (
     cost_violation,
     is_registered,
 )
-from modelpact.providers.runtime.records import (
-    InvocationOutcome,
-    InvocationRequest,
-    encode_content,
-)
+from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest, encode_content
 from modelpact.providers.transport import EstimatesCost
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.memo import BoundedMemo

@@ -24,11 +24,7 @@ from modelpact.providers.http.messages import (
     encode,
     signed_headers,
 )
-from modelpact.providers.sdk.runtime_client import (
-    MessageKind,
-    RegistrationStatus,
-    RuntimeClient,
-)
+from modelpact.providers.sdk.runtime_client import MessageKind, RegistrationStatus, RuntimeClient
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire import HttpError, HttpRequest, HttpResponse, Routes, write_event
 
