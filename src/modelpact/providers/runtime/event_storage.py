@@ -39,7 +39,6 @@ from modelpact.providers.runtime.records import (
     cost_record,
     invoked_payload,
     opened_invocation,
-    settled_invocation,
     settled_payload,
 )
 from modelpact.providers.runtime.registry import Registered
@@ -175,14 +174,10 @@ class EventStorage:
 class _EventWrite:
     """An event that was handed to the ledger, which appends it even if nobody waits for it."""
 
-    __slots__ = ("_late_result", "_resolved", "_storage", "future")
     future: Awaitable[EventRef | None]
-
-    def __init__(self, storage: EventStorage) -> None:
-        self._storage = storage
-        self._late_result: tuple[EventRef | None, BaseException | None] | None = None
-        """What became of the event, if its future was cancelled."""
-        self._resolved: asyncio.Future[None] | None = None
+    _late_result: tuple[EventRef | None, BaseException | None] | None = None
+    """What became of the event, if its future was cancelled."""
+    _resolved: asyncio.Future[None] | None = None
 
     def _on_abandoned(self, ref: EventRef | None, error: BaseException | None) -> None:
         self._late_result = (ref, error)
@@ -208,12 +203,10 @@ class _EventWrite:
 class _OpeningEvent(_EventWrite):
     """The event that opens an invocation."""
 
-    __slots__ = ("_registered", "_request")
-
     def __init__(
         self, storage: EventStorage, request: InvocationRequest, registered: Registered
     ) -> None:
-        super().__init__(storage)
+        self._storage = storage
         self._request = request
         self._registered = registered
         payload = invoked_payload(request, registered)
@@ -230,12 +223,10 @@ class _OpeningEvent(_EventWrite):
         self.future = storage._ledger.append_async(event, self._on_abandoned)
 
     def finish(self, result: Any) -> OpenedInvocation:
-        self._storage._unsettled.add(result.id)
-        return self._opened(result)
-
-    def _opened(self, ref: EventRef) -> OpenedInvocation:
+        event_id = result.id
+        self._storage._unsettled.add(event_id)
         return OpenedInvocation(
-            opened_invocation(self._request, self._registered, ref.id, ref.id, ref.time)
+            opened_invocation(self._request, self._registered, event_id, event_id, result.time)
         )
 
     def fail(self, error: BaseException) -> None:
@@ -247,14 +238,13 @@ class _OpeningEvent(_EventWrite):
         except Exception as error:
             self.fail(error)
             raise
-        assert ref is not None
-        return self._opened(ref)
+        opened = self.finish(ref)
+        self._storage.claim(opened.invocation)  # the recorder cancels it
+        return opened
 
 
 class _SettlingEvent(_EventWrite):
     """The event that settles an invocation. A retry reads first whether one is there."""
-
-    __slots__ = ("_event", "_invocation", "_outcome", "cost")
 
     def __init__(
         self,
@@ -265,7 +255,7 @@ class _SettlingEvent(_EventWrite):
         *,
         again: bool,
     ) -> None:
-        super().__init__(storage)
+        self._storage = storage
         self._invocation = invocation
         self._outcome = outcome
         self._event = event
@@ -299,9 +289,7 @@ class _SettlingEvent(_EventWrite):
         self._storage._count_settled(self._event.envelope)
         if result is None:
             return Settlement(self._invocation, changed=False)
-        return Settlement(
-            settled_invocation(self._invocation, self._outcome, result.id, result.time)
-        )
+        return Settlement(self._invocation, outcome=self._outcome, event=result)
 
     def fail(self, error: BaseException) -> None:  # noqa: ARG002
         """Take note that the store refuses the event for good."""

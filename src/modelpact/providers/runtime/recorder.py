@@ -21,9 +21,14 @@ from modelpact.ledger.errors import (
     SettlementNotRecorded,
     WriteConflict,
 )
-from modelpact.ledger.event import Event
+from modelpact.ledger.event import Event, EventRef
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest, cancelled
+from modelpact.providers.runtime.records import (
+    InvocationOutcome,
+    InvocationRequest,
+    cancelled,
+    settled_invocation,
+)
 from modelpact.providers.runtime.registry import Registered
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -46,13 +51,23 @@ class OpenedInvocation(msgspec.Struct, frozen=True):
 class Settlement(msgspec.Struct, frozen=True):
     """What a settlement changed."""
 
-    invocation: Invocation
+    recorded: Invocation
+    """The invocation as the storage returned it, before the `outcome` if that is set."""
     changed: bool = True
     """False if the invocation was settled before."""
     cancelled: tuple[Invocation, ...] = ()
     """Invocations that were cancelled because a violation deregistered their provider."""
     departures: tuple[Event, ...] = ()
     """The events of providers that were deregistered by it."""
+    outcome: InvocationOutcome | None = None
+    event: EventRef | None = None
+
+    @property
+    def invocation(self) -> Invocation:
+        """The settled invocation, made on demand: the gateway does not need it."""
+        if self.outcome is None or self.event is None:
+            return self.recorded
+        return settled_invocation(self.recorded, self.outcome, self.event.id, self.event.time)
 
 
 class UnfinishedInvocation(NamedTuple):
