@@ -102,13 +102,13 @@ class EventStorage:
 
     def unfinished(self) -> list[UnfinishedInvocation]:
         """Return what earlier processes of this name left open; this blocks while it reads."""
-        found = []
+        unfinished = []
         for envelope in unfinished_envelopes(self._ledger, self._name):
             invocations = open_in_envelope(self._ledger, envelope)
             self._open_in[envelope] = len(invocations)
             self.open_count += len(invocations)
-            found += invocations
-        return found
+            unfinished += invocations
+        return unfinished
 
     def use(self, envelope: str) -> None:
         """Take note of an envelope that is written to, whether or not something is open in it."""
@@ -161,11 +161,11 @@ class EventStorage:
     async def _cancel_uncertain(self, envelope: str, until: int) -> None:
         """Cancel what was opened although the caller heard of a failure: it was never sent."""
         try:
-            found = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
+            unfinished = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
         except LedgerUnavailable:
             # The store was away, and the connection broke with it: the next one is new.
-            found = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
-        for invocation, _ in found:
+            unfinished = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
+        for invocation, _ in unfinished:
             if invocation.created <= until:
                 settling = self.settle(invocation, cancelled(_NOT_SENT, NO_TIME), again=True)
                 await settling.future

@@ -66,10 +66,11 @@ class ProviderNotifier:
     async def notify_deregistered(self, departures: Iterable[Event]) -> None:
         """Notify remote providers of the events that deregistered them."""
         for event in departures:
-            found = await asyncio.to_thread(self._registry.find, event.payload["provider"])
-            if found is None or not found[0].base_url:
+            registration, _ = await asyncio.to_thread(
+                self._registry.find, event.payload["provider"]
+            ) or (None, "")
+            if registration is None or not registration.base_url:
                 continue
-            registration = found[0]
             try:
                 transport = self._transports.find(registration)
                 if isinstance(transport, NotifiesProviders):

@@ -52,9 +52,9 @@ def list_invocations(
 ) -> tuple[list[Invocation], bool]:
     """Return invocations, the newest first, and whether older ones in events were left out."""
     in_events, truncated = list_in_events(reader, state, provider, limit)
-    found = [*list_rows(reader, state, provider, limit), *in_events]
-    found.sort(key=lambda invocation: -invocation.created)
-    return found[:limit], truncated
+    invocations = [*list_rows(reader, state, provider, limit), *in_events]
+    invocations.sort(key=lambda invocation: -invocation.created)
+    return invocations[:limit], truncated
 
 
 def find_cost(reader: LedgerReader, invocation: Invocation) -> CostRecord | None:
@@ -102,7 +102,7 @@ def list_in_events(
 ) -> tuple[list[Invocation], bool]:
     """Return invocations, the newest first, and whether older ones may have been left out."""
     settlements: dict[str, tuple[str, int, str, str]] = {}
-    found: list[Invocation] = []
+    invocations: list[Invocation] = []
     count = 0
     for event_id, envelope, time, kind, cause, payload in _newest_first(reader):
         count += 1
@@ -115,12 +115,12 @@ def list_in_events(
         try:
             opening = _convert(msgspec.json.decode(payload), InvokedPayload)
             if not provider or opening.provider == provider:
-                found.append(_read_invocation(event_id, envelope, time, opening, settled))
+                invocations.append(_read_invocation(event_id, envelope, time, opening, settled))
         except ContractError:
             continue
-        if len(found) >= limit:
-            return found, False
-    return found, count >= MAX_LISTED_EVENTS
+        if len(invocations) >= limit:
+            return invocations, False
+    return invocations, count >= MAX_LISTED_EVENTS
 
 
 def unfinished_envelopes(reader: LedgerReader, name: str) -> list[str]:
@@ -140,7 +140,7 @@ def unfinished_envelopes(reader: LedgerReader, name: str) -> list[str]:
 
 def open_in_envelope(reader: LedgerReader, envelope: str) -> list[UnfinishedInvocation]:
     """Return the open invocations of an envelope, each with its estimate."""
-    found: dict[str, tuple[int, str]] = {}
+    openings: dict[str, tuple[int, str]] = {}
     after = 0
     while True:
         rows = reader.read(
@@ -151,14 +151,14 @@ def open_in_envelope(reader: LedgerReader, envelope: str) -> list[UnfinishedInvo
         )
         for sequence, kind, time, cause, payload in rows:
             if kind == INVOKED:
-                found[f"{envelope}:{sequence}"] = (time, payload)
+                openings[f"{envelope}:{sequence}"] = (time, payload)
             else:
-                found.pop(cause, None)
+                openings.pop(cause, None)
         if len(rows) < _PAGE:
             break
         after = rows[-1][0]
     unfinished = []
-    for event_id, (time, payload) in found.items():
+    for event_id, (time, payload) in openings.items():
         opening = _convert(msgspec.json.decode(payload), InvokedPayload)
         invocation = _read_invocation(event_id, envelope, time, opening)
         unfinished.append(UnfinishedInvocation(invocation, opening.estimate or NO_TIME))

@@ -194,8 +194,9 @@ class SignalInbox:
 
     def latency(self, source: str) -> Latency:
         """Measure a source against the longest delay that it declared."""
-        found = self._registry.find(source)
-        return measure_latency(self._ledger, source, found[0].max_latency_ms if found else None)
+        registered = self._registry.find(source)
+        declared_ms = registered[0].max_latency_ms if registered else None
+        return measure_latency(self._ledger, source, declared_ms)
 
 
 def measure_latency(reader: LedgerReader, source: str, declared_ms: int | None) -> Latency:
