@@ -7,6 +7,7 @@ import pytest
 
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
+from modelpact.providers.runtime.registry import list_providers
 from tests.providers.fake_provider import COST, answer_body, faking
 from tests.providers.support import (
     ANY,
@@ -51,7 +52,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
             )
             assert status in (400, 403), change
             assert response["error"]["message"]
-        assert host.runtime.registry.providers() == []
+        assert list_providers(host.runtime.ledger) == []
         assert (await call(mine, "POST", f"{host.url}/v1/providers", registration))[0] == 201
         assert host.runtime.registry.active("shop").registration == good
     assert_whole(ledger)

@@ -10,6 +10,7 @@ import pytest
 from modelpact.identity.tls import client_context, server_context
 from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError
+from modelpact.providers.runtime.registry import list_providers
 from modelpact.wire import Client, HttpRequest, HttpResponse, WireError, serve
 from tests.providers.fake_provider import faking
 from tests.providers.support import (
@@ -219,7 +220,7 @@ async def test_a_profile_may_demand_identities(world: World, ledger: Ledger) -> 
         with pytest.raises(ContractError, match="identity") as caught:
             host.runtime.registry.register(bare)
         assert caught.value.code == "identity_required"
-        assert host.runtime.registry.providers() == []
+        assert list_providers(host.runtime.ledger) == []
         async with echo_provider().running(world.settings("echo", host.url)):
             assert (await host.runtime.invoke("echo", ECHO, {})).state == "completed"
     assert_whole(ledger)

@@ -16,6 +16,7 @@ from modelpact.identity.tls import client_context
 from modelpact.ledger import CostLine, Draft, Ledger
 from modelpact.providers.contract import Invocation, Registration
 from modelpact.providers.http import RuntimeHost
+from modelpact.providers.runtime.registry import list_providers
 from modelpact.providers.transport import Accepted
 from modelpact.wire import Client
 from tests.identity.conftest import der
@@ -159,7 +160,7 @@ async def test_a_provider_with_an_identity_cannot_register_a_plain_address(
             status, response = await call(client, "POST", f"{host.url}/v1/providers", mine)
             assert (status, response["error"]["code"]) == (400, "invalid_request"), url
             assert recorded in response["error"]["message"]
-    assert host.runtime.registry.providers() == []
+    assert list_providers(host.runtime.ledger) == []
 
 
 @on_loop
@@ -201,7 +202,7 @@ async def test_a_deregistration_is_for_its_own_registration(world: World, ledger
                 status, response = await call(client, "DELETE", url)
             assert (status, response["error"]["code"]) == (409, "superseded")
             await new._connected().deregister("rolling", new._event)
-            assert host.runtime.registry.providers() == [(standing, "deregistered")]
+            assert list_providers(host.runtime.ledger) == [(standing, "deregistered")]
     assert_whole(ledger)
 
 

@@ -175,29 +175,29 @@ class _EventWrite:
     """An event that was handed to the ledger, which appends it even if nobody waits for it."""
 
     future: Awaitable[EventRef | None]
-    _late_result: tuple[EventRef | None, BaseException | None] | None = None
-    """What became of the event, if its future was cancelled."""
-    _resolved: asyncio.Future[None] | None = None
+    _late_outcome: asyncio.Future[EventRef | None] | None = None
+
+    def _late(self) -> asyncio.Future[EventRef | None]:
+        """Return the future of an event whose own future was cancelled."""
+        if self._late_outcome is None:
+            self._late_outcome = asyncio.get_running_loop().create_future()
+        return self._late_outcome
 
     def _on_abandoned(self, ref: EventRef | None, error: BaseException | None) -> None:
-        self._late_result = (ref, error)
-        if self._resolved is not None and not self._resolved.done():
-            self._resolved.set_result(None)
+        late = self._late()
+        if late.cancelled():
+            return  # the process is stopping, and nobody waits any more
+        if error is None:
+            late.set_result(ref)
+        else:
+            late.set_exception(error)
 
     async def _wait(self) -> EventRef | None:
         """Wait for what becomes of an event whose future was cancelled, or is done."""
         future = self.future
-        if isinstance(future, asyncio.Future) and not future.cancelled():
-            done: EventRef = await future
-            return done
-        if self._late_result is None:
-            self._resolved = asyncio.get_running_loop().create_future()
-            await self._resolved
-        assert self._late_result is not None
-        ref, error = self._late_result
-        if error is not None:
-            raise error
-        return ref
+        if isinstance(future, asyncio.Future) and future.cancelled():
+            future = self._late()
+        return await future
 
 
 class _OpeningEvent(_EventWrite):

@@ -11,11 +11,23 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.runtime.recorder import InvocationRecorder
-from modelpact.providers.runtime.records import InvocationOutcome, StreamDigest, cancelled, failed
+from modelpact.providers.runtime.records import (
+    OVERDUE,
+    InvocationOutcome,
+    StreamDigest,
+    cancelled,
+    failed,
+)
 from modelpact.providers.runtime.registry import Registry
 from modelpact.providers.runtime.rows import SECOND, acknowledge_row, find_row, insert_partial
 from modelpact.providers.runtime.validation import ContractValidator
-from modelpact.providers.transport import Accepted, NotifiesProviders, Partial, Transports
+from modelpact.providers.transport import (
+    Accepted,
+    ContractViolation,
+    NotifiesProviders,
+    Partial,
+    Transports,
+)
 from modelpact.vocabulary.errors import ModelpactError
 
 CALLER_LEFT: Final = "the caller went away"
@@ -41,6 +53,11 @@ class ProviderNotifier:
         self._transports = transports
         self.on_unnotified = on_unnotified
 
+    async def notify(self, cancelled: Iterable[Invocation], departures: Iterable[Event]) -> None:
+        """Notify providers of cancelled invocations, then of their deregistration."""
+        await self.notify_cancelled(cancelled)
+        await self._notify_deregistered(departures)
+
     async def notify_cancelled(self, cancelled: Iterable[Invocation]) -> None:
         """Notify the providers of these invocations that nobody waits for them any more."""
         groups: dict[tuple[str, str], list[Invocation]] = {}
@@ -63,7 +80,7 @@ class ProviderNotifier:
                 self._report(registration, "a cancellation", error)
                 return
 
-    async def notify_deregistered(self, departures: Iterable[Event]) -> None:
+    async def _notify_deregistered(self, departures: Iterable[Event]) -> None:
         """Notify remote providers of the events that deregistered them."""
         for event in departures:
             registration, _ = await asyncio.to_thread(
@@ -159,6 +176,20 @@ class InvocationLifecycle:
         outcome = self._validator.judge_reply(registration, invocation, reply)
         return await self._settle(invocation, outcome)
 
+    async def fail_unanswered(
+        self, invocation: Invocation, error: TimeoutError | ModelpactError
+    ) -> Invocation:
+        """Settle an invocation that could not be sent, or got no answer before its deadline."""
+        if isinstance(error, TimeoutError):
+            return await self.expire(invocation)
+        if isinstance(error, ContractViolation):
+            return await self.fail_violation(invocation, error.violation, error.detail)
+        return await self.fail(invocation, "unreachable", str(error))
+
+    async def expire(self, invocation: Invocation) -> Invocation:
+        """Settle an invocation whose deadline has passed; a settled one stays as it is."""
+        return await self._settle(invocation, OVERDUE)
+
     async def fail(self, invocation: Invocation, code: str, detail: str) -> Invocation:
         """Settle an invocation that got no answer; a settled one stays as it is."""
         return await self._settle(invocation, failed(f"{code}: {detail}"))
@@ -182,8 +213,7 @@ class InvocationLifecycle:
 
     async def _settle(self, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
         settlement = await self._recorder.settle(invocation, self._with_digest(invocation, outcome))
-        await self._notifier.notify_cancelled(settlement.cancelled)
-        await self._notifier.notify_deregistered(settlement.departures)
+        await self._notifier.notify(settlement.cancelled, settlement.departures)
         return settlement.invocation
 
     def _with_digest(self, invocation: Invocation, outcome: InvocationOutcome) -> InvocationOutcome:

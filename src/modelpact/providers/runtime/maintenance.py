@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable
@@ -82,11 +83,14 @@ class Maintenance:
         reminded = []
         for invocation_id, due, interval in rows:
             with _isolated(invocation_id):
-                invocation = await self._ledger.write_async(
-                    lambda tx, invocation_id=invocation_id, due=due, interval=interval: _remind(  # type: ignore[misc]
-                        tx, invocation_id, due, interval, self._now()
-                    )
+                work = partial(
+                    _remind,
+                    invocation_id=invocation_id,
+                    due=due,
+                    interval=interval,
+                    now=self._now(),
                 )
+                invocation = await self._ledger.write_async(work)
                 if invocation is not None:
                     reminded.append(invocation)
         return reminded

@@ -238,10 +238,6 @@ class Registry:
         )
         return [(_REGISTRATION.decode(row[0]), str(row[1])) for row in rows]
 
-    def providers(self) -> list[tuple[Registration, str]]:
-        """Return every provider with its state."""
-        return list_providers(self._ledger)
-
 
 def find_provider(reader: LedgerReader, provider: str) -> tuple[Registration, str] | None:
     """Return a provider's registration and state, or None."""

@@ -35,6 +35,7 @@ COLUMNS: Final = (
     "output, error, settled_by, partials, attribution, owner, acknowledged, answered, reminders, "
     "registered"
 )
+_COLUMN_NAMES: Final = COLUMNS.split(", ")
 _OPEN: Final = (
     "INSERT INTO invocations (id, provider, capability, semantics, state, idempotency_key, "
     "envelope, event, owner, input, attribution, partials, reminders, created, deadline, "
@@ -243,30 +244,12 @@ def list_rows(
 
 def read_row(row: Row) -> Invocation:
     """Make an invocation of a row of `COLUMNS`."""
-    content = _read_content(row[5])
-    return Invocation(
-        id=row[0],
-        provider=row[1],
-        capability=row[2],
-        semantics=row[3],
-        state=row[4],
-        input=content,
-        envelope=row[6],
-        event=row[7],
-        created=row[8],
-        deadline=row[9],
-        output=None if row[10] is None else _read_content(row[10]),
-        error=row[11],
-        settled_by=row[12],
-        partials=row[13],
-        attribution=msgspec.json.decode(row[14], type=Attribution),
-        owner=row[15],
-        acknowledged=row[16],
-        answered=row[17],
-        reminders=row[18],
-        kept=not isinstance(content, ContentDigest),
-        registered=row[19],
-    )
+    fields = dict(zip(_COLUMN_NAMES, row, strict=True))
+    content = fields["input"] = _read_content(fields["input"])
+    if fields["output"] is not None:
+        fields["output"] = _read_content(fields["output"])
+    fields["attribution"] = msgspec.json.decode(fields["attribution"], type=Attribution)
+    return Invocation(**fields, kept=not isinstance(content, ContentDigest))
 
 
 def _read_content(text: str) -> Any:

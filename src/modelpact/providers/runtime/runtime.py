@@ -45,7 +45,7 @@ from modelpact.providers.transport import (
     Transports,
     Unreachable,
 )
-from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.vocabulary.errors import ModelpactError
 
 __all__ = ["Accepted", "ContractViolation", "Partial", "Runtime", "Transport", "Unreachable"]
 
@@ -173,14 +173,11 @@ class Runtime:
             async with asyncio.timeout(lifecycle.remaining_seconds(invocation)):
                 transport = self.transports.find(registration)
                 answer = await transport.send(registration, invocation)
-        except TimeoutError:
-            settled = await lifecycle.fail(invocation, "deadline", "no answer before the deadline")
-            await self.notifier.notify_provider(registration, [invocation])
+        except (TimeoutError, ModelpactError) as error:
+            settled = await lifecycle.fail_unanswered(invocation, error)
+            if isinstance(error, TimeoutError):
+                await self.notifier.notify_provider(registration, [invocation])
             return settled
-        except ContractViolation as error:
-            return await lifecycle.fail_violation(invocation, error.violation, error.detail)
-        except ModelpactError as error:
-            return await lifecycle.fail(invocation, "unreachable", str(error))
         except asyncio.CancelledError:
             await asyncio.shield(lifecycle.cancel(invocation, CALLER_LEFT))
             raise
@@ -210,8 +207,7 @@ class Runtime:
             return cancelled, departures(tx)
 
         cancelled, departed = await self.ledger.write_async(work)
-        await self.notifier.notify_cancelled(cancelled)
-        await self.notifier.notify_deregistered(departed)
+        await self.notifier.notify(cancelled, departed)
 
     async def deregister(
         self,
@@ -229,23 +225,17 @@ class Runtime:
         meant: a later one is left as it is. `release` lets any provider have the name. The
         provider is notified, unless it asked for this `by_itself`.
         """
-        policy = policy or self.profile.on_deregistration
-        if policy not in ("drain", "cancel"):
-            raise InputError("policy: expected drain or cancel")
-
         event, cancelled = await self.ledger.write_async(
             lambda tx: deregister(
                 tx,
                 provider,
                 reason or "asked to",
-                policy,
+                policy or self.profile.on_deregistration,
                 registered=registered,
                 release=release,
             )
         )
-        await self.notifier.notify_cancelled(cancelled)
-        if not by_itself:
-            await self.notifier.notify_deregistered([event])
+        await self.notifier.notify(cancelled, [] if by_itself else [event])
         return event
 
     def unfinished(self) -> list[UnfinishedInvocation]:
@@ -279,7 +269,7 @@ class Runtime:
     async def _fail_if_overdue(self, invocation: Invocation) -> bool:
         if invocation.deadline is None or self.now() <= invocation.deadline:
             return False
-        await self.lifecycle.fail(invocation, "deadline", "no answer before the deadline")
+        await self.lifecycle.expire(invocation)
         return True
 
     async def wait(self, invocation_id: str) -> Invocation:

@@ -107,8 +107,7 @@ class SignalInbox:
             receipt, cancelled, departed = await self._ledger.write_async(work)
         except WriteConflict:  # another runtime received it between our read and our write
             receipt, cancelled, departed = await self._ledger.write_async(work)
-        await self._notifier.notify_cancelled(cancelled)
-        await self._notifier.notify_deregistered(departed)
+        await self._notifier.notify(cancelled, departed)
         return receipt
 
     def _receive(

@@ -15,7 +15,7 @@ from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.runtime.lifecycle import CALLER_LEFT, InvocationLifecycle, ProviderNotifier
 from modelpact.providers.runtime.records import StreamDigest
 from modelpact.providers.runtime.rows import find_row
-from modelpact.providers.transport import Accepted, ContractViolation, Partial, Transports
+from modelpact.providers.transport import Accepted, Partial, Transports
 from modelpact.vocabulary.errors import ModelpactError
 
 _LOG: Final = logging.getLogger("modelpact.providers")
@@ -182,13 +182,10 @@ class StreamRunner:
                     return
                 invocation = counted
                 yield piece
-        except TimeoutError:
-            yield await lifecycle.fail(invocation, "deadline", "no answer before the deadline")
-            await self._notifier.notify_provider(registration, [invocation])
-        except ContractViolation as error:
-            yield await lifecycle.fail_violation(invocation, error.violation, error.detail)
-        except ModelpactError as error:
-            yield await lifecycle.fail(invocation, "unreachable", str(error))
+        except (TimeoutError, ModelpactError) as error:
+            yield await lifecycle.fail_unanswered(invocation, error)
+            if isinstance(error, TimeoutError):
+                await self._notifier.notify_provider(registration, [invocation])
         finally:
             close = getattr(pieces, "aclose", None)
             if close is not None:
