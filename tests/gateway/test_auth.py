@@ -69,4 +69,4 @@ def test_values_of_one_header_do_not_look_like_another() -> None:
     """A head is remembered as one text: no two heads may have the same."""
     first = Headers([(b"a", b"1"), (b"b", b"2")])
     other = Headers([(b"a", b"1b:2")])
-    assert first.signature != other.signature
+    assert first.cache_key != other.cache_key

@@ -48,7 +48,7 @@ def head(plan: Plan) -> dict[str, str]:
 
 def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path), "openai/gpt-4o", tools=TOOLS, stream=True)
-    assert (plan.action, plan.answer, plan.api) == ("forward", "yes", "openai-chat")
+    assert (plan.action, plan.verdict, plan.api) == ("forward", "yes", "openai-chat")
     assert head(plan) == {
         "modelpact-verdict": "yes",
         "modelpact-requested-model": "openai/gpt-4o",
@@ -58,7 +58,7 @@ def test_the_same_api_is_forwarded(tmp_path: Path) -> None:
 
 def test_a_request_for_another_api_is_translated(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path), "claude-opus-4-5", tools=TOOLS)
-    assert (plan.action, plan.answer, plan.api) == ("carry", "labelled", "anthropic")
+    assert (plan.action, plan.verdict, plan.api) == ("carry", "labelled", "anthropic")
     assert head(plan)["modelpact-carried"] == "openai-chat -> anthropic"
     assert head(plan)["modelpact-requested-model"] == "claude-opus-4-5"
     assert head(plan)["modelpact-served-model"] == "anthropic/claude-opus-4-5"
@@ -79,7 +79,7 @@ def test_a_missing_capability_is_emulated_if_the_policy_allows_it(tmp_path: Path
 
 def test_the_declared_fallback_serves_and_is_named(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path, WORKLOADS), "workload/falls")
-    assert (plan.action, plan.answer) == ("carry", "labelled")
+    assert (plan.action, plan.verdict) == ("carry", "labelled")
     assert plan.target == "anthropic/claude-opus-4-5"
     reported = head(plan)["modelpact-substituted"]
     assert reported == "openai/text-only -> anthropic/claude-opus-4-5: it lacks tool-calling"
@@ -153,13 +153,13 @@ def test_a_parameter_is_renamed_for_the_model(tmp_path: Path) -> None:
 
 def test_an_unknown_parameter_passes_with_a_warning(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path), "local/finetune", reasoning_effort="low")
-    assert (plan.action, plan.answer) == ("forward", "labelled")
+    assert (plan.action, plan.verdict) == ("forward", "labelled")
     assert "reasoning_effort: whether " in head(plan)["modelpact-warnings"]
 
 
 def test_a_restricted_capability_is_a_warning(tmp_path: Path) -> None:
     plan = plan_for(make_planner(tmp_path), "local/finetune", tools=TOOLS)
-    assert plan.answer == "labelled"
+    assert plan.verdict == "labelled"
     assert "tool-calling: " in head(plan)["modelpact-warnings"]
     assert "--enable-auto-tool-choice" in head(plan)["modelpact-warnings"]
 

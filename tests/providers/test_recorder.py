@@ -59,8 +59,8 @@ async def recording(
     recorder = InvocationRecorder(
         made,
         tasks,
-        process="test",
-        abandoned="the caller left",
+        process_name="test",
+        disconnect_reason="the caller left",
         retry_delays=retry_delays,
     )
     yield recorder, made, lambda: recorder.open(REQUEST, registered)

@@ -1,4 +1,8 @@
-"""Budgets: what keys have spent in their period, by the ledger and by this process since."""
+"""Budgets: what each key has spent in its period.
+
+The sum of a total that is read from the ledger, the costs that this process recorded since, and the
+estimates of open calls.
+"""
 
 import asyncio
 import datetime
@@ -15,7 +19,11 @@ from modelpact.providers.contract import Invocation
 MAX_AGE_TO_ALLOW_SECONDS: Final = 10.0
 """How old a total may be to allow a request: other gateways on the same store spend too."""
 MAX_AGE_TO_REFUSE_SECONDS: Final = 1.0
-"""How old a total may be to refuse a request. A call that ended while it was read counts twice."""
+"""How old a total may be to refuse a request: older ones are read again first.
+
+A call that is recorded while a total is read may be in the total and in the costs since then. It
+counts twice until the next reading, so the sum may be too high, never too low.
+"""
 
 
 class Budgets(CallObserver):
@@ -39,7 +47,8 @@ class Budgets(CallObserver):
     async def has_remaining(self, key: ClientKey) -> bool:
         """Tell whether a key may spend more.
 
-        A caller that may must reserve what it will spend before it awaits anything else.
+        If so, reserve the estimate of the call before you await anything else. Otherwise other
+        requests pass the same check meanwhile.
         """
         budget = key.settings.budget
         if budget is None:
@@ -102,7 +111,7 @@ class Budgets(CallObserver):
         return total + self._since.get(key.id, 0) + self._reserved.get(key.id, 0)
 
     async def _refresh(self, key: ClientKey) -> None:
-        """Read a total again; callers that ask meanwhile wait for the same reading."""
+        """Read a total again; concurrent callers share one reading."""
         task = self._refreshing.get(key.id)
         if task is None:
             task = asyncio.create_task(self._read_total(key))
@@ -112,6 +121,8 @@ class Budgets(CallObserver):
 
     async def _read_total(self, key: ClientKey) -> None:
         started = asyncio.get_running_loop().time()
+        # The total contains what was recorded before the reading. What is recorded during the
+        # reading may be in it or not: it stays in `_since`, and may count twice.
         recorded_before = self._since.get(key.id, 0)
         total = await asyncio.to_thread(self._total, key)
         self._since[key.id] = self._since.get(key.id, 0) - recorded_before

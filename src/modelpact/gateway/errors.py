@@ -1,24 +1,15 @@
-"""Errors and refusals of the gateway, as responses in the format of the client's API."""
+"""Errors of the gateway: what each exception means to the client, and refusals."""
 
 import logging
-from collections.abc import AsyncIterable, Iterable
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from modelpact.conversation.anthropic.response import write_anthropic_error
-from modelpact.conversation.openai_chat.response import write_openai_error
-from modelpact.conversation.response import ErrorBody
 from modelpact.gateway.plan.model_names import UnknownModel
-from modelpact.gateway.plan.plan import HeaderPairs, Plan
+from modelpact.gateway.plan.plan import Plan, ResponseHeaders
 from modelpact.ledger.errors import LedgerError, SettlementNotRecorded
-from modelpact.needs.requests import RequestApi
-from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire.errors import HttpError
-from modelpact.wire.headers import RawHeaders
-from modelpact.wire.messages import HttpRequest, HttpResponse
+from modelpact.wire.messages import HttpRequest
 
-JSON: Final = ("content-type", "application/json")
 REFUSED: Final = "capability_not_provided"
 UNTRANSLATABLE: Final = "cannot_carry"
 _LOG: Final = logging.getLogger("modelpact.gateway")
@@ -31,27 +22,11 @@ _RULES: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
     (SettlementNotRecorded, 503, "ledger_unavailable", _NOT_SETTLED),
     (LedgerError, 503, "ledger_unavailable", _NOT_SENT),
 )
-"""The status, code and start of the message for an exception: the first match counts."""
+"""By exception: the status, the code and the start of the message. The first match counts."""
 
 
-class GatewayResponse(HttpResponse):
-    """A response, and the verdict in its head: `none` where nothing was negotiated."""
-
-    __slots__ = ("verdict",)
-
-    def __init__(
-        self,
-        status: int,
-        headers: RawHeaders | Iterable[tuple[str, str]],
-        body: bytes | AsyncIterable[bytes],
-        verdict: str,
-    ) -> None:
-        HttpResponse.__init__(self, status, headers, body)
-        self.verdict = verdict
-
-
-class GatewayError(Exception):
-    """A request that the gateway answers with an error."""
+class GatewayError(ModelpactError):
+    """A request cannot be served. The client gets the status, the code and the message."""
 
     def __init__(
         self,
@@ -61,10 +36,10 @@ class GatewayError(Exception):
         *,
         param: str = "",
         retry_after: float | None = None,
-        headers: HeaderPairs = (),
+        headers: ResponseHeaders = (),
         plan: Plan | None = None,
     ) -> None:
-        """Make an error. The response includes `plan`, where there is one."""
+        """Describe an error. The response includes `plan` if there is one."""
         self.status = status
         self.code = code
         self.message = message
@@ -75,41 +50,10 @@ class GatewayError(Exception):
         super().__init__(message)
 
 
-def error_response(
-    api: RequestApi, error: Exception, request: HttpRequest | None = None
-) -> GatewayResponse:
-    """Return the response to an exception, in the format of an API.
-
-    An exception that no rule is about is a defect of the gateway: it is logged, with the request.
-    """
-    if not isinstance(error, GatewayError):
-        error = _as_gateway_error(error, request)
-    headers = [JSON, *error.headers]
-    body = error_body(api, error)
-    verdict = "none"
-    if error.plan is not None:
-        verdict = error.plan.answer
-        headers += error.plan.headers()
-        body["error"]["modelpact"] = error.plan.data()
-        if error.plan.action == "refuse":
-            body["error"]["type"] = error.code
-    if error.retry_after is not None:
-        headers.append(("retry-after", str(max(1, round(error.retry_after)))))
-    return GatewayResponse(error.status, headers, msgspec.json.encode(body), verdict)
-
-
-def error_body(api: RequestApi, error: GatewayError) -> dict[str, Any]:
-    """Write an error as an API has them."""
-    detail = ErrorBody(error.message, error.code, error.code, error.param)
-    if api == "anthropic":
-        return write_anthropic_error(detail, error.status)
-    return write_openai_error(detail)
-
-
 def refusal(plan: Plan, event: str) -> GatewayError:
-    """Return the error for a plan that refuses: the reasons, and a model that would do.
+    """Return the error for a plan that refuses: the reasons, and a model that meets the needs.
 
-    `event` is the event that records the refusal.
+    `event` is the id of the event that records the refusal.
     """
     diagnostic = plan.diagnostic
     assert diagnostic is not None
@@ -129,7 +73,13 @@ def refusal(plan: Plan, event: str) -> GatewayError:
     return GatewayError(422, code, message, headers=(("modelpact-event", event),), plan=plan)
 
 
-def _as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayError:
+def as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayError:
+    """Convert an exception to what the client is told.
+
+    An unexpected exception is a defect of the gateway: it is logged with the request.
+    """
+    if isinstance(error, GatewayError):
+        return error
     if isinstance(error, HttpError):
         code = _HTTP_CODES.get(error.status, "refused")
         return GatewayError(error.status, code, error.reason)

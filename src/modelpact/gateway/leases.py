@@ -1,4 +1,8 @@
-"""Leases of names: one live process for each, so that none settles the work of another."""
+"""Leases of names: at most one live process has a name.
+
+A process settles the calls that an earlier process of its name left open. With two live processes
+of one name, each would settle the open calls of the other.
+"""
 
 import asyncio
 import contextlib
@@ -17,15 +21,14 @@ _CHECK_INTERVAL_S: Final = 2.0
 
 
 class LeaseLost(LedgerError):
-    """Another process has taken this one's name, while the store was out of reach."""
+    """Another process took the name of this one while the store was unreachable."""
 
 
 @contextlib.asynccontextmanager
 async def leased(store: Store, names: dict[str, str]) -> AsyncIterator[None]:
-    """Hold names while the body runs; `names` gives for each the setting that it comes from.
+    """Hold names while the body runs; `names` maps each to the setting that it comes from.
 
-    If another process takes one of them, the body is cancelled and `LeaseLost` is raised: two
-    processes of one name would settle each other's work.
+    If another process takes one of them, the body is cancelled and `LeaseLost` is raised.
     """
     leases: dict[str, Lease] = {}
     lost = ""
@@ -52,14 +55,14 @@ async def leased(store: Store, names: dict[str, str]) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         if lost:
             task.uncancel()
-            raise LeaseLost(f"{lost} was taken over while the store was out of reach") from None
+            raise LeaseLost(f"{lost} was taken over while the store was unreachable") from None
         raise
     finally:
         try:
             if watcher is not None:
                 watcher.cancel()
                 await asyncio.gather(watcher, return_exceptions=True)
-        finally:  # no await here: a second cancellation would leave some of them held
+        finally:  # no await: a second cancellation would leave some of the leases held
             for lease in leases.values():
                 lease.release()
 

@@ -72,7 +72,12 @@ class GatewayRecorder(InvocationRecorder):
         self._decisions: BoundedMemo[Plan, tuple[str, str]] = BoundedMemo()
         """The envelope in which each plan was written, and the event."""
         self._contexts: BoundedMemo[tuple[Plan, str], _CallContext] = BoundedMemo()
-        super().__init__(self._events, tasks, process="gateway", abandoned=CLIENT_LEFT)
+        super().__init__(
+            self._events,
+            tasks,
+            process_name="gateway",
+            disconnect_reason=CLIENT_LEFT,
+        )
 
     def has_sole_call(self) -> bool:
         """Tell whether exactly one call is open, so that a commit in the loop delays no other."""

@@ -9,10 +9,11 @@ import msgspec
 
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.upstream.passthrough import USAGE_OPTION
-from modelpact.gateway.upstream.stream import UNREADABLE, find_end
+from modelpact.gateway.upstream.sse_scan import find_end
 from modelpact.ledger.costs import CostLine, money_of
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.money import format_decimal
+from modelpact.vocabulary.strict_json import UNREADABLE
 from modelpact.wire import write_event
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -43,7 +44,7 @@ class ResponseReport(msgspec.Struct):
             plan["added"] = {**plan["added"], USAGE_OPTION: True}
         return {**plan, "invocation": self.invocation, "cost": cost}
 
-    def in_answer(self, content: bytes) -> bytes:
+    def in_body(self, content: bytes) -> bytes:
         """Return a whole response body with the report as a field; only objects are changed."""
         try:
             fields: dict[str, Any] = _FIELDS.decode(content)
@@ -67,18 +68,18 @@ class ResponseReport(msgspec.Struct):
         return write_event(msgspec.json.encode(chunk).decode())
 
     async def in_stream(
-        self, api: RequestApi, pieces: AsyncIterator[bytes]
+        self, api: RequestApi, chunks: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, with the report before its last event: by then the cost is known."""
         last_event = b""
-        async with aclosing(pieces):  # type: ignore[type-var]
-            async for piece in pieces:
+        async with aclosing(chunks):  # type: ignore[type-var]
+            async for chunk in chunks:
                 if last_event:
-                    last_event += piece
+                    last_event += chunk
                     continue
-                end = find_end(api, piece)
+                end = find_end(api, chunk)
                 if end >= 0:
-                    piece, last_event = piece[:end], piece[end:]
-                if piece:
-                    yield piece
+                    chunk, last_event = chunk[:end], chunk[end:]
+                if chunk:
+                    yield chunk
         yield self.as_event(api) + last_event

@@ -7,20 +7,20 @@ import msgspec
 from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys
 from modelpact.gateway.plan.model_names import WORKLOAD_PREFIX, ResolvedName, UnknownModel
-from modelpact.gateway.plan.plan import HeaderPairs, PlanKey
+from modelpact.gateway.plan.plan import PlanKey
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.policy import POLICY_HEADER, apply_policy_header
 from modelpact.needs.requests import RequestApi, read_features
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.memo import BoundedMemo
 from modelpact.vocabulary.strict_json import parse_json
-from modelpact.wire.headers import Headers, RawHeaders
+from modelpact.wire.headers import HeaderPairs, Headers, RawHeaders
 
 WORKLOAD_HEADER: Final = "modelpact-workload"
 REPORT_HEADER: Final = "modelpact-report"
 _MAX_NAME_LENGTH: Final = 500
-_MAX_REMEMBERED_HEAD: Final = 8_192
-"""The longest request head, in bytes, that is worth remembering."""
+_MAX_CACHED_HEAD_BYTES: Final = 8_192
+"""Callers with longer headers are not cached: the cache is bounded by entries, not by bytes."""
 
 
 class HeaderSource(Protocol):
@@ -69,8 +69,8 @@ class IncomingRequest(msgspec.Struct, frozen=True):
 class Authenticator:
     """Finds the caller of a request among the keys that are in force.
 
-    It remembers callers by the head of their requests, because clients repeat theirs. When the keys
-    change, make a new authenticator.
+    It caches callers by their headers, because clients send the same ones again and again. When the
+    keys change, make a new authenticator.
     """
 
     def __init__(self, keys: ClientKeys) -> None:
@@ -79,18 +79,18 @@ class Authenticator:
 
     def caller(self, headers: Headers) -> Caller:
         """Return the caller of a request, or raise a `GatewayError` with status 401."""
-        head = headers.signature
-        caller = self._callers.get(head)
+        cache_key = headers.cache_key
+        caller = self._callers.get(cache_key)
         if caller is None:
             caller = Caller(
                 self.key(headers),
                 _workload(headers),
-                # A header that is there twice counts twice: together both can only be stricter.
+                # A repeated header applies once per value: each can only make the policy stricter.
                 ", ".join(headers.all(POLICY_HEADER)),
                 _wants_report(headers),
             )
-            if len(head) <= _MAX_REMEMBERED_HEAD:
-                self._callers[head] = caller
+            if len(cache_key) <= _MAX_CACHED_HEAD_BYTES:
+                self._callers[cache_key] = caller
         return caller
 
     def key(self, headers: Headers) -> ClientKey:
@@ -136,7 +136,8 @@ def read_request(
 def _workload(headers: Headers) -> str:
     names = set(headers.all(WORKLOAD_HEADER))
     if len(names) > 1:
-        raise InputError(f"{WORKLOAD_HEADER}: it is there twice, and names two")
+        listed = " and ".join(brief(name) for name in sorted(names))
+        raise InputError(f"{WORKLOAD_HEADER}: sent with different values, {listed}: send one")
     return names.pop() if names else ""
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -11,10 +12,11 @@ import msgspec
 
 from modelpact._version import __version__
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.errors import JSON, GatewayError, GatewayResponse, error_response
-from modelpact.gateway.observe.observer import Metrics
+from modelpact.gateway.errors import GatewayError
+from modelpact.gateway.observe.metrics import Metrics
 from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER
 from modelpact.gateway.plan.sizing import prompt_size
+from modelpact.gateway.responses import JSON, GatewayResponse, error_response
 from modelpact.gateway.service import Gateway, GatewayState
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
@@ -69,7 +71,8 @@ class GatewayRoutes:
             ("GET", "/v1/capabilities", self._capabilities),
             ("POST", "/v1/negotiate", self._negotiate),
             ("POST", "/v1/messages/count_tokens", self._count_tokens),
-            *((("POST", path, self._unreachable)) for path in _MODEL_PATHS),
+            # `__call__` serves these without the table. They are here for other methods: 405.
+            *(("POST", path, partial(self._serve, api=api)) for path, api in _MODEL_PATHS.items()),
         )
         self.connections: Callable[[], int] = int
         """Returns the number of open connections; the server sets it once it listens."""
@@ -119,15 +122,11 @@ class GatewayRoutes:
             return error_response(_error_api(request), error, request)
 
     async def _other_path(self, request: HttpRequest) -> HttpResponse:
-        """Respond on a path that is not the gateway's: the host's, or nobody's."""
+        """Respond on a path that is not the gateway's: through the OpenWOP host, or with 404."""
         if self._host is not None and is_host_path(request.path):
             return await self._host(request)
         self._gateway.authenticate(request)
         raise HttpError(404, f"{request.method} {request.path:.200}: no such path")
-
-    async def _unreachable(self, request: HttpRequest) -> HttpResponse:
-        """Stand for a path of a model in the route table, which answers other methods with 405."""
-        raise AssertionError(f"{request.path} is answered before the routes are looked at")
 
     async def _health(self, _: HttpRequest) -> HttpResponse:
         return _json({"status": "ok", "version": __version__})
@@ -194,7 +193,7 @@ class GatewayRoutes:
         return _json(plan.data())
 
     async def _count_tokens(self, request: HttpRequest) -> HttpResponse:
-        """Respond with the size of a prompt, and how it was found; nothing is sent."""
+        """Respond with the tokens of a prompt and the counting method; nothing is sent."""
         incoming = await self._gateway.read(request, "anthropic")
         plan = self._gateway.state.planner.plan(incoming.plan_key)
         tokens, method = await prompt_size(incoming.body, plan.encoding)
@@ -203,7 +202,7 @@ class GatewayRoutes:
 
 
 def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
-    """Return the workloads, aliases and models that can be asked for and meet the needs."""
+    """Return the workloads, aliases and models that can be requested and meet the needs."""
     configuration, models = state.configuration, state.models
 
     def meets_needs(target: str) -> bool:

@@ -1,14 +1,7 @@
 """The gateway: serves requests for models. `Gateway.serve` is the path of a request.
 
-read       the caller and its key, the body, the features it uses  request.py
-plan       forward, translate, fall back or refuse                 plan/
-record     the decision and the call, before anything is sent      recorder.py
-send       to the upstream, as it is or translated                 upstream/
-respond    with the head, then the body or each chunk              upstream/sender.py
-settle     the end of the call and its cost                        recorder.py
-
-Errors and refusals become responses in errors.py. `docs/architecture.md` has the function of each
-step, and what happens where a step fails.
+`docs/architecture.md` lists the steps of the path, the function of each, and what happens if a step
+fails.
 """
 
 import asyncio
@@ -22,7 +15,7 @@ from modelpact.conversation.codecs import CODECS
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import read_evidence
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.errors import GatewayError, GatewayResponse, error_response, refusal
+from modelpact.gateway.errors import GatewayError, refusal
 from modelpact.gateway.key_store import load_keys
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
 from modelpact.gateway.observe.observer import CallObserver, RequestObserver
@@ -31,6 +24,7 @@ from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
 from modelpact.gateway.recorder import GatewayRecorder
 from modelpact.gateway.request import Authenticator, IncomingRequest, read_request
+from modelpact.gateway.responses import GatewayResponse, error_response
 from modelpact.gateway.upstream.answer import UpstreamFailed
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.sender import Sender
@@ -41,13 +35,13 @@ from modelpact.vocabulary.errors import InputError
 from modelpact.wire import Client, HttpRequest
 
 OPERATOR: Final = "operator"
-"""The id of the key that the operator's token stands for."""
+"""The id and name of the key whose secret is the operator's token."""
 
 
 class GatewayState(msgspec.Struct, frozen=True):
-    """A configuration, and what was made of it.
+    """A configuration, and the objects that are made from it.
 
-    A reload replaces it as a whole. A request is served to its end under the state it started with.
+    A reload replaces the state as a whole. A request keeps the state that it started with.
     """
 
     configuration: Configuration
@@ -97,7 +91,7 @@ class Gateway:
     async def serve(self, request: HttpRequest, api: RequestApi) -> GatewayResponse:
         """Serve a request for a model.
 
-        If it cannot be served, raise an exception that `errors.error_response` turns into a
+        If it cannot be served, raise an exception that `responses.error_response` turns into a
         response.
         """
         state = self.state
@@ -137,10 +131,12 @@ class Gateway:
             raise GatewayError(429, "rate_limit_exceeded", message, retry_after=wait)
 
     async def _check_budget(self, state: GatewayState, planned: PlannedRequest) -> None:
-        """Refuse a request whose key has spent its budget.
+        """Refuse a request if its key has spent its budget.
 
-        Nothing is awaited between this check and the moment when the estimate counts.
+        Nothing may be awaited between this check and `open_call`, which reserves the estimate:
+        otherwise concurrent requests of the key would all pass the check.
         """
+        # A provider is registered before its first call, and that awaits. Do it before the check.
         await self._register_provider(state, planned.plan.provider)
         key = planned.incoming.caller.key
         if not await self.budgets.has_remaining(key):
@@ -194,8 +190,8 @@ class Gateway:
             return None
         if failure.kind not in plan.workload.fallback_on:
             return None
-        because = f"{failure.kind}: {failure.error}"
-        return await self._request_planner.plan_fallback(state.planner, planned.incoming, because)
+        reason = f"{failure.kind}: {failure.error}"
+        return await self._request_planner.plan_fallback(state.planner, planned.incoming, reason)
 
     async def _learn(
         self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
@@ -268,7 +264,7 @@ class Gateway:
 
 
 def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> GatewayResponse:
-    """Respond with the failure of an upstream: with its own response, if it gave one."""
+    """Respond with the failure of an upstream: with its own error response if there was one."""
     if failure.response is not None:
         return failure.response
     error = failure.error
@@ -286,5 +282,5 @@ def _failure_response(planned: PlannedRequest, failure: UpstreamFailed) -> Gatew
             headers=(*planned.plan.headers(), ("modelpact-invocation", failure.invocation.id)),
         ),
     )
-    response.verdict = planned.plan.answer
+    response.verdict = planned.plan.verdict
     return response

@@ -9,6 +9,8 @@ import msgspec
 
 from modelpact.vocabulary.errors import InputError
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The errors of decoding bytes that are not JSON: by their syntax, encoding or depth."""
 _SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?0*[1-9]\d\d|\d{309}")
 """Text that may be a lone surrogate or an infinite number: valid JSON that cannot be written."""
 

@@ -69,12 +69,12 @@ HeaderPairs = Mapping[str, str] | Iterable[tuple[str, str]] | RawHeaders
 class Headers:
     """The headers of a received message: lower-case names and all values, in their order."""
 
-    __slots__ = ("_fields", "_forwardable", "_signature", "index", "repeated")
+    __slots__ = ("_cache_key", "_fields", "_forwardable", "index", "repeated")
 
     def __init__(self, fields: list[tuple[bytes, bytes]]) -> None:
         self._fields = fields
         self._forwardable: tuple[frozenset[bytes], RawHeaders] | None = None
-        self._signature: bytes | None = None
+        self._cache_key: bytes | None = None
         self.index = dict(fields)
         """The value of each name; the first value of a repeated one."""
         self.repeated: frozenset[bytes] = _NONE
@@ -87,13 +87,13 @@ class Headers:
         return sum(len(name) + len(value) for name, value in self._fields)
 
     @property
-    def signature(self) -> bytes:
-        """All fields but `content-length`: requests with equal signatures have the same head."""
-        signature = self._signature
-        if signature is None:
+    def cache_key(self) -> bytes:
+        """All fields except `content-length`: a key for what depends on the headers alone."""
+        key = self._cache_key
+        if key is None:
             fields = [b"%b:%b" % field for field in self._fields if field[0] != b"content-length"]
-            signature = self._signature = b"\n".join(fields)
-        return signature
+            key = self._cache_key = b"\n".join(fields)
+        return key
 
     def get(self, name: str) -> str | None:
         """Return the first value of a header, or None."""
@@ -128,7 +128,7 @@ class Headers:
         fields = [(name, length) if field[0] == name else field for field in self._fields]
         same = Headers(fields)
         same._forwardable = self._forwardable
-        same._signature = self._signature
+        same._cache_key = self._cache_key
         return same
 
     def _index_first_values(self) -> None:

@@ -22,10 +22,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from modelpact._version import __version__
-from modelpact.gateway.errors import GatewayResponse
 from modelpact.gateway.observe.observer import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan, header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest
+from modelpact.gateway.responses import GatewayResponse
 from modelpact.ledger.costs import CostLine
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.contract import Invocation
@@ -123,7 +123,7 @@ class Telemetry(RequestObserver, CallObserver):
         current.planned = planned
         plan = planned.plan
         attributes: dict[str, Any] = {
-            "modelpact.verdict": plan.answer,
+            "modelpact.verdict": plan.verdict,
             "modelpact.plan": plan.action,
             "modelpact.requested_model": header_safe(plan.requested),
             "modelpact.key": planned.incoming.caller.key.id,
@@ -147,7 +147,7 @@ class Telemetry(RequestObserver, CallObserver):
             "gen_ai.operation.name": operation,
             "gen_ai.provider.name": _PROVIDERS.get(plan.provider_kind, plan.provider_kind),
             "gen_ai.request.model": plan.model,
-            "modelpact.verdict": plan.answer,
+            "modelpact.verdict": plan.verdict,
         }
         span = self._tracer.start_span(
             f"{operation} {plan.model}",

@@ -1,4 +1,4 @@
-"""Model names: which provider and model, or which workload, a client's name stands for."""
+"""Model names: resolves the `model` of a request to a provider and model, or a workload."""
 
 from collections.abc import Collection
 from typing import Final, Protocol
@@ -13,11 +13,11 @@ WORKLOAD_PREFIX: Final = "workload/"
 
 
 class UnknownModel(InputError):
-    """A name that stands for no model that can be called; the message says what to do."""
+    """A name does not resolve to a model that can be called; the message says what to do."""
 
 
 class ModelDirectory(Protocol):
-    """What naming and planning must know of the models that can be called."""
+    """The models that can be called, as the resolver and the planner see them."""
 
     @property
     def catalog(self) -> Catalog:
@@ -25,10 +25,10 @@ class ModelDirectory(Protocol):
 
     @property
     def ports(self) -> Collection[str]:
-        """The providers that a port in this process stands in for."""
+        """The providers that are called through a port in this process."""
 
     def knows(self, provider: str) -> bool:
-        """Tell whether a provider is configured, stood in for, or in the catalog."""
+        """Tell whether a provider is configured, has a port, or is in the catalog."""
 
     def supported_providers(self) -> tuple[str, ...]:
         """Return the providers that can be called."""
@@ -38,7 +38,7 @@ class ModelDirectory(Protocol):
 
 
 class ResolvedName(msgspec.Struct, frozen=True):
-    """The model that a client's name stands for."""
+    """The provider and model, and the workload if any, that a name resolves to."""
 
     provider: str
     model: str
@@ -58,12 +58,12 @@ class ModelNameResolver:
         self._models = models
 
     def resolve(self, name: str, workload: str = "") -> ResolvedName:
-        """Return what a name stands for, under the workload that a header names."""
+        """Resolve the name in a request; `workload` is the one that the header names."""
         if name.startswith(WORKLOAD_PREFIX):
             named = name.removeprefix(WORKLOAD_PREFIX)
             if workload not in ("", named):
                 both = f"{brief(named)} and {brief(workload)}"
-                raise InputError(f"workload: the model and the header name two: {both}")
+                raise InputError(f"workload: the model and the header name different ones: {both}")
             declared = self._workload(named)
             return ResolvedName(*self._models.catalog.split(declared.model), declared)
         resolved = self._resolve_model(name)
@@ -95,7 +95,7 @@ class ModelNameResolver:
         return self._callable(ResolvedName(vendor, name))
 
     def _only_vendor(self, name: str) -> str | None:
-        """Return the one vendor that lists a model, where the name does not tell the vendor."""
+        """Return the only vendor that lists a model, or None; for names of no known family."""
         catalog = self._models.catalog
         vendors = [
             provider.id

@@ -13,7 +13,8 @@ from modelpact.wire.headers import RawHeaders
 
 Action = Literal["forward", "carry", "refuse"]
 """Send the body on, translate it to another API or emulate, or refuse before anything is sent."""
-HeaderPairs = tuple[tuple[str, str], ...]
+ResponseHeaders = tuple[tuple[str, str], ...]
+"""Names and values of headers that a plan adds to responses."""
 
 RESPONSE_HEADERS: Final = (
     "modelpact-verdict",
@@ -55,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     """
 
     action: Action
-    answer: Answer
+    verdict: Answer
     requested: str
     """The model as the client named it."""
     provider: str = ""
@@ -65,10 +66,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     emulate: tuple[tuple[str, str], ...] = ()
     """Capabilities that modelpact emulates, and how."""
     carried: str = ""
-    """From which API to which the request is translated, where they differ."""
+    """The client's API and the provider's, if the request is translated between them."""
     substituted_for: str = ""
-    """The model that was asked for, where the declared fallback is called instead."""
-    because: str = ""
+    """The requested model, if the declared fallback is called instead."""
+    substitution_reason: str = ""
     """Why the fallback is called."""
     renames: tuple[tuple[str, str], ...] = ()
     drops: tuple[str, ...] = ()
@@ -82,7 +83,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     encoding: str = ""
     """The tokenizer vocabulary of the model, where it is public."""
     profile: str = ""
-    """The linter profile for the schema that the answer must follow, where there is one."""
+    """The linter profile for the schema that the response must follow, where there is one."""
     price: Price | None = None
     policy: Policy = Policy()
     workload: Workload | None = None
@@ -96,9 +97,9 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         """The provider and model that are called."""
         return f"{self.provider}/{self.model}"
 
-    def headers(self) -> HeaderPairs:
+    def headers(self) -> ResponseHeaders:
         """Return the headers that every response under this plan has."""
-        pairs = [("modelpact-verdict", self.answer), ("modelpact-requested-model", self.requested)]
+        pairs = [("modelpact-verdict", self.verdict), ("modelpact-requested-model", self.requested)]
         if self.action != "refuse":
             pairs.append(("modelpact-served-model", self.target))
         if self.emulate:
@@ -107,7 +108,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         if self.carried:
             pairs.append(("modelpact-carried", self.carried))
         if self.substituted_for:
-            substitution = f"{self.substituted_for} -> {self.target}: {self.because}"
+            substitution = f"{self.substituted_for} -> {self.target}: {self.substitution_reason}"
             pairs.append(("modelpact-substituted", substitution))
         if self.drops:
             pairs.append(("modelpact-dropped", ", ".join(self.drops)))
@@ -128,7 +129,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     def data(self) -> dict[str, Any]:
         """Return the plan as JSON: for `/v1/negotiate`, errors, reports and the ledger."""
         data: dict[str, Any] = {
-            "verdict": self.answer,
+            "verdict": self.verdict,
             "plan": self.action,
             "requestedModel": self.requested,
             "servedModel": self.target if self.action != "refuse" else None,
@@ -141,7 +142,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
             "warnings": list(self.warnings),
         }
         if self.substituted_for:
-            data["substituted"] = {"from": self.substituted_for, "because": self.because}
+            data["substituted"] = {
+                "from": self.substituted_for,
+                "because": self.substitution_reason,
+            }
         if self.diagnostic is not None:
             data["diagnostic"] = diagnostic_data(self.diagnostic)
         return data

@@ -40,8 +40,11 @@ _TEXT_OUTPUT: Final = {
         ("openai-responses", "input"),
     )
 }
-"""What a chat needs. The planner checks it only for models that produce nothing but vectors: chats
-also ask for pictures and speech, and a model whose output is unknown mostly writes text."""
+"""The need for text output, by API, and the field of the request that implies it.
+
+The planner adds it for embedding models only. It must not refuse an image or speech model, which
+the same APIs serve, nor a model whose output is unknown, which most likely writes text.
+"""
 
 _SchemaKey = tuple[PlanKey, tuple[str, ...]]
 """A plan key, and the rules that the schema of the request breaks."""
@@ -86,7 +89,7 @@ class Planner:
             problem = _describe_broken_rules(plan.profile, rules)
             where = f"`modelpact lint --for {plan.profile}` says where"
             warnings = (*plan.warnings, f"structured-output: {problem}; {where}")
-            return msgspec.structs.replace(plan, answer="labelled", warnings=warnings).with_head()
+            return msgspec.structs.replace(plan, verdict="labelled", warnings=warnings).with_head()
 
         return self._warned_plans.get_or_compute((key, rules), warned)
 
@@ -100,8 +103,11 @@ class Planner:
 
         return self._schema_fallbacks.get_or_compute((key, rules), fallback)
 
-    def fallback_plan(self, key: PlanKey, because: str, limits: Needs = NO_NEEDS) -> Plan | None:
-        """Return the plan on the declared fallback, or None where it cannot serve the request."""
+    def fallback_plan(self, key: PlanKey, reason: str, limits: Needs = NO_NEEDS) -> Plan | None:
+        """Return the plan on the declared fallback, or None if it cannot serve the request.
+
+        `reason` says why the fallback is called.
+        """
         resolved = self.names.resolve(key.name, key.workload)
         workload = resolved.workload
         if workload is None or workload.fallback is None:
@@ -113,7 +119,10 @@ class Planner:
         if plan.action == "refuse":
             return None
         return msgspec.structs.replace(
-            plan, answer="labelled", substituted_for=resolved.target, because=because
+            plan,
+            verdict="labelled",
+            substituted_for=resolved.target,
+            substitution_reason=reason,
         ).with_head()
 
     def _make(self, key: PlanKey, limits: Needs = NO_NEEDS) -> Plan:
@@ -121,8 +130,8 @@ class Planner:
         plan = self._plan_on(resolved, key, limits)
         if plan.diagnostic is None or not _may_fall_back(key, resolved.workload):
             return plan
-        because = f"it lacks {', '.join(item.capability for item in plan.diagnostic.missing)}"
-        return self.fallback_plan(key, because, limits) or plan
+        reason = f"it lacks {', '.join(item.capability for item in plan.diagnostic.missing)}"
+        return self.fallback_plan(key, reason, limits) or plan
 
     def _plan_on(self, resolved: ResolvedName, key: PlanKey, limits: Needs) -> Plan:
         """Negotiate a request with one model, and return the plan that follows."""
@@ -185,7 +194,7 @@ class Planner:
         requested = key.features.needs
         if limits:
             requested = requested + limits
-        if key.features.api != "embeddings" and _writes_only_vectors(resolution):
+        if key.features.api != "embeddings" and _is_embedding_model(resolution):
             requested = requested + _TEXT_OUTPUT[key.features.api]
         verdict = decide(
             declared, resolution, key.policy, emulator_strategies(), requested=requested
@@ -217,7 +226,7 @@ class Planner:
     def _suggest(
         self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]
     ) -> str | None:
-        """Return a model that meets all needs and takes all parameters, or None."""
+        """Return a model that meets all needs and accepts all parameters, or None."""
         lacking = [need(param.capability) for param in params if param.action == "unsupported"]
         needs = Needs([*(finding.need for finding in verdict.findings), *lacking])
         usable = [name for name in self._supported if self.models.can_authenticate(name)]
@@ -225,9 +234,9 @@ class Planner:
         suggestion = suggest(needs, avoid=resolved.target, catalog=catalog, among=usable)
         if suggestion is None:
             return None
-        takes = negotiate_parameters(key.features.settings, suggestion.target, catalog)
-        fits = all(param.action not in (*_INAPPLICABLE, "invalid") for param in takes)
-        return suggestion.target if fits else None
+        findings = negotiate_parameters(key.features.settings, suggestion.target, catalog)
+        accepted = all(param.action not in (*_INAPPLICABLE, "invalid") for param in findings)
+        return suggestion.target if accepted else None
 
     def _schema_profile(
         self, provider: str, features: RequestFeatures, emulate: tuple[tuple[str, str], ...]
@@ -256,13 +265,13 @@ class Planner:
 
 
 def _may_fall_back(key: PlanKey, workload: Workload | None) -> bool:
-    """Tell whether the fallback may answer where the first model lacks a capability."""
+    """Tell whether the fallback may be called if the first model lacks a capability."""
     declared = workload is not None and "capability" in workload.fallback_on
     return declared and key.policy.fallback
 
 
 def _missing_items(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[Missing, ...]:
-    """Return every miss of a refusal: the capability, who requires it, and why it is missing."""
+    """Return every capability that a refusal lacks, what requires it, and why it is missing."""
     capabilities = (
         Missing(
             finding.capability,
@@ -322,12 +331,13 @@ def _renames(params: Sequence[ParamFinding]) -> tuple[tuple[str, str], ...]:
 
 
 def _limits_output(features: RequestFeatures, dropped: Sequence[ParamFinding]) -> bool:
-    """Tell whether a request still limits its answer without its dropped parameters."""
+    """Tell whether a request still limits its output without its dropped parameters."""
     without = {param.path[0] for param in dropped}
     return any(name in OUTPUT_LIMITS and name not in without for name, _ in features.params)
 
 
-def _writes_only_vectors(resolution: Resolution) -> bool:
+def _is_embedding_model(resolution: Resolution) -> bool:
+    """Tell whether a model is known to produce embeddings and no text."""
     return (
         resolution.claim("text-output").support == "unsupported"
         and resolution.claim("embedding-output").support == "native"

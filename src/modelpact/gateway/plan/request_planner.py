@@ -16,7 +16,7 @@ from modelpact.conversation.codecs import CODECS, request_losses
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
-from modelpact.gateway.plan.plan import HeaderPairs, Plan
+from modelpact.gateway.plan.plan import Plan, ResponseHeaders
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.sizing import (
     MIN_BYTES_PER_TOKEN,
@@ -42,7 +42,7 @@ class Translation(msgspec.Struct, frozen=True):
     """A request in the conversation model, as it is sent to a provider."""
 
     plan: Plan
-    """The plan of the request, with a token limit that this prompt leaves room for."""
+    """The plan of the request, with its added token limit reduced to fit beside the prompt."""
     request: Request
     losses: tuple[Loss, ...] = ()
     """What the provider's API cannot express, and is left out."""
@@ -56,7 +56,7 @@ class PlannedRequest(msgspec.Struct, frozen=True):
     expected_usage: Usage
     estimate: tuple[CostLine, ...]
     """What it is expected to cost."""
-    headers: HeaderPairs = ()
+    headers: ResponseHeaders = ()
     """Response headers beside those of the plan."""
     translation: Translation | None = None
     """The request in the conversation model, where the plan is to translate it."""
@@ -70,7 +70,10 @@ class RequestPlanner:
         """The rules that a schema breaks, by the profile and the digest of the schema."""
 
     def plan_at_once(self, planner: Planner, incoming: IncomingRequest) -> PlannedRequest | None:
-        """Plan a request without waiting for anything; None where `plan` must look closer."""
+        """Plan a request without awaiting; None if it needs a schema check or a token count.
+
+        Then call `plan`, which does both.
+        """
         plan = planner.plan(incoming.plan_key)
         if plan.profile:
             return None
@@ -78,7 +81,7 @@ class RequestPlanner:
         return None if size is None or size.too_long else _planned(plan, incoming, size)
 
     async def plan(self, planner: Planner, incoming: IncomingRequest) -> PlannedRequest:
-        """Plan a request, with a check of its schema and a count of its tokens where needed."""
+        """Plan a request; check its schema and count its tokens if the plan depends on them."""
         key, raw, body = incoming.plan_key, incoming.raw, incoming.body
         plan = planner.plan(key)
         if plan.profile:
@@ -90,16 +93,16 @@ class RequestPlanner:
         return _planned(plan, incoming, size)
 
     async def plan_fallback(
-        self, planner: Planner, incoming: IncomingRequest, because: str
+        self, planner: Planner, incoming: IncomingRequest, reason: str
     ) -> PlannedRequest | None:
-        """Plan a request on its declared fallback; None where that cannot serve it."""
-        plan = planner.fallback_plan(incoming.plan_key, because)
-        return None if plan is None else await _serve_by(plan, incoming)
+        """Plan a request on its declared fallback, for a reason; None if that cannot serve it."""
+        plan = planner.fallback_plan(incoming.plan_key, reason)
+        return None if plan is None else await _try_plan(plan, incoming)
 
     async def _check_schema(self, planner: Planner, plan: Plan, incoming: IncomingRequest) -> Plan:
-        """Return the fallback's plan where the vendor is known to reject the request's schema.
+        """Return the fallback's plan if the vendor is known to reject the request's schema.
 
-        Return the plan with a warning where there is no fallback, or it would do no better.
+        If there is no fallback, or it would reject the schema too, return the plan with a warning.
         """
         rules = await self._broken_rules(plan, incoming)
         if not rules:
@@ -108,7 +111,7 @@ class RequestPlanner:
         if (
             fallback is not None
             and not await self._broken_rules(fallback, incoming)
-            and await _serve_by(fallback, incoming) is not None
+            and await _try_plan(fallback, incoming) is not None
         ):
             return fallback
         return planner.with_schema_warning(incoming.plan_key, plan, rules)
@@ -117,7 +120,7 @@ class RequestPlanner:
         """Return the rules of a plan's vendor that the request's schema breaks."""
         if not plan.profile:
             return ()
-        schema = _answer_schema(incoming.api, incoming.body, plan.profile)
+        schema = _output_schema(incoming.api, incoming.body, plan.profile)
         if schema is None:
             return ()
         key = (plan.profile, hashlib.sha256(msgspec.json.encode(schema)).digest())
@@ -129,12 +132,12 @@ class RequestPlanner:
 
 
 def describe_losses(losses: Sequence[Loss]) -> str:
-    """Say what an API cannot express, and where that stands in the request."""
+    """Name the parts of a request that an API cannot express, and their paths."""
     return "; ".join(f"{loss.path}: {loss.what}" for loss in losses)
 
 
-async def _serve_by(plan: Plan, incoming: IncomingRequest) -> PlannedRequest | None:
-    """Return a request under a given plan; None where it is too long or cannot be translated."""
+async def _try_plan(plan: Plan, incoming: IncomingRequest) -> PlannedRequest | None:
+    """Return the request under a plan; None if it is too long or cannot be translated."""
     size = await estimate(plan, incoming.raw, incoming.body)
     if size.too_long:
         return None
@@ -163,7 +166,7 @@ def _translate(plan: Plan, incoming: IncomingRequest) -> tuple[Plan, Translation
     codec = CODECS.get(incoming.api)
     if codec is None:
         return _refuse(plan, f"it does not speak the {incoming.api} API"), None
-    fitted = _with_room(plan, incoming.raw, incoming.body)
+    fitted = _fit_token_limit(plan, incoming.raw, incoming.body)
     request = codec.read_request(
         {name: value for name, value in incoming.body.items() if name not in plan.drops}
     )
@@ -181,8 +184,8 @@ def _translate(plan: Plan, incoming: IncomingRequest) -> tuple[Plan, Translation
     return plan, Translation(fitted, request, losses)
 
 
-def _with_room(plan: Plan, raw: bytes, body: dict[str, Any]) -> Plan:
-    """Return the plan with an added token limit that fits beside the prompt."""
+def _fit_token_limit(plan: Plan, raw: bytes, body: dict[str, Any]) -> Plan:
+    """Return the plan with its added token limit reduced to what the prompt leaves free."""
     if not plan.added or plan.context_window is None:
         return plan
     ((name, limit),) = plan.added
@@ -194,18 +197,18 @@ def _with_room(plan: Plan, raw: bytes, body: dict[str, Any]) -> Plan:
 
 
 def _is_dropped_marker(plan: Plan, loss: Loss) -> bool:
-    """Tell whether a loss is a cache marker that the plan drops anyway, wherever it stands."""
+    """Tell whether a loss is a cache marker that the plan drops anyway."""
     _, marker = CACHE_MARKER
     return marker in plan.drops and loss.path.rpartition(".")[2] == marker
 
 
 def _refuse(plan: Plan, problem: str, would_help: tuple[str, ...] = ()) -> Plan:
     diagnostic = Diagnostic(plan.target, (), untranslatable=problem, would_help=would_help)
-    return msgspec.structs.replace(plan, action="refuse", answer="no", diagnostic=diagnostic)
+    return msgspec.structs.replace(plan, action="refuse", verdict="no", diagnostic=diagnostic)
 
 
-def _answer_schema(api: RequestApi, body: dict[str, Any], profile: str) -> Any:
-    """Return the schema that an answer must follow, or None.
+def _output_schema(api: RequestApi, body: dict[str, Any], profile: str) -> Any:
+    """Return the schema that the response must follow, or None.
 
     OpenAI enforces a schema only where the request says `strict`.
     """

@@ -14,7 +14,7 @@ import msgspec
 
 from modelpact.catalog.provider import Family
 from modelpact.conversation.response import Usage
-from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, HeaderPairs, Plan
+from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, Plan, ResponseHeaders
 from modelpact.needs.need import Needs, need
 from modelpact.needs.token_estimate import (
     OUTPUT_LIMITS,
@@ -27,9 +27,9 @@ from modelpact.needs.token_estimate import (
 )
 
 MIN_BYTES_PER_TOKEN: Final = 2
-"""A prompt with fewer bytes than this for every token of room fits without a closer look."""
+"""A prompt with fewer bytes than this per free token is taken to fit without a count."""
 _NEAR: Final = 0.75
-"""The part of the room from which on an estimate is too rough to decide."""
+"""The share of the free tokens above which the prompt is counted, not estimated."""
 _ESTIMATED: Final = "estimated"
 _NO_NEEDS: Final = Needs()
 _ENCODINGS: Final = (
@@ -58,14 +58,14 @@ class TokenEstimate(msgspec.Struct, frozen=True):
     """What a request is expected to use."""
 
     usage: Usage
-    headers: HeaderPairs = ()
+    headers: ResponseHeaders = ()
     """The response headers that report the size of the prompt."""
     too_long: Needs = _NO_NEEDS
     """The limits that the request needs and the model does not have."""
 
 
 def quick_estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate | None:
-    """Estimate what a request uses by its length; return None where that is too rough to decide."""
+    """Estimate what a request uses by its length; None if it may exceed the context window."""
     if plan.action == "refuse":
         return TokenEstimate(Usage())
     window, limit = plan.context_window, _output_limit(body)
@@ -79,7 +79,7 @@ def quick_estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimat
 
 
 async def estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimate:
-    """Estimate what a request uses; look closer at a prompt that may not fit."""
+    """Estimate what a request uses; measure a prompt that may exceed the context window."""
     quick = quick_estimate(plan, raw, body)
     if quick is not None:
         return quick
@@ -98,7 +98,7 @@ async def estimate(plan: Plan, raw: bytes, body: dict[str, Any]) -> TokenEstimat
 
 
 async def prompt_size(body: dict[str, Any], encoding: str) -> tuple[int, str]:
-    """Return the tokens of a prompt, and how they were found: counted, or `estimated`."""
+    """Return the tokens of a prompt, and the method: `counted with ...`, or `estimated`."""
     size = measure_body(body)
     counted = await asyncio.to_thread(count_prompt, body, encoding) if encoding else None
     if counted is None:

@@ -1,4 +1,4 @@
-"""What a call of a provider comes to: a whole answer, a stream, or a failure."""
+"""The results of calling a provider: a whole answer, a stream, or a failure."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
@@ -6,8 +6,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from modelpact.conversation.response import Usage
-from modelpact.gateway.errors import GatewayResponse
 from modelpact.gateway.plan.request_planner import PlannedRequest
+from modelpact.gateway.responses import GatewayResponse
 from modelpact.ledger.costs import CostLine
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.upstream import UpstreamError
@@ -18,19 +18,19 @@ NO_HEADERS: Final = RawHeaders()
 
 
 class WholeAnswer(msgspec.Struct):
-    """An answer that a provider gave at once."""
+    """A response that has arrived as a whole."""
 
     status: int
     headers: RawHeaders
     """The headers that come before the gateway's own."""
     content: bytes
     usage: Usage | None
-    """What the provider says that it used."""
+    """The usage that the provider states."""
     extra_headers: RawHeaders = NO_HEADERS
 
 
 class StreamedAnswer:
-    """An answer that a provider gives in pieces."""
+    """A response that the provider streams."""
 
     def __init__(
         self,
@@ -79,16 +79,17 @@ class StreamedAnswer:
 
 
 class PreparedCall(Protocol):
-    """A call that can be made: everything that may be refused beforehand was checked."""
+    """A call that is ready to send: nothing is left that could refuse it."""
 
     planned: PlannedRequest
+    """The request as it is sent: a translated call may reduce the token limit of its plan."""
 
     async def send(self) -> WholeAnswer | StreamedAnswer:
-        """Make the call; raise `UpstreamFailed` where no good answer came."""
+        """Send the request; raise `UpstreamFailed` if the call failed."""
 
 
-class UpstreamFailed(Exception):
-    """A provider gave no answer, or none that can be used; another one may be called instead."""
+class UpstreamFailed(ModelpactError):
+    """A call of a provider failed; another provider may be called instead."""
 
     invocation: Invocation
     """The call that failed."""
@@ -102,10 +103,11 @@ class UpstreamFailed(Exception):
         lines: tuple[CostLine, ...] = (),
         answer: WholeAnswer | None = None,
     ) -> None:
-        """Fail as `outage`, `429` or `5xx`, for which a workload may have a fallback, or `refused`.
+        """Describe a failure.
 
-        `recorded` is the error on the record, `lines` what it cost nevertheless, and `answer` the
-        provider's own error response, where it gave one.
+        `kind` is `refused`, or one that a workload may declare a fallback for: `outage`, `429` or
+        `5xx`. `recorded` is the error for the record, `lines` what the call cost nevertheless, and
+        `answer` the provider's own error response, if there was one.
         """
         self.kind = kind
         self.error = error

@@ -1,4 +1,7 @@
-"""The strategy that forwards: a request to a server that speaks the client's API, byte for byte."""
+"""The strategy that forwards a request to a server that speaks the client's API.
+
+The body is sent byte for byte, unless the plan changes a field of it.
+"""
 
 from typing import Any, Final
 
@@ -15,10 +18,11 @@ from modelpact.gateway.upstream.answer import (
     WholeAnswer,
 )
 from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.gateway.upstream.stream import UNREADABLE, UsageTap, find_end, find_error, read_usage
+from modelpact.gateway.upstream.sse_scan import UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError, error_from_response, redact_upstream
 from modelpact.vocabulary.errors import ModelpactError
+from modelpact.vocabulary.strict_json import UNREADABLE
 from modelpact.wire import (
     ClientResponse,
     ConnectionLost,
@@ -35,7 +39,7 @@ _NOT_FORWARDED: Final = frozenset(
     {b"set-cookie", b"server", b"alt-svc", b"strict-transport-security", b"cf-ray", b"via"}
     | {name.encode() for name in RESPONSE_HEADERS}
 )
-"""Headers of upstreams that are not for the gateway's clients."""
+"""Headers of upstreams that clients do not get."""
 _USAGE_ADDED: Final = RawHeaders.encode((("modelpact-added", USAGE_OPTION),))
 _MAX_ERROR_BYTES: Final = 256 * 1024
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -60,7 +64,7 @@ class ForwardedCall:
         )
 
     async def send(self) -> WholeAnswer | StreamedAnswer:
-        """Forward the request; raise `UpstreamFailed` where no good answer came."""
+        """Forward the request; raise `UpstreamFailed` if the call failed."""
         planned, endpoint = self.planned, self._endpoint
         headers = planned.incoming.caller.headers_for(endpoint, planned.incoming.headers)
         try:
@@ -86,7 +90,7 @@ class ForwardedCall:
         )
 
     async def _rejection(self, response: ClientResponse) -> UpstreamFailed:
-        """Return the failure of an error response, which the client gets without our key."""
+        """Return the failure for an error response, without the provider's key."""
         endpoint, status = self._endpoint, response.status
         content = endpoint.without_key(await response.read(_MAX_ERROR_BYTES))
         reported, key = _read_error(content), endpoint.key.reveal()
@@ -101,7 +105,7 @@ class ForwardedCall:
         return UpstreamFailed(kind, error, recorded, answer=answer)
 
     def _failure(self, error: WireError) -> UpstreamFailed:
-        code = _code(error)
+        code = _error_code(error)
         wait = error.retry_after if isinstance(error, PoolFull) else None
         message = f"{self.planned.plan.provider}: {error}"
         return UpstreamFailed(
@@ -156,13 +160,13 @@ class _ForwardedStream(StreamedAnswer):
         return events
 
     def end(self) -> bytes:
-        """Return an event that was left open at the end: some servers do that."""
+        """Return the last event if the server did not end it: some servers do that."""
         events = self._tap.end()
         self.usage, self.size = self._tap.usage, self._tap.size
         return self._inspect(events) if events else events
 
     def _inspect(self, events: bytes) -> bytes:
-        """Note errors and the end of the answer; return the events without our key."""
+        """Note errors and the end of the response; return the events without the provider's key."""
         api = self._api
         self.complete = self.complete or find_end(api, events) >= 0
         self.error = self.error or _reported_error(api, events, self._endpoint)
@@ -170,7 +174,7 @@ class _ForwardedStream(StreamedAnswer):
 
     def describe(self, error: ModelpactError) -> str:
         """Return code and message of an error on the wire."""
-        code = _code(error) if isinstance(error, WireError) else "failed"
+        code = _error_code(error) if isinstance(error, WireError) else "failed"
         return f"{code}: {error}"
 
     async def aclose(self) -> None:
@@ -208,7 +212,7 @@ def _reported_error(api: RequestApi, events: bytes, endpoint: Endpoint) -> str:
     return f"{code}: {redact_upstream(error.message, key)}"
 
 
-def _code(error: WireError) -> str:
+def _error_code(error: WireError) -> str:
     if isinstance(error, WireTimeout):
         return "timeout"
     if isinstance(error, PoolFull):

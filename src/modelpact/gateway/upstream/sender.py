@@ -12,10 +12,11 @@ from typing import Final
 import msgspec
 
 from modelpact.conversation.response import Usage
-from modelpact.gateway.errors import GatewayError, GatewayResponse, error_body
+from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.recorder import CLIENT_LEFT, GatewayRecorder
 from modelpact.gateway.reports import ResponseReport
+from modelpact.gateway.responses import GatewayResponse, error_body
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,
     PreparedCall,
@@ -48,10 +49,12 @@ class Sender:
     async def send(self, upstreams: Endpoints, planned: PlannedRequest) -> GatewayResponse:
         """Record a call, make it, and return the response for the client.
 
-        Raise `UpstreamFailed` where no good answer came; that is recorded too.
+        Raise `UpstreamFailed` if the call failed; the failure is recorded first.
         """
         call = _prepare(upstreams, planned)
         invocation = await self._recorder.open_call(planned)
+        # A translated call may have a lower token limit than the plan that is recorded for all
+        # requests of its key: the response head reports the limit that is sent.
         planned = call.planned
         try:
             answer = await call.send()
@@ -65,7 +68,7 @@ class Sender:
                 failure.response = _error_response(planned, invocation, failure.answer)
             raise
         except asyncio.CancelledError:
-            # It may have been sent, and is then paid for although nobody reads the answer.
+            # The request may have been sent: its estimate is recorded as the cost.
             cancelling = self._recorder.cancel(invocation, CLIENT_LEFT, planned.estimate)
             await asyncio.shield(cancelling)
             raise
@@ -82,9 +85,9 @@ class Sender:
         outcome = InvocationOutcome("completed", "", lines, estimate, content)
         await self._recorder.settle(invocation, outcome)
         if planned.incoming.caller.report:
-            content = ResponseReport(plan, invocation.id, lines, estimate).in_answer(content)
+            content = ResponseReport(plan, invocation.id, lines, estimate).in_body(content)
         head = _head(planned, invocation, answer.headers, answer.extra_headers, lines)
-        return GatewayResponse(answer.status, head, content, plan.answer)
+        return GatewayResponse(answer.status, head, content, plan.verdict)
 
     def _respond_stream(
         self, planned: PlannedRequest, invocation: Invocation, answer: StreamedAnswer
@@ -94,7 +97,7 @@ class Sender:
         if planned.incoming.caller.report:
             body = report.in_stream(planned.incoming.api, body)
         head = _head(planned, invocation, answer.headers, answer.extra_headers)
-        return GatewayResponse(answer.status, head, body, planned.plan.answer)
+        return GatewayResponse(answer.status, head, body, planned.plan.verdict)
 
     async def _relay(
         self,
@@ -224,9 +227,9 @@ def _error_response(
     """Return a provider's own error response, with the gateway's headers."""
     content = answer.content
     if planned.incoming.caller.report:
-        content = ResponseReport(planned.plan, invocation.id).in_answer(content)
+        content = ResponseReport(planned.plan, invocation.id).in_body(content)
     head = _head(planned, invocation, answer.headers)
-    return GatewayResponse(answer.status, head, content, planned.plan.answer)
+    return GatewayResponse(answer.status, head, content, planned.plan.verdict)
 
 
 def _error_event(api: RequestApi, problem: str) -> bytes:

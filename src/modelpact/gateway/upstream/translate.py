@@ -1,4 +1,4 @@
-"""The strategy that translates: a request through the conversation model, to another API."""
+"""The strategy that translates a request to another API, through the conversation model."""
 
 import contextlib
 import secrets
@@ -13,9 +13,9 @@ from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.dispatch import emulated_call
 from modelpact.emulation.emulated_request import EmulationFailed
 from modelpact.emulation.emulator import Emulator
-from modelpact.gateway.errors import JSON
 from modelpact.gateway.plan.plan import header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest, describe_losses
+from modelpact.gateway.responses import JSON
 from modelpact.gateway.upstream.answer import (
     NO_HEADERS,
     StreamedAnswer,
@@ -56,7 +56,7 @@ class TranslatedCall:
             self._work = _emulator.prepare(self._request, [name for name, _ in plan.emulate])
 
     async def send(self) -> WholeAnswer | StreamedAnswer:
-        """Call the model; raise `UpstreamFailed` where no good answer came."""
+        """Call the model; raise `UpstreamFailed` if the call failed."""
         try:
             if self.planned.incoming.stream:
                 return await self._stream()

@@ -17,7 +17,6 @@ from modelpact.ledger.stores.base import Row
 from modelpact.ledger.verify.export import (
     CHECKPOINT_START,
     EVENT_START,
-    UNREADABLE,
     ExportHeader,
     export_lines,
     read_export,
@@ -26,6 +25,7 @@ from modelpact.ledger.verify.export import (
 from modelpact.ledger.verify.verifier import BrokenLink, ExpectedHead, VerifyReport, verify_export
 from modelpact.ledger.write.transaction import ARCHIVED, Transaction
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.strict_json import UNREADABLE
 
 if TYPE_CHECKING:
     from modelpact.identity import Keyring, PublicKeys

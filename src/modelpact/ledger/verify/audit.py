@@ -9,7 +9,6 @@ from modelpact.ledger.checkpoint import Checkpoint, TrustedKeys
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.reader import Envelope, LedgerReader
 from modelpact.ledger.verify.export import (
-    UNREADABLE,
     decode_event,
     event_line,
     export_lines,
@@ -26,6 +25,7 @@ from modelpact.ledger.verify.verifier import (
 )
 from modelpact.ledger.write.transaction import ARCHIVED
 from modelpact.vocabulary.errors import InputError, brief
+from modelpact.vocabulary.strict_json import UNREADABLE
 
 if TYPE_CHECKING:
     from modelpact.identity import PublicKeys

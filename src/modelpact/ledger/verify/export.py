@@ -28,8 +28,6 @@ FORMAT: Final = "modelpact-audit/1"
 EVENT_START: Final = b'{"cause":'
 HEADER_START: Final = b'{"checkpoints":'
 CHECKPOINT_START: Final = b'{"checkpoint":'
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors of decoding a line that is not JSON of its kind, or is nested too deep."""
 _HASH_START: Final = b',"hash":"'
 _HASH_LENGTH: Final = len(_HASH_START) + 64 + len(b'"}')
 _HASH_SLICE: Final = slice(-_HASH_LENGTH, -_HASH_LENGTH + len(_HASH_START))

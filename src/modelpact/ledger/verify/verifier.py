@@ -13,7 +13,6 @@ from modelpact.ledger.verify.export import (
     EVENT_START,
     FORMAT,
     HEADER_START,
-    UNREADABLE,
     ExportHeader,
     LinkedEvent,
     decode_event,
@@ -21,6 +20,7 @@ from modelpact.ledger.verify.export import (
 )
 from modelpact.ledger.write.transaction import ARCHIVED
 from modelpact.vocabulary.errors import InputError
+from modelpact.vocabulary.strict_json import UNREADABLE
 
 if TYPE_CHECKING:
     from modelpact.identity import PublicKeys

@@ -165,21 +165,23 @@ class InvocationRecorder:
         storage: InvocationStorage,
         tasks: BackgroundTasks,
         *,
-        process: str,
-        abandoned: str,
+        process_name: str,
+        disconnect_reason: str,
         retry_delays: tuple[float, ...] | None = None,
     ) -> None:
         """Record in a storage.
 
-        `tasks` hold what goes on after a caller was cancelled or the store failed. `process` is
-        what the record calls this process, and `abandoned` the reason for cancelling what a caller
-        left before it was sent. A settlement that the store does not take is tried again after
-        each of the `retry_delays`. Without any it is left to a background task, which does not
-        give up, and the caller gets `SettlementNotRecorded`.
+        `tasks` run the writes that outlast their caller. `process_name` is the name of this process
+        in the errors of interrupted invocations. `disconnect_reason` is recorded for an invocation
+        whose caller is cancelled before it is sent.
+
+        If the store fails, a settlement is retried after each of the `retry_delays`, and the caller
+        waits. If `retry_delays` is None, a background task retries it without end, and the caller
+        gets `SettlementNotRecorded`.
         """
         self._storage = storage
-        self._interrupted = f"interrupted: the {process} stopped before the answer came"
-        self._abandoned = abandoned
+        self._interrupted = f"interrupted: the {process_name} stopped before the answer came"
+        self._disconnect_reason = disconnect_reason
         self._retry_delays = retry_delays
         self.tasks = tasks
 
@@ -192,25 +194,28 @@ class InvocationRecorder:
         try:
             result = await pending.future
         except asyncio.CancelledError:
-            await self._outlive(self._cancel_abandoned(pending))
+            await self._finish_after_cancel(self._cancel_opened(pending))
             raise
         except BaseException as error:
             pending.fail(error)
             raise
         return pending.finish(result)
 
-    async def _outlive(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do work for a caller that was cancelled; the caller waits unless it may come later."""
+    async def _finish_after_cancel(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run work in the background for a caller that was cancelled.
+
+        Where settlements are retried while the caller waits, it waits for this work, too.
+        """
         task = self.tasks.spawn(work)
         if self._retry_delays is not None:
             await asyncio.wait([task])
 
-    async def _cancel_abandoned(self, pending: PendingWrite[OpenedInvocation]) -> None:
+    async def _cancel_opened(self, pending: PendingWrite[OpenedInvocation]) -> None:
         with contextlib.suppress(ModelpactError):
             opened = await pending.resolve()
             if opened is not None and opened.fresh:
                 invocation = opened.invocation
-                outcome = cancelled(self._abandoned)
+                outcome = cancelled(self._disconnect_reason)
                 await self._complete(invocation, self._storage.settle(invocation, outcome))
 
     async def settle(self, invocation: Invocation, outcome: InvocationOutcome) -> Settlement:
@@ -225,7 +230,7 @@ class InvocationRecorder:
         try:
             result = await pending.future
         except asyncio.CancelledError:
-            await self._outlive(self._settle_abandoned(invocation, pending))
+            await self._finish_after_cancel(self._complete_cancelled(invocation, pending))
             raise
         except LedgerError as error:
             return await self._settle_again(invocation, pending, error)
@@ -255,7 +260,7 @@ class InvocationRecorder:
         assert settlement is not None
         return settlement
 
-    async def _settle_abandoned(self, invocation: Invocation, pending: PendingSettlement) -> None:
+    async def _complete_cancelled(self, invocation: Invocation, pending: PendingSettlement) -> None:
         """Complete a settlement whose caller was cancelled."""
         settlement = None
         with contextlib.suppress(LedgerError):

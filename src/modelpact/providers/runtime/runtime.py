@@ -89,8 +89,8 @@ class Runtime:
         self._recorder = InvocationRecorder(
             self._storage,
             BackgroundTasks(),
-            process="runtime",
-            abandoned=CALLER_LEFT,
+            process_name="runtime",
+            disconnect_reason=CALLER_LEFT,
             retry_delays=_SETTLEMENT_RETRIES_S,
         )
         self.lifecycle = InvocationLifecycle(

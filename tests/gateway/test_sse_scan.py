@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelpact.conversation.response import Usage
-from modelpact.gateway.upstream.stream import UsageTap, find_end, find_error, read_usage
+from modelpact.gateway.upstream.sse_scan import UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 
 USED = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}

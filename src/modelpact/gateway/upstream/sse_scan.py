@@ -1,7 +1,8 @@
-"""What passes by in the answers of upstreams: their usage, their errors, and their end.
+"""Scans the responses of upstreams for their usage, their errors and their last event.
 
-Text that a model writes stands in JSON strings, where quotes and line ends are escaped. It cannot
-look like an event.
+The scan searches the bytes of server-sent events, and decodes only those with a usage. Text that a
+model writes is in JSON strings, where quotes and line ends are escaped, so it cannot look like an
+event.
 """
 
 import re
@@ -14,9 +15,7 @@ from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.response import Usage
 from modelpact.needs.requests import RequestApi
 from modelpact.vocabulary.errors import InputError
-
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""How bytes fail to be JSON: by their syntax, their encoding, or their depth."""
+from modelpact.vocabulary.strict_json import UNREADABLE
 
 _END_PATTERNS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
     "openai-chat": (b"[DONE]", re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)),
@@ -26,7 +25,7 @@ _END_PATTERNS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
         re.compile(rb'"type"\s*:\s*"response\.(completed|incomplete|failed)"'),
     ),
 }
-"""For each API a text that is quick to search for, and the exact pattern."""
+"""By API: a text that is quick to search for, and the exact pattern."""
 _ERROR_PATTERNS: Final[Mapping[RequestApi, re.Pattern[bytes]]] = {
     "openai-chat": re.compile(rb'"error"\s*:\s*[{"]'),
     "anthropic": re.compile(rb'"type"\s*:\s*"error"'),
@@ -58,16 +57,16 @@ class _ChatUsage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
 
 
-class _ChatAnswer(msgspec.Struct):
+class _ChatResponse(msgspec.Struct):
     usage: _ChatUsage
 
 
-_ANSWER_DECODER: Final = msgspec.json.Decoder(_UsageFields)
-_CHAT_DECODER: Final = msgspec.json.Decoder(_ChatAnswer)
+_USAGE_DECODER: Final = msgspec.json.Decoder(_UsageFields)
+_CHAT_DECODER: Final = msgspec.json.Decoder(_ChatResponse)
 
 
 def find_end(api: RequestApi, events: bytes) -> int:
-    """Return where the event begins that ends a stream, among whole events; -1 without one."""
+    """Return the start of the event that ends a stream, among whole events; -1 without one."""
     text, pattern = _END_PATTERNS[api]
     if text not in events:
         return -1
@@ -86,15 +85,15 @@ def find_error(api: RequestApi, events: bytes) -> bytes:
     return re.split(rb"\r?\n\r?\n", events[start:], maxsplit=1)[0]
 
 
-def read_usage(api: RequestApi, answer: bytes) -> Usage | None:
-    """Return the usage that a whole answer states, or None."""
+def read_usage(api: RequestApi, content: bytes) -> Usage | None:
+    """Return the usage that the body of a whole response states, or None."""
     if api == "openai-chat":
         try:
-            return _read_chat_usage(_CHAT_DECODER.decode(answer).usage)
+            return _read_chat_usage(_CHAT_DECODER.decode(content).usage)
         except UNREADABLE:
             pass  # the usage has another form, or is not there
     try:
-        usage = _ANSWER_DECODER.decode(answer).usage
+        usage = _USAGE_DECODER.decode(content).usage
     except UNREADABLE:
         return None
     return _convert_usage(api, usage)
@@ -114,14 +113,14 @@ class UsageTap:
         self.size = 0
         """How many bytes of whole events have passed."""
         self.broken = False
-        """Whether an event is so long that it is not waited for any longer."""
+        """Whether an event is longer than the gateway accepts."""
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the whole events that a chunk completes; the rest waits for the next chunk."""
         if not self._incomplete and chunk.endswith(_EVENT_ENDS):
             events = chunk
         else:
-            # The incomplete event has no end in it: at most the first bytes of one are there.
+            # Of the incomplete event, only the last bytes can be the start of an event's end.
             start = len(self._incomplete) - 3
             self._incomplete += chunk
             end = _last_event_end(self._incomplete, start if start > 0 else 0)
@@ -139,7 +138,7 @@ class UsageTap:
         return events
 
     def end(self) -> bytes:
-        """Return what came after the last whole event, as an event: some servers leave it open."""
+        """Return the rest after the last whole event as an event: some servers do not end it."""
         rest = bytes(self._incomplete.strip())
         self._incomplete.clear()
         return self._read_events(rest + b"\n\n") if rest else b""
