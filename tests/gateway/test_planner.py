@@ -68,10 +68,10 @@ def test_a_missing_capability_is_emulated_if_the_policy_allows_it(tmp_path: Path
     """MP-N11: emulation is off by default."""
     planner = make_planner(tmp_path, WORKLOADS)
     refused = plan_for(planner, "openai/text-only", tools=TOOLS)
-    assert (refused.action, refused.answer) == ("refuse", "no")
+    assert (refused.action, refused.verdict) == ("refuse", "no")
     assert any("emulate" in hint for hint in diagnostic(refused).would_help)
     emulated = plan_for(planner, "openai/text-only", Policy(emulate=True), tools=TOOLS)
-    assert (emulated.action, emulated.answer) == ("carry", "labelled")
+    assert (emulated.action, emulated.verdict) == ("carry", "labelled")
     assert head(emulated)["modelpact-emulated"].startswith("tool-calling: ")
     first = plan_for(planner, "workload/falls", Policy(emulate=True))
     assert (first.provider, first.substituted_for) == ("openai", "")
@@ -119,7 +119,7 @@ def test_a_refusal_lists_all_misses_with_their_requirers_and_a_suggestion(
     better = plan_for(
         planner, str(result.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA
     )
-    assert better.answer == "yes"
+    assert better.verdict == "yes"
 
 
 def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -
         "it takes the parameter"
     )
     dropped = plan_for(planner, "openai/gpt-5", Policy(unsupported_params="drop"), temperature=0.2)
-    assert (dropped.action, dropped.answer, dropped.drops) == (
+    assert (dropped.action, dropped.verdict, dropped.drops) == (
         "forward",
         "labelled",
         ("temperature",),
@@ -169,9 +169,9 @@ def test_unknown_needs_are_refused_if_declared_and_probed_if_requested(tmp_path:
     request.
     """
     planner = make_planner(tmp_path, WORKLOADS)
-    assert plan_for(planner, "local/finetune", messages=SEEN).answer == "labelled"
+    assert plan_for(planner, "local/finetune", messages=SEEN).verdict == "labelled"
     assert missing(plan_for(planner, "workload/unsure")) == [("image-input", "unknown")]
-    assert plan_for(planner, "workload/unsure", Policy(unknown="probe")).answer == "labelled"
+    assert plan_for(planner, "workload/unsure", Policy(unknown="probe")).verdict == "labelled"
 
 
 def test_a_strict_header_refuses_unknown_needs_of_the_request(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_chat_with_an_embedding_model_is_refused(tmp_path: Path, api: RequestA
     assert refused.diagnostic.missing[0].required_by == (f"request: {place}",)
     assert refused.diagnostic.suggestion is not None
     embedded = plan_for(planner, "openai/text-embedding-3-small", api="embeddings", input="Hi")
-    assert embedded.answer == "yes"
+    assert embedded.verdict == "yes"
     assert plan_for(planner, "local/finetune").action == "forward", "of this one nobody knows"
 
 
@@ -241,5 +241,5 @@ def test_a_suggestion_that_needs_a_key_says_so(tmp_path: Path) -> None:
 def test_a_model_that_no_catalog_lists_is_never_a_plain_yes(tmp_path: Path) -> None:
     """MP-N19: an unlisted model is labelled in the gateway too."""
     plan = plan_for(make_planner(tmp_path), "openai/gpt-4o-nobody-lists-this")
-    assert plan.answer == "labelled"
+    assert plan.verdict == "labelled"
     assert any("no public catalog lists this model" in warning for warning in plan.warnings)
