@@ -304,11 +304,13 @@ def test_two_workload_headers_are_refused(gateway: RunningGateway) -> None:
     lines = ("modelpact-workload: extract", "modelpact-workload: moves")
     got = exchange(gateway, head(gateway, *lines, f"Content-Length: {len(BODY)}") + BODY)
     assert got.startswith(b"HTTP/1.1 400 ")
+    assert b"sent with different values, 'extract' and 'moves'" in got
     for path in (CHAT, "/v1/negotiate"):
         fields = {"model": "workload/moves", "messages": HI}
         answer = gateway.ask(path, fields, {"modelpact-workload": "extract"})
         assert answer.status == 400
-        assert "two" in answer.json["error"]["message"]
+        message = answer.json["error"]["message"]
+        assert "the model and the header name different ones: 'moves' and 'extract'" in message
     same = gateway.ask(
         "/v1/negotiate",
         {"model": "workload/extract", "messages": HI},
