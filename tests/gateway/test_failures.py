@@ -7,10 +7,18 @@ import threading
 
 import pytest
 
+from modelpact.gateway.errors import GatewayError
+from modelpact.gateway.upstream.response import UpstreamFailed
+from modelpact.vocabulary.errors import ModelpactError
 from tests.fakes import Fail, Reply, cut, garbage, hang
 from tests.gateway.support import HI, UPSTREAM_KEYS, RunningGateway
 
 LONG = "x" * 2_000
+
+
+@pytest.mark.parametrize("error", [GatewayError, UpstreamFailed])
+def test_errors_of_the_gateway_are_modelpact_errors(error: type[Exception]) -> None:
+    assert issubclass(error, ModelpactError)
 
 
 def test_the_error_response_of_an_upstream_is_passed_on(gateway: RunningGateway) -> None:

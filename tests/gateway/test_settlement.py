@@ -115,7 +115,7 @@ def test_a_defect_of_the_gateway_settles_the_call(
     broken = {
         ("chat", False): "upstream.passthrough.read_usage",
         ("chat", True): "upstream.passthrough.UsageTap",
-        ("message", False): "upstream.translate.WholeAnswer",
+        ("message", False): "upstream.translate.WholeResponse",
         ("message", True): "upstream.sender.ResponseReport",
     }[ask, stream]
     monkeypatch.setattr(f"modelpact.gateway.{broken}", mistake)

@@ -37,7 +37,7 @@ class _CallContext(msgspec.Struct, frozen=True):
     """What the calls of one plan and one key have in common on the record."""
 
     until: int
-    """When the envelope is no longer the one to write to."""
+    """When the next envelope begins, in nanoseconds."""
     envelope: str
     cause: str
     """The event of the decision."""
@@ -84,7 +84,10 @@ class GatewayRecorder(InvocationRecorder):
         return self._events.open_count == 1
 
     async def record_decision(self, plan: Plan, key: str = "") -> str:
-        """Record a decision, and return its event; `key` is the client's, if it is not sent."""
+        """Record a decision and return the id of its event.
+
+        Give the client's `key` for a refusal: no call follows that would name it.
+        """
         return await self._append_decision(plan, self._envelope(plan), {"key": key} if key else {})
 
     async def open_call(self, planned: PlannedRequest) -> Invocation:
@@ -103,7 +106,7 @@ class GatewayRecorder(InvocationRecorder):
                 context = await self._make_context(plan, key)
             while True:
                 request = InvocationRequest(
-                    CHAT,
+                    CHAT,  # the one capability of model providers; embeddings are under it, too
                     incoming.body,
                     incoming.raw,
                     "streaming" if incoming.stream else "sync",
@@ -138,9 +141,9 @@ class GatewayRecorder(InvocationRecorder):
         await self._events.finish_unused()
 
     async def aclose(self) -> None:
-        """Complete what is being written, and finish the envelopes.
+        """Complete pending writes, and finish the envelopes.
 
-        What cannot be settled now is left to the next process of this name.
+        The next process of this name recovers what cannot be settled now.
         """
         await self.tasks.aclose()
         await self._events.aclose()

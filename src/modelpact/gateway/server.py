@@ -2,23 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from modelpact.configuration.config import Configuration, GatewaySettings
-from modelpact.gateway.errors import GatewayError
-from modelpact.gateway.keys import ClientKey
+from modelpact.gateway.host_clients import client_finder, host_authentication
 from modelpact.gateway.leases import leased
 from modelpact.gateway.routes import GatewayRoutes
-from modelpact.gateway.service import OPERATOR, Gateway, GatewayState
+from modelpact.gateway.service import Gateway, GatewayState
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.openwop.clients import FindClient, RunClient
 from modelpact.openwop.host import Host, configured_host, running_host
 from modelpact.openwop.routes import HostRoutes
 from modelpact.vocabulary.errors import InputError
-from modelpact.wire import HttpRequest, Server, serve
+from modelpact.wire import Server, serve
 
 if TYPE_CHECKING:
     from modelpact.gateway.observe.telemetry import Telemetry
@@ -94,42 +92,6 @@ class GatewayServer:
         await asyncio.gather(self.server.drain(grace), self.host.stop(grace))
 
 
-class KeyClient(RunClient):
-    """A client of the host that has a key.
-
-    The runs of the host and the requests of the gateway share the rate and the budget of the key.
-    """
-
-    def __init__(self, gateway: Gateway, key: ClientKey) -> None:
-        self._gateway = gateway
-        self._key = key
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return f"the key {self._key.name}"
-
-    def allows(self, target: str) -> bool:
-        """Tell whether it may use a PROVIDER/MODEL."""
-        return self._key.allows(target)
-
-    def wait(self) -> float:
-        """Take one request out of its rate; return 0, or the seconds until there is one."""
-        return self._gateway.rates.wait(self._key)
-
-    async def has_budget(self) -> bool:
-        """Tell whether it may spend more."""
-        return await self._gateway.budgets.has_remaining(self._key)
-
-    def opened(self, estimate: int) -> None:
-        """Reserve the estimate of a call, in nano-dollars."""
-        self._gateway.budgets.reserve(self._key.id, estimate)
-
-    def settled(self, estimate: int, cost: int) -> None:
-        """Count the cost of a call instead of its estimate."""
-        self._gateway.budgets.settle(self._key.id, estimate, cost)
-
-
 @asynccontextmanager
 async def serve_gateway(
     ledger: Ledger,
@@ -149,8 +111,8 @@ async def serve_gateway(
     _import_telemetry(configuration.gateway)
     gateway = Gateway(ledger, configuration, environment=environment, operator=token)
     gateway.load_keys()
-    host = configured_host(ledger, gateway.state.models, clients=_client_finder(gateway))
-    host_routes = HostRoutes(host, _host_authentication(gateway), conformance=conformance)
+    host = configured_host(ledger, gateway.state.models, clients=client_finder(gateway))
+    host_routes = HostRoutes(host, host_authentication(gateway), conformance=conformance)
     routes = GatewayRoutes(gateway, host_routes, conformance=conformance)
     names = {
         f"gateway/{gateway.runtime.name}": "[gateway] name",
@@ -214,27 +176,3 @@ async def _load_keys_forever(gateway: Gateway) -> None:
         await asyncio.sleep(_KEYS_SECONDS)
         with contextlib.suppress(LedgerError):
             await asyncio.to_thread(gateway.load_keys)
-
-
-def _host_authentication(gateway: Gateway) -> Callable[[HttpRequest], str | None]:
-    """Return the host's authentication: the id of the request's key is its tenant."""
-
-    def tenant(request: HttpRequest) -> str | None:
-        try:
-            return gateway.authenticate(request).id
-        except GatewayError:
-            return None
-
-    return tenant
-
-
-def _client_finder(gateway: Gateway) -> FindClient:
-    """Return a function that finds the client of a tenant among the keys in force."""
-
-    def find(tenant: str) -> RunClient | None:
-        if tenant == OPERATOR:
-            return RunClient()
-        key = gateway.keys.by_id(tenant)
-        return None if key is None else KeyClient(gateway, key)
-
-    return find

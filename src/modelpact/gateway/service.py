@@ -25,8 +25,8 @@ from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanne
 from modelpact.gateway.recorder import GatewayRecorder
 from modelpact.gateway.request import Authenticator, IncomingRequest, read_request
 from modelpact.gateway.responses import GatewayResponse, error_response
-from modelpact.gateway.upstream.answer import UpstreamFailed
 from modelpact.gateway.upstream.endpoints import Endpoints
+from modelpact.gateway.upstream.response import UpstreamFailed
 from modelpact.gateway.upstream.sender import Sender
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.requests import RequestApi

@@ -11,13 +11,13 @@ from modelpact.conversation.openai_chat import wants_usage
 from modelpact.conversation.response import ErrorBody, read_error
 from modelpact.gateway.plan.plan import RESPONSE_HEADERS, Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
-from modelpact.gateway.upstream.answer import (
-    NO_HEADERS,
-    StreamedAnswer,
-    UpstreamFailed,
-    WholeAnswer,
-)
 from modelpact.gateway.upstream.endpoints import Endpoint
+from modelpact.gateway.upstream.response import (
+    NO_HEADERS,
+    StreamedResponse,
+    UpstreamFailed,
+    WholeResponse,
+)
 from modelpact.gateway.upstream.sse_scan import UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError, error_from_response, redact_upstream
@@ -63,7 +63,7 @@ class ForwardedCall:
             planned.incoming.raw, planned.incoming.body, planned.plan, ask_usage=self._ask_usage
         )
 
-    async def send(self) -> WholeAnswer | StreamedAnswer:
+    async def send(self) -> WholeResponse | StreamedResponse:
         """Forward the request; raise `UpstreamFailed` if the call failed."""
         planned, endpoint = self.planned, self._endpoint
         headers = planned.incoming.caller.headers_for(endpoint, planned.incoming.headers)
@@ -82,7 +82,7 @@ class ForwardedCall:
             content = await response.read()
         except WireError as error:
             raise self._failure(error) from error
-        return WholeAnswer(
+        return WholeResponse(
             response.status,
             response.headers.forwardable(_NOT_FORWARDED),
             content,
@@ -101,8 +101,8 @@ class ForwardedCall:
         forwarded = response.headers.forwardable(_NOT_FORWARDED)
         headers = RawHeaders(endpoint.without_key(forwarded))
         recorded = f"{error.code or status}: {error}"
-        answer = WholeAnswer(status, headers, content, None)
-        return UpstreamFailed(kind, error, recorded, answer=answer)
+        provider_response = WholeResponse(status, headers, content, None)
+        return UpstreamFailed(kind, error, recorded, provider_response=provider_response)
 
     def _failure(self, error: WireError) -> UpstreamFailed:
         code = _error_code(error)
@@ -131,7 +131,7 @@ def rewrite_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: boo
     return msgspec.json.encode(fields)
 
 
-class _ForwardedStream(StreamedAnswer):
+class _ForwardedStream(StreamedResponse):
     """The stream of an upstream, event by event."""
 
     def __init__(

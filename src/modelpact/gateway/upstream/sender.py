@@ -17,15 +17,15 @@ from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.recorder import CLIENT_LEFT, GatewayRecorder
 from modelpact.gateway.reports import ResponseReport
 from modelpact.gateway.responses import GatewayResponse, error_body
-from modelpact.gateway.upstream.answer import (
-    NO_HEADERS,
-    PreparedCall,
-    StreamedAnswer,
-    UpstreamFailed,
-    WholeAnswer,
-)
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.passthrough import ForwardedCall
+from modelpact.gateway.upstream.response import (
+    NO_HEADERS,
+    PreparedCall,
+    StreamedResponse,
+    UpstreamFailed,
+    WholeResponse,
+)
 from modelpact.gateway.upstream.translate import TranslatedCall
 from modelpact.ledger.costs import CostLine, cost_of, money_of
 from modelpact.needs.requests import RequestApi
@@ -57,15 +57,15 @@ class Sender:
         # requests of its key: the response head reports the limit that is sent.
         planned = call.planned
         try:
-            answer = await call.send()
-            if isinstance(answer, WholeAnswer):
-                return await self._respond(planned, invocation, answer)
-            return self._respond_stream(planned, invocation, answer)
+            response = await call.send()
+            if isinstance(response, WholeResponse):
+                return await self._respond(planned, invocation, response)
+            return self._respond_stream(planned, invocation, response)
         except UpstreamFailed as failure:
             failure.invocation = invocation
             await self._recorder.settle(invocation, failed(failure.recorded, failure.lines))
-            if failure.answer is not None:
-                failure.response = _error_response(planned, invocation, failure.answer)
+            if failure.provider_response is not None:
+                failure.response = _error_response(planned, invocation, failure.provider_response)
             raise
         except asyncio.CancelledError:
             # The request may have been sent: its estimate is recorded as the cost.
@@ -77,33 +77,33 @@ class Sender:
             raise
 
     async def _respond(
-        self, planned: PlannedRequest, invocation: Invocation, answer: WholeAnswer
+        self, planned: PlannedRequest, invocation: Invocation, response: WholeResponse
     ) -> GatewayResponse:
-        plan, content, usage = planned.plan, answer.content, answer.usage
+        plan, content, usage = planned.plan, response.content, response.usage
         estimate = usage is None
         lines = cost_of(plan.price, usage or planned.expected_usage)
         outcome = InvocationOutcome("completed", "", lines, estimate, content)
         await self._recorder.settle(invocation, outcome)
         if planned.incoming.caller.report:
             content = ResponseReport(plan, invocation.id, lines, estimate).in_body(content)
-        head = _head(planned, invocation, answer.headers, answer.extra_headers, lines)
-        return GatewayResponse(answer.status, head, content, plan.verdict)
+        head = _head(planned, invocation, response.headers, response.extra_headers, lines)
+        return GatewayResponse(response.status, head, content, plan.verdict)
 
     def _respond_stream(
-        self, planned: PlannedRequest, invocation: Invocation, answer: StreamedAnswer
+        self, planned: PlannedRequest, invocation: Invocation, response: StreamedResponse
     ) -> GatewayResponse:
-        report = ResponseReport(planned.plan, invocation.id, asks_usage=answer.asks_usage)
-        body = self._relay(planned, invocation, answer, report)
+        report = ResponseReport(planned.plan, invocation.id, asks_usage=response.asks_usage)
+        body = self._relay(planned, invocation, response, report)
         if planned.incoming.caller.report:
             body = report.in_stream(planned.incoming.api, body)
-        head = _head(planned, invocation, answer.headers, answer.extra_headers)
-        return GatewayResponse(answer.status, head, body, planned.plan.verdict)
+        head = _head(planned, invocation, response.headers, response.extra_headers)
+        return GatewayResponse(response.status, head, body, planned.plan.verdict)
 
     async def _relay(
         self,
         planned: PlannedRequest,
         invocation: Invocation,
-        answer: StreamedAnswer,
+        response: StreamedResponse,
         report: ResponseReport,
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, and settle the call when the stream ends, however it does."""
@@ -111,71 +111,71 @@ class Sender:
         settled, problem, last_events = False, "", b""
         try:
             try:
-                async for chunk in answer.chunks:
-                    events = answer.feed(chunk)
+                async for chunk in response.chunks:
+                    events = response.feed(chunk)
                     digest.add(events)
-                    if answer.settles_before_last_event:
+                    if response.settles_before_last_event:
                         last_events = events
                         break
                     if events:
                         yield events
-                    if answer.malformed:
-                        problem = answer.malformed
+                    if response.malformed:
+                        problem = response.malformed
                         break
             except ModelpactError as error:
-                problem = answer.describe(error)
-            remaining = b"" if problem else answer.end()
+                problem = response.describe(error)
+            remaining = b"" if problem else response.end()
             if remaining:
                 digest.add(remaining)
                 yield remaining
-            if not (problem or answer.complete or answer.error):
+            if not (problem or response.complete or response.error):
                 problem = _CUT_OFF
             settled = True
             # A settlement that is not recorded is raised: the stream then has no proper end.
             await self._settle_stream(
-                planned, invocation, answer, report, digest, answer.error or problem
+                planned, invocation, response, report, digest, response.error or problem
             )
             if last_events:
                 yield last_events
-            if problem and not answer.error:
+            if problem and not response.error:
                 yield _error_event(planned.incoming.api, problem)
         finally:
-            await answer.aclose()
+            await response.aclose()
             if not settled:
                 await asyncio.shield(
-                    self._settle_disconnected(planned, invocation, answer, report, digest)
+                    self._settle_disconnected(planned, invocation, response, report, digest)
                 )
 
     async def _settle_disconnected(
         self,
         planned: PlannedRequest,
         invocation: Invocation,
-        answer: StreamedAnswer,
+        response: StreamedResponse,
         report: ResponseReport,
         digest: AnswerDigest,
     ) -> None:
         """Settle the call of a client that closed its stream.
 
         A client may close as soon as it has the last event, before the upstream ends the stream:
-        then it has the whole answer, and the call is completed.
+        then it has the whole response, and the call is completed.
         """
-        if answer.complete and not answer.error:
-            await self._settle_stream(planned, invocation, answer, report, digest)
+        if response.complete and not response.error:
+            await self._settle_stream(planned, invocation, response, report, digest)
             return
-        lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
+        lines = cost_of(planned.plan.price, _usage_so_far(planned, response))
         await self._recorder.cancel(invocation, CLIENT_LEFT, lines)
 
     async def _settle_stream(
         self,
         planned: PlannedRequest,
         invocation: Invocation,
-        answer: StreamedAnswer,
+        response: StreamedResponse,
         report: ResponseReport,
         digest: AnswerDigest,
         error: str = "",
     ) -> None:
-        report.estimate = answer.usage is None
-        report.lines = cost_of(planned.plan.price, _usage_so_far(planned, answer))
+        report.estimate = response.usage is None
+        report.lines = cost_of(planned.plan.price, _usage_so_far(planned, response))
         outcome = InvocationOutcome(
             "failed" if error else "completed", error, report.lines, report.estimate, digest
         )
@@ -190,11 +190,11 @@ def _prepare(upstreams: Endpoints, planned: PlannedRequest) -> PreparedCall:
     return TranslatedCall(planned, upstreams.models.port(plan.provider))
 
 
-def _usage_so_far(planned: PlannedRequest, answer: StreamedAnswer) -> Usage:
+def _usage_so_far(planned: PlannedRequest, response: StreamedResponse) -> Usage:
     """Return what a stream has used; without a stated usage, by its length."""
-    if answer.usage is not None:
-        return answer.usage
-    return Usage(planned.expected_usage.input, stream_tokens(answer.size))
+    if response.usage is not None:
+        return response.usage
+    return Usage(planned.expected_usage.input, stream_tokens(response.size))
 
 
 def _head(
@@ -222,14 +222,14 @@ def _head(
 
 
 def _error_response(
-    planned: PlannedRequest, invocation: Invocation, answer: WholeAnswer
+    planned: PlannedRequest, invocation: Invocation, response: WholeResponse
 ) -> GatewayResponse:
     """Return a provider's own error response, with the gateway's headers."""
-    content = answer.content
+    content = response.content
     if planned.incoming.caller.report:
         content = ResponseReport(planned.plan, invocation.id).in_body(content)
-    head = _head(planned, invocation, answer.headers)
-    return GatewayResponse(answer.status, head, content, planned.plan.verdict)
+    head = _head(planned, invocation, response.headers)
+    return GatewayResponse(response.status, head, content, planned.plan.verdict)
 
 
 def _error_event(api: RequestApi, problem: str) -> bytes:

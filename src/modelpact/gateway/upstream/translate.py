@@ -16,11 +16,11 @@ from modelpact.emulation.emulator import Emulator
 from modelpact.gateway.plan.plan import header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest, describe_losses
 from modelpact.gateway.responses import JSON
-from modelpact.gateway.upstream.answer import (
+from modelpact.gateway.upstream.response import (
     NO_HEADERS,
-    StreamedAnswer,
+    StreamedResponse,
     UpstreamFailed,
-    WholeAnswer,
+    WholeResponse,
 )
 from modelpact.ledger.costs import CostLine, cost_of
 from modelpact.needs.requests import RequestApi
@@ -55,7 +55,7 @@ class TranslatedCall:
         if plan.emulate:
             self._work = _emulator.prepare(self._request, [name for name, _ in plan.emulate])
 
-    async def send(self) -> WholeAnswer | StreamedAnswer:
+    async def send(self) -> WholeResponse | StreamedResponse:
         """Call the model; raise `UpstreamFailed` if the call failed."""
         try:
             if self.planned.incoming.stream:
@@ -69,7 +69,7 @@ class TranslatedCall:
             return await self._port.complete(self._request)
         return (await emulated_call.complete(self._port, self._work)).response
 
-    def _write(self, response: Response) -> WholeAnswer:
+    def _write(self, response: Response) -> WholeResponse:
         planned = self.planned
         named = msgspec.structs.replace(
             response,
@@ -80,9 +80,11 @@ class TranslatedCall:
             named, created=int(time.time()), request_body=planned.incoming.body
         )
         content = msgspec.json.encode(written.body)
-        return WholeAnswer(200, _JSON_HEADERS, content, _stated(response.usage), self._loss_headers)
+        return WholeResponse(
+            200, _JSON_HEADERS, content, _stated(response.usage), self._loss_headers
+        )
 
-    async def _stream(self) -> StreamedAnswer:
+    async def _stream(self) -> StreamedResponse:
         """Begin a stream: what fails before the first event is an error response, not an event."""
         if self._work is None:
             events = aiter(self._port.stream(self._request))
@@ -111,7 +113,7 @@ class TranslatedCall:
         return UpstreamFailed(kind, upstream_error, f"{code}: {error}", lines=lines)
 
 
-class _TranslatedStream(StreamedAnswer):
+class _TranslatedStream(StreamedResponse):
     """The events of a model, encoded for the client."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The results of calling a provider: a whole answer, a stream, or a failure."""
+"""The results of calling a provider: a whole response, a stream, or a failure."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from modelpact.wire import RawHeaders
 NO_HEADERS: Final = RawHeaders()
 
 
-class WholeAnswer(msgspec.Struct):
+class WholeResponse(msgspec.Struct):
     """A response that has arrived as a whole."""
 
     status: int
@@ -29,7 +29,7 @@ class WholeAnswer(msgspec.Struct):
     extra_headers: RawHeaders = NO_HEADERS
 
 
-class StreamedAnswer:
+class StreamedResponse:
     """A response that the provider streams."""
 
     def __init__(
@@ -51,9 +51,9 @@ class StreamedAnswer:
         self.size = 0
         """How many bytes of events have come."""
         self.complete = False
-        """Whether the event that ends an answer has come."""
+        """Whether the event that ends the response has come."""
         self.settles_before_last_event = False
-        """Whether the events fed last end the answer, and are sent after it is settled.
+        """Whether the events fed last end the response, and are sent after the call is settled.
 
         Only translated streams can do this: the gateway writes their last event itself.
         """
@@ -84,7 +84,7 @@ class PreparedCall(Protocol):
     planned: PlannedRequest
     """The request as it is sent: a translated call may reduce the token limit of its plan."""
 
-    async def send(self) -> WholeAnswer | StreamedAnswer:
+    async def send(self) -> WholeResponse | StreamedResponse:
         """Send the request; raise `UpstreamFailed` if the call failed."""
 
 
@@ -101,19 +101,19 @@ class UpstreamFailed(ModelpactError):
         recorded: str,
         *,
         lines: tuple[CostLine, ...] = (),
-        answer: WholeAnswer | None = None,
+        provider_response: WholeResponse | None = None,
     ) -> None:
         """Describe a failure.
 
         `kind` is `refused`, or one that a workload may declare a fallback for: `outage`, `429` or
         `5xx`. `recorded` is the error for the record, `lines` what the call cost nevertheless, and
-        `answer` the provider's own error response, if there was one.
+        `provider_response` the provider's own error response, if there was one.
         """
         self.kind = kind
         self.error = error
         self.recorded = recorded
         self.lines = lines
-        self.answer = answer
+        self.provider_response = provider_response
         self.response: GatewayResponse | None = None
-        """The provider's own error response, for the client."""
+        """The same with the headers of the gateway, for the client. The sender sets it."""
         super().__init__(str(error))
