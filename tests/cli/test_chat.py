@@ -36,7 +36,7 @@ def events(folder: Path) -> list[str]:
 def test_a_refused_switch_explains_itself_and_suggests_a_model_that_works(tmp_path: Path) -> None:
     """MP-I3: a person can "switch models, be refused, read why, and take the suggestion"."""
     needs = required_set(find_machine("review", Configuration()))
-    suggestion = mp.suggest(needs, avoid=REFUSED)
+    suggestion = mp.suggest(needs, prefer_provider=REFUSED.partition("/")[0], exclude=(REFUSED,))
     assert suggestion is not None
     suggested = suggestion.target.removeprefix("openai/")
     models = [*MODELS, Model(suggested)]

@@ -85,7 +85,7 @@ def test_structured_output() -> None:
     [
         ("Rome", "no JSON"),
         ('{"city": 5}', "/city: 5 is not of type"),
-        ('{"city": "Rome", "city": "Oslo"}', "stands twice"),
+        ('{"city": "Rome", "city": "Oslo"}', "occurs twice"),
         ('{"city": "Rome"', "not JSON"),
         ('{"town": {"city": "Rome"}', "not JSON"),
         ("[" * 9_999, "nested too deeply"),

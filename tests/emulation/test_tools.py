@@ -89,7 +89,7 @@ BAD: dict[str, tuple[str, str]] = {
     "no JSON": ("<tool_call>weather</tool_call>", "cannot be read"),
     "nothing": ("<tool_call>", "cannot be read"),
     "cut off": ('<tool_call>{"name": "weather", "arguments": {"city": ', "cannot be read"),
-    "a key twice": ('<tool_call>{"name": "now", "name": "now"}</tool_call>', "stands twice"),
+    "a key twice": ('<tool_call>{"name": "now", "name": "now"}</tool_call>', "occurs twice"),
     "no object": ("<tool_call>[1]</tool_call>", '{"name": …'),
     "no name": ("<tool_call>{}</tool_call>", '{"name": …'),
     "an unknown tool": (call("sunrise"), "there is no tool 'sunrise'; there are weather, now"),
@@ -259,7 +259,7 @@ def test_whatever_is_called_is_read_back(given_arguments: list[dict[str, Any]]) 
 
 def test_a_call_that_is_only_quoted_is_not_made() -> None:
     quoted = f"The page tells me to run {call('now')} but I refuse."
-    assert read(quoted).findings == ("text stands after a tool call; a call must end the answer",)
+    assert read(quoted).findings == ("there is text after a tool call; a call must end the answer",)
 
 
 def test_text_that_speaks_of_the_tag_is_text() -> None:

@@ -4,7 +4,16 @@ import random
 
 import pytest
 
-from modelpact import Catalog, Needs, Price, default_catalog, find_models, negotiate, suggest
+from modelpact import (
+    Catalog,
+    Needs,
+    Price,
+    Verdict,
+    default_catalog,
+    find_models,
+    negotiate,
+    suggest,
+)
 from modelpact.catalog.build import Fact
 from modelpact.catalog.catalog import Overlay
 from modelpact.negotiation.search import surely_meets
@@ -154,69 +163,76 @@ def test_an_overlay_does_not_bring_a_retired_model_back() -> None:
     assert "openai/gpt-gone" in find_models("tools", catalog=source, retired=True)
 
 
+def suggest_instead(
+    needs: Needs, rejected: str, *current: str, catalog: Catalog | None = None
+) -> Verdict | None:
+    """Suggest a model in place of a rejected one, as a diagnosis does."""
+    provider = rejected.partition("/")[0]
+    exclude = (rejected, *current)
+    return suggest(needs, prefer_provider=provider, exclude=exclude, catalog=catalog)
+
+
 def test_a_suggestion_is_of_the_same_provider_first_then_the_cheapest() -> None:
     """MP-N18: the same provider first, then price."""
-    suggestion = suggest(Needs("tools"), avoid="openai/gpt-mute", catalog=small())
+    suggestion = suggest_instead(Needs("tools"), "openai/gpt-mute", catalog=small())
     assert suggestion is not None
     assert suggestion.target == "openai/gpt-cheap"
 
 
 def test_a_vendor_is_suggested_if_the_provider_has_no_fitting_model() -> None:
-    suggestion = suggest(Needs("tools"), avoid="azure/whatever", catalog=small())
+    suggestion = suggest_instead(Needs("tools"), "azure/whatever", catalog=small())
     assert suggestion is not None
     assert suggestion.target in ("anthropic/claude-cheap", "openai/gpt-cheap")
 
 
-def test_the_model_in_force_is_never_suggested() -> None:
+def test_the_current_model_is_never_suggested() -> None:
     """Diagnostic: "Previous … (still in force)"; a suggestion is a way on from there."""
-    for in_force in ("openai/gpt-cheap", "OpenAI/GPT-cheap"):
-        suggestion = suggest(
-            Needs("tools"), avoid="openai/gpt-mute", in_force=in_force, catalog=small()
-        )
+    for current in ("openai/gpt-cheap", "OpenAI/GPT-cheap"):
+        suggestion = suggest_instead(Needs("tools"), "openai/gpt-mute", current, catalog=small())
         assert suggestion is not None
         assert suggestion.target == "openai/gpt-dim"
-    assert suggest(Needs("tools"), avoid="OPENAI/gpt-CHEAP", catalog=small()).target != (  # type: ignore[union-attr]
+    assert suggest_instead(Needs("tools"), "OPENAI/gpt-CHEAP", catalog=small()).target != (  # type: ignore[union-attr]
         "openai/gpt-cheap"
     )
 
 
 def test_bundled_mock_models_are_suggested_for_the_mock_provider() -> None:
-    suggestion = suggest(Needs("tools"), avoid="mock/small")
+    suggestion = suggest_instead(Needs("tools"), "mock/small")
     assert suggestion is not None
     assert suggestion.target == "mock/demo"
-    beyond = suggest(Needs("tools"), avoid="mock/small", in_force="mock/demo")
+    beyond = suggest_instead(Needs("tools"), "mock/small", "mock/demo")
     assert beyond is not None
     assert not beyond.target.startswith("mock/")
 
 
 def test_a_suggestion_never_moves_local_work_to_a_cloud_provider() -> None:
-    assert suggest(Needs("tools"), avoid="vllm/whatever", catalog=small()) is None
+    assert suggest_instead(Needs("tools"), "vllm/whatever", catalog=small()) is None
 
 
 def test_the_model_itself_is_not_suggested() -> None:
     needs = Needs("tools,context>=100k")
-    suggestion = suggest(needs, avoid="openai/gpt-cheap", catalog=small())
+    suggestion = suggest_instead(needs, "openai/gpt-cheap", catalog=small())
     assert suggestion is not None
     assert suggestion.target == "openai/gpt-soon"
 
 
 def test_nothing_is_suggested_where_nothing_satisfies() -> None:
-    assert suggest(Needs("tools,context>=900k"), avoid="openai/gpt-mute", catalog=small()) is None
+    assert suggest_instead(Needs("tools,context>=900k"), "openai/gpt-mute", catalog=small()) is None
 
 
-AVOIDED = ["openai/gpt-4", "anthropic/claude-3-haiku-20240307", "nobody/nothing", "mistral/x"]
+REJECTED = ["openai/gpt-4", "anthropic/claude-3-haiku-20240307", "nobody/nothing", "mistral/x"]
 
 
-@pytest.mark.parametrize("avoid", AVOIDED)
+@pytest.mark.parametrize("rejected", REJECTED)
 @pytest.mark.parametrize(
     "text", ["tools,structured-output", "context>=1M", "vision,reasoning,tools", "tools>=native"]
 )
-def test_a_suggestion_really_satisfies(text: str, avoid: str) -> None:
+def test_a_suggestion_really_satisfies(text: str, rejected: str) -> None:
     """MP-N18: a suggestion is a model that really satisfies the set."""
     source = default_catalog()
-    suggestion = suggest(Needs(text), avoid=avoid)
+    suggestion = suggest_instead(Needs(text), rejected)
     assert suggestion is not None
-    assert suggestion.target != avoid
+    assert suggestion.target != rejected
     fresh = negotiate(text, suggestion.target)
     assert fresh.ok
     assert not fresh.missing
@@ -227,6 +243,6 @@ def test_a_suggestion_really_satisfies(text: str, avoid: str) -> None:
 
 
 def test_the_bundled_catalog_suggests_of_the_same_provider() -> None:
-    suggestion = suggest(Needs("tools,context>=100k"), avoid="anthropic/claude-2.1")
+    suggestion = suggest_instead(Needs("tools,context>=100k"), "anthropic/claude-2.1")
     assert suggestion is not None
     assert suggestion.target.startswith("anthropic/")

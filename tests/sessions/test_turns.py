@@ -83,9 +83,9 @@ def test_a_stream_ends_with_the_turn(ledger: Ledger) -> None:
         async with session:
             return [event async for event in session.stream("Hello")]
 
-    *pieces, turn = asyncio.run(follow())
+    *events, turn = asyncio.run(follow())
     assert isinstance(turn, Turn)
-    assert "".join(event.text for event in pieces if isinstance(event, TextDelta)) == turn.text
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == turn.text
     assert len(session.messages) == 2
 
 
@@ -97,28 +97,28 @@ def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> 
     async def follow() -> list[Any]:
         return [event async for event in session.stream("Hello")]
 
-    *pieces, turn = asyncio.run(follow())
-    assert sum(isinstance(event, TextDelta) for event in pieces) > 10_000
-    assert isinstance(pieces.pop(), Finish)  # the end that comes when it is settled
+    *events, turn = asyncio.run(follow())
+    assert sum(isinstance(event, TextDelta) for event in events) > 10_000
+    assert isinstance(events.pop(), Finish)  # the end that comes when it is settled
     assert turn.text == long
     assert types(ledger, session)[before:] == [
         *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
     ]
     settled = last(ledger, session, "capability.completed")
-    assert settled.payload["partials"]["count"] == len(pieces)
+    assert settled.payload["partials"]["count"] == len(events)
     stored_text = session.transcript[-1].message.text
     again = Session.resume(session.id, ledger=ledger, models=models_of(ledger))
     assert stored_text == again.messages[-1].text == long
 
 
-def test_the_pieces_of_a_stopped_answer_are_counted(ledger: Ledger) -> None:
+def test_the_partials_of_a_stopped_response_are_counted(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
 
     async def leave() -> None:
-        pieces = session.stream("Hello")
-        async for _ in pieces:
+        events = session.stream("Hello")
+        async for _ in events:
             break
-        await pieces.aclose()
+        await events.aclose()
 
     asyncio.run(leave())
     cancelled = last(ledger, session, "capability.cancelled")
@@ -131,10 +131,10 @@ def test_an_abandoned_stream_is_cancelled_and_unanswered(ledger: Ledger) -> None
     session = opened(ledger, ports={"openai": MockProvider(["a long answer " * 200])})
 
     async def leave() -> None:
-        pieces = session.stream("Hello")
-        async for _ in pieces:
+        events = session.stream("Hello")
+        async for _ in events:
             break
-        await pieces.aclose()
+        await events.aclose()
 
     asyncio.run(leave())
     assert [message.text for message in session.unanswered] == ["Hello"]

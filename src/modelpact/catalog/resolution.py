@@ -14,12 +14,15 @@ from modelpact.vocabulary.capability import CAPABILITIES, capability
 
 _MAX_CLAIMS: Final = 512
 _MAX_MEMO_ENTRIES: Final = 1_024
-_FIRST_HAND: Final = ("evidence", "overlay")
-"""Layers that are known even if their provider is not."""
+FIRST_HAND: Final = ("evidence", "overlay")
+"""The layers that are about this very model: evidence, and the operator's overlay.
+
+They apply even if the provider is not known, and a provider's declaration never changes them.
+"""
 
 
 class TraceEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one layer states, for people to read: its fields as they stand in their source."""
+    """What one layer states, for people to read: its fields as in their source."""
 
     layer: LayerKind
     rule: str
@@ -182,7 +185,7 @@ class Resolution:
             if stated is None:
                 continue
             if layer.is_assumption(name) or (
-                unknown_provider and layer.evidence.layer not in _FIRST_HAND
+                unknown_provider and layer.evidence.layer not in FIRST_HAND
             ):
                 assumed = assumed or (layer, stated)
                 continue

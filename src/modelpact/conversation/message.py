@@ -55,7 +55,7 @@ class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", omit_defaults=T
 
 
 class OtherBlock(msgspec.Struct, frozen=True, tag="other"):
-    """A block of a kind that only one API has, kept as it stands."""
+    """A block of a kind that only one API has. Its content is not changed."""
 
     api: str
     content: dict[str, Any]

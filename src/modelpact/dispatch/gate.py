@@ -16,8 +16,8 @@ from modelpact.negotiation.verdict import Policy
 from modelpact.vocabulary.dialects import OPENWOP
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
 from modelpact.vocabulary.memo import BoundedMemo
+from modelpact.vocabulary.redaction import REDACTED
 
-REDACTED: Final = "[REDACTED]"
 SUBSTITUTED: Final = "model.capability.substituted"
 INSUFFICIENT: Final = "model.capability.insufficient"
 NOT_PROVIDED: Final = "capability_not_provided"

@@ -189,12 +189,12 @@ class ModelCaller:
         invocation = await self._invoke(provider, request, "streaming", options)
         streamed = msgspec.structs.replace(request, stream=True)
         events: list[StreamEvent] = []
-        async with contextlib.aclosing(self.runtime.stream(invocation)) as pieces:  # type: ignore[type-var]
-            async for piece in pieces:
-                if isinstance(piece, Invocation):
-                    yield await self._result(streamed, piece, events)
+        async with contextlib.aclosing(self.runtime.stream(invocation)) as partials:  # type: ignore[type-var]
+            async for partial in partials:
+                if isinstance(partial, Invocation):
+                    yield await self._result(streamed, partial, events)
                 else:
-                    event = read_event(piece.content)
+                    event = read_event(partial.content)
                     if len(events) < _EVENTS_EXAMINED:
                         events.append(event)
                     yield event

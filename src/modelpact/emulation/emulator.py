@@ -356,7 +356,7 @@ class _Preparation:
         messages[index] = Message(message.role, message.content, metadata)
 
     def _drop_extras(self, *names: str) -> None:
-        """Remove fields from those that are sent as they stand."""
+        """Remove fields from those that are sent unchanged."""
         extras = self._changes.get("extras", self._request.extras)
         self._changes["extras"] = {
             name: value for name, value in extras.items() if name not in names

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modelpact.vocabulary.errors import ModelpactError
+
 LARGEST_TEXT: Final = 4 * 1024 * 1024
 """The most characters of a response in which JSON is looked for."""
 _FENCE: Final = "```"
@@ -19,7 +21,7 @@ _JSON_START: Final = re.compile(
 """The beginning of JSON, or of what models write for it; other brackets belong to the prose."""
 _TOKEN: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_MOST_CANDIDATES: Final = 256
+_MAX_CANDIDATES: Final = 256
 _DEEPEST: Final = 200
 
 
@@ -30,7 +32,7 @@ class FoundJson(msgspec.Struct, frozen=True):
     text: str
 
 
-class NoJson(Exception):
+class NoJson(ModelpactError):
     """The text has no JSON that can be read; the message says why."""
 
 
@@ -53,7 +55,7 @@ def find_json(text: str, accepts: Callable[[Any], bool] | None = None) -> FoundJ
             return candidate
         else:
             first = first or candidate
-        if count == _MOST_CANDIDATES:
+        if count == _MAX_CANDIDATES:
             break
     if first is None:
         raise NoJson(problem)
@@ -176,7 +178,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         seen: set[str] = set()
         duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise NoJson(f"the key {duplicate!r:.80} stands twice in one object")
+        raise NoJson(f"the key {duplicate!r:.80} occurs twice in one object")
     return value
 
 

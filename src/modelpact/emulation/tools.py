@@ -25,8 +25,8 @@ _OPEN: Final = "<tool_call>"
 _JSON_NEXT: Final = re.compile(r"\s*(?:[{`\[]|$)")
 _INVENTED_RESULT: Final = "<tool_result"
 _CLOSE: Final = re.compile(r"\s*</tool_call>")
-_MOST_CALLS: Final = 128
-_MOST_FINDINGS: Final = 10
+_MAX_CALLS: Final = 128
+_MAX_FINDINGS: Final = 10
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -105,16 +105,16 @@ def parse_tool_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -
     """Parse the calls at the end of a response, and check each against the schema of its tool.
 
     A result that the model invented after a call is ignored. Any other text there is a finding,
-    since it is doubtful that a call was meant.
+    since the model may not have intended a call.
     """
     start = _next_call(text, 0)
     findings: list[str] = []
     calls: list[ToolUseBlock] = []
     while start >= 0:
-        if len(calls) == _MOST_CALLS:
-            findings.append(f"there are more than {_MOST_CALLS} tool calls")
+        if len(calls) == _MAX_CALLS:
+            findings.append(f"there are more than {_MAX_CALLS} tool calls")
             break
-        if len(findings) >= _MOST_FINDINGS:
+        if len(findings) >= _MAX_FINDINGS:
             findings.append("and more")
             break
         value, end, problem = _parse_call(text, start + len(_OPEN))
@@ -130,7 +130,7 @@ def parse_tool_calls(text: str, spec: ToolSpec, schemas: Mapping[str, Schema]) -
         between = text[end : start if start >= 0 else len(text)]
         between = between.removeprefix("</tool_call>").strip(" \t\r\n`")
         if between and not between.startswith(_INVENTED_RESULT):
-            findings.append("text stands after a tool call; a call must end the answer")
+            findings.append("there is text after a tool call; a call must end the answer")
     findings.extend(_choice_findings(spec, calls, bool(findings)))
     return ParsedToolCalls(text_before_calls(text), tuple(calls), tuple(findings))
 

@@ -2,9 +2,9 @@
 
 Everything that calls models uses it: sessions, the OpenWOP host, probes and the gateway.
 
-A response proves only what could not have come about otherwise. That a server accepted a parameter
-does not show that the model heeded it, so a seed, a temperature or a schema in a successful request
-teaches nothing. A tool call, several stream events and reasoning are either there or not.
+A response is evidence only of what it visibly contains: a tool call, several stream events,
+reasoning. A server may accept a parameter and ignore it, so a successful request with a seed, a
+temperature or a schema proves nothing about them.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from modelpact.ledger.ledger import Ledger
 from modelpact.vocabulary.memo import BoundedMemo
 
 _PROOFS: Final = {
-    "streaming": "the answer came in pieces",
+    "streaming": "the response was streamed in several partials",
     "tool-calling": "the model called a tool that it was offered",
-    "reasoning": "the answer came with reasoning",
+    "reasoning": "the response has reasoning",
 }
 _TOKENS: Final = {
     "context-window": lambda usage: usage.input + usage.output,
@@ -61,7 +61,7 @@ class Lesson(msgspec.Struct, frozen=True):
 class EvidenceLearner:
     """Records what calls teach, and withdraws evidence that they refute.
 
-    A ledger that cannot be written to costs the lesson, never the call.
+    If the ledger cannot be written to, nothing is learned, and the call itself does not fail.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -148,9 +148,9 @@ def learn_from_response(
 ) -> tuple[Observation, ...]:
     """Return what a successful response proves. `events` are those of a streamed response."""
     offered = {tool.name for tool in request.tools}
-    pieces = sum(isinstance(event, (TextDelta, ThinkingDelta, ToolCall)) for event in events)
+    partials = sum(isinstance(event, (TextDelta, ThinkingDelta, ToolCall)) for event in events)
     proved = {
-        "streaming": pieces > 1,
+        "streaming": partials > 1,
         "tool-calling": any(call.name in offered for call in response.tool_calls),
         "reasoning": bool(response.usage.reasoning or response.thinking),
     }

@@ -12,7 +12,7 @@ from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.canonical import canonical
 from modelpact.ledger.costs import Attribution, CostRecord
-from modelpact.ledger.event import PreconditionFailed, PreparedEvent
+from modelpact.ledger.event import NEGOTIATION_DECIDED, PreconditionFailed, PreparedEvent
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import CHAT
@@ -27,7 +27,6 @@ from modelpact.providers.runtime.records import InvocationOutcome, InvocationReq
 from modelpact.providers.runtime.registry import Registered, Registry
 from modelpact.vocabulary.memo import BoundedMemo
 
-DECIDED: Final = "negotiation.decided"
 CLIENT_LEFT: Final = "the client left"
 _SECOND: Final = 1_000_000_000
 _DAY_S: Final = 86_400
@@ -176,7 +175,7 @@ class GatewayRecorder(InvocationRecorder):
 
     async def _append_decision(self, plan: Plan, envelope: str, details: dict[str, Any]) -> str:
         payload = canonical({**plan.data(), **details})
-        event = PreparedEvent(envelope, DECIDED, payload, opens=(KIND, self._name))
+        event = PreparedEvent(envelope, NEGOTIATION_DECIDED, payload, opens=(KIND, self._name))
         ref = await self._ledger.append_async(event)
         self._events.use(envelope)
         return ref.id

@@ -19,6 +19,9 @@ from modelpact.vocabulary.errors import InputError, brief
 GENESIS: Final = "0" * 64
 """The previous hash of the first event of an envelope."""
 
+NEGOTIATION_DECIDED: Final = "negotiation.decided"
+"""A negotiation. Sessions record its trigger, target and verdict; the gateway records its plan."""
+
 STANDARD_TYPES: Final = frozenset(
     (
         *("provider.registered", "provider.flagged", "provider.deregistered", "provider.usage"),
@@ -27,7 +30,7 @@ STANDARD_TYPES: Final = frozenset(
         "capability.undescribed",
         "cost.corrected",
         "signal.received",
-        "negotiation.decided",
+        NEGOTIATION_DECIDED,
         *("session.opened", "session.resumed", "session.switched", "session.downgraded"),
         *("session.rejected", "session.attached", "session.detached", "session.reloaded"),
         *("session.params", "session.spawned", "session.turn", "session.answered"),

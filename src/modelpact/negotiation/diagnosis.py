@@ -1,6 +1,6 @@
 """Diagnosis: explain a verdict that is not a plain yes, and suggest a model that fits."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from modelpact.catalog.catalog import Catalog, default_catalog
@@ -19,19 +19,19 @@ def diagnose(
     target: Resolution | None = None,
     policy: Policy = DEFAULT_POLICY,
     catalog: Catalog | None = None,
-    in_force: str = "",
+    exclude: Collection[str] = (),
 ) -> Diagnostic | None:
     """Return the diagnostic of a rejected or warned verdict, or None if there is nothing to say.
 
-    Only a rejected verdict gets a suggestion. `params` are the parameters of a session by layer;
-    `target` is the model on which they would apply. The model `in_force` is never suggested: a
-    session that was refused another model still has it.
+    Only a rejected verdict gets a suggestion. It is neither the target nor a model in `exclude`.
+    `params` are the parameters of a session by layer; `target` is the model on which they would
+    apply.
     """
     if verdict.ok and not verdict.warnings:
         return None
     suggestion = None
     if not verdict.ok:
-        suggestion = _suggestion(verdict, in_force, target, policy, catalog or default_catalog())
+        suggestion = _suggestion(verdict, exclude, target, policy, catalog or default_catalog())
     return Diagnostic(
         verdict.target,
         tuple(
@@ -49,16 +49,25 @@ def diagnose(
 
 
 def _suggestion(
-    verdict: Verdict, in_force: str, target: Resolution | None, policy: Policy, catalog: Catalog
+    verdict: Verdict,
+    exclude: Collection[str],
+    target: Resolution | None,
+    policy: Policy,
+    catalog: Catalog,
 ) -> str | None:
-    """Search for a suggestion; the result is kept with the resolved model."""
+    """Search for a suggestion, and cache the result with the resolved model."""
     needs = tuple(finding.need for finding in verdict.findings)
-    key = ("suggestion", needs, in_force, policy, catalog)
+    excluded = (verdict.target, *exclude)
+    key = ("suggestion", needs, excluded, policy, catalog)
     if target is not None and key in target.memo:
-        kept: str | None = target.memo[key]
-        return kept
+        cached: str | None = target.memo[key]
+        return cached
     better = suggest(
-        Needs(needs), avoid=verdict.target, in_force=in_force, policy=policy, catalog=catalog
+        Needs(needs),
+        prefer_provider=verdict.target.partition("/")[0],
+        exclude=excluded,
+        policy=policy,
+        catalog=catalog,
     )
     suggestion = None if better is None else better.target
     if target is not None:

@@ -1,6 +1,6 @@
 """Search the catalog for models that meet a set of needs, and for one to suggest."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import Literal
@@ -66,33 +66,32 @@ def surely_meets(needs: Needs, claims: ClaimSource) -> bool:
 def suggest(
     needs: Needs | Iterable[Need | str] | str,
     *,
-    avoid: str = "",
-    in_force: str = "",
+    prefer_provider: str = "",
+    exclude: Collection[str] = (),
     policy: Policy = DEFAULT_POLICY,
     catalog: Catalog | None = None,
-    among: Sequence[str] = (),
+    available_providers: Sequence[str] = (),
 ) -> Verdict | None:
     """Return the verdict of a model that satisfies the needs, or None.
 
-    The provider of the model to `avoid` comes first, then the providers `among` which the caller
-    can call, then vendors of their own models; among those, the lowest price. The model `in_force`
-    is never suggested, since the caller already has it. A suggestion is never applied by itself.
+    Models of `prefer_provider` come first, then those of `available_providers`, which the caller
+    can call, then those that their own vendors serve. Within each group the cheapest comes first.
+    The models in `exclude`, written `provider/model`, are never suggested.
     """
     catalog = catalog or default_catalog()
     needs = needs if isinstance(needs, Needs) else Needs(needs)
-    same_provider = avoid.partition("/")[0]
-    excluded = frozenset(ascii_lower(target) for target in (avoid, in_force))
-    if same_provider:
-        targets = find_models(needs, provider=same_provider, sort="price", catalog=catalog)
+    excluded = frozenset(ascii_lower(target) for target in exclude)
+    if prefer_provider:
+        targets = find_models(needs, provider=prefer_provider, sort="price", catalog=catalog)
         verdict = _first_fitting(catalog, targets, needs, policy, excluded)
-        provider = catalog.find_provider(same_provider)
+        provider = catalog.find_provider(prefer_provider)
         if verdict is None and provider is not None and provider.models:
-            targets += [f"{same_provider}/{model}" for model in provider.models]
+            targets += [f"{prefer_provider}/{model}" for model in provider.models]
             verdict = _first_fitting(catalog, targets, needs, policy, excluded, available=True)
         if verdict is not None or (provider is not None and provider.kind == "local"):
             return verdict  # a suggestion never sends local work elsewhere
-    if among:
-        targets = find_models(needs, provider=among, sort="price", catalog=catalog)
+    if available_providers:
+        targets = find_models(needs, provider=available_providers, sort="price", catalog=catalog)
         verdict = _first_fitting(catalog, targets, needs, policy, excluded, available=True)
         if verdict is not None:
             return verdict

@@ -1,6 +1,6 @@
 """The `stud` dialect: requirements with levels, claims of seven capabilities, and verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,14 @@ from modelpact.needs.need import LEVELS
 from modelpact.negotiation.diagnosis import diagnose
 from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import check_layers
-from modelpact.negotiation.verdict import DEFAULT_POLICY, Diagnostic, Policy, Verdict
+from modelpact.negotiation.verdict import (
+    DEFAULT_POLICY,
+    Diagnostic,
+    Missing,
+    Policy,
+    Verdict,
+    missing_data,
+)
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -118,20 +125,13 @@ def is_known_pair(resolution: Resolution) -> bool:
 
 
 def verdict_json(verdict: Verdict, diagnostic: Diagnostic | None) -> dict[str, Any]:
-    """Write a verdict in the form of the dialect."""
-    missing = [
-        {
-            "capability": wire_name(finding.capability),
-            "requiredBy": list(finding.need.required_by),
-            "reason": finding.reason,
-        }
-        for finding in verdict.missing
-    ]
+    """Write a verdict, and what `diagnose` returned for it, in the form of the dialect."""
+    missing = [] if diagnostic is None else missing_json(diagnostic.missing)
     data: dict[str, Any] = {
         "ok": verdict.ok,
         "missing": missing,
         "warnings": [
-            {"name": wire_name(finding.capability), "reason": finding.outcome}
+            {"name": stud_name(finding.capability), "reason": finding.outcome}
             for finding in verdict.warnings
         ],
     }
@@ -150,14 +150,7 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
     """Write a diagnostic with the five fields of the dialect; optional ones only if set."""
     data: dict[str, Any] = {
         "target": _pair(diagnostic.target),
-        "missing": [
-            {
-                "capability": wire_name(missing.capability),
-                "requiredBy": list(missing.required_by),
-                "reason": missing.reason,
-            }
-            for missing in diagnostic.missing
-        ],
+        "missing": missing_json(diagnostic.missing),
         "previous": _pair(diagnostic.previous),
     }
     if diagnostic.suggestion:
@@ -167,7 +160,16 @@ def diagnostic_json(diagnostic: Diagnostic) -> dict[str, Any]:
     return data
 
 
-def wire_name(name: str) -> str:
+def missing_json(missing: Iterable[Missing]) -> list[dict[str, Any]]:
+    """Write missing capabilities with the names and the three fields of the dialect."""
+    items = missing_data(missing)
+    for item in items:
+        item["capability"] = stud_name(item["capability"])
+        del item["message"]
+    return items
+
+
+def stud_name(name: str) -> str:
     """Return the dialect's name of a capability, or the id if it has none."""
     return _NAMES.get(name, name)
 

@@ -1,5 +1,6 @@
 """Verdicts: the result of a negotiation, with one finding for each need, and their formats."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -302,9 +303,26 @@ def verdict_data(verdict: Verdict, diagnostic: Diagnostic | None = None) -> dict
 def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return a diagnostic as `--json` prints it."""
     data: dict[str, Any] = msgspec.to_builtins(diagnostic)
+    data["missing"] = missing_data(diagnostic.missing)
     for request_field in ("untranslatable", "wouldHelp"):
         del data[request_field]
     return data
+
+
+def missing_data(missing: Iterable[Missing]) -> list[dict[str, Any]]:
+    """Return missing capabilities as plain data for JSON: the one list for every format.
+
+    `stud.missing_json` writes it with the names of that dialect.
+    """
+    return [
+        {
+            "capability": item.capability,
+            "requiredBy": list(item.required_by),
+            "reason": item.reason,
+            "message": item.message,
+        }
+        for item in missing
+    ]
 
 
 def claim_text(claim: Claim) -> str:

@@ -15,6 +15,7 @@ from modelpact.ledger.event import embedded_cost
 from modelpact.probing.trials import ProbeAnswer
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request, write_response
+from modelpact.vocabulary.errors import ModelpactError
 
 _DEADLINE_SECONDS: Final = 120.0
 _FATAL_STATUSES: Final = (401, 402, 403, 407, 408, 429)
@@ -29,12 +30,12 @@ class Budget(msgspec.Struct, frozen=True):
     money: int = 100_000_000
 
 
-class ProbeStopped(Exception):
+class ProbeStopped(ModelpactError):
     """The probe cannot go on: its budget is spent, or the provider does not answer."""
 
 
-class UnreadableResponse(Exception):
-    """One call gave no usable answer, for a reason that says nothing about its capability."""
+class UnreadableResponse(ModelpactError):
+    """A call failed for a reason that says nothing about the capability it tries."""
 
 
 class NotStreamed(UnreadableResponse):
@@ -74,17 +75,17 @@ class ProbeCalls:
         self._transcript.append(entry)
         try:
             if streamed:
-                result, pieces = await self._stream(request)
+                result, partials = await self._stream(request)
             else:
                 result = await self._models.call(self._provider, request, **self._options)
-                pieces = 1
+                partials = 1
         except CallFailed as error:
             entry["error"] = str(error)
             self._add_cost(error.invocation)
             return _read_failure(error)
         entry["answer"] = write_response(result.response)
         self._add_cost(result.invocation)
-        return ProbeAnswer(result.response, pieces)
+        return ProbeAnswer(result.response, partials)
 
     def transcript(self) -> tuple[bytes, str]:
         """Return the requests and answers as canonical JSON, and its hash."""
@@ -92,16 +93,16 @@ class ProbeCalls:
         return content, f"sha256:{hashlib.sha256(content).hexdigest()}"
 
     async def _stream(self, request: Request) -> tuple[ModelResult, int]:
-        pieces = 0
+        partials = 0
         result: ModelResult | None = None
         async for event in self._models.stream(self._provider, request, **self._options):
             if isinstance(event, ModelResult):
                 result = event
             else:
-                pieces += isinstance(event, _CONTENT_EVENTS)
+                partials += isinstance(event, _CONTENT_EVENTS)
         if result is None:
             raise UnreadableResponse("the stream ended without an answer")
-        return result, pieces
+        return result, partials
 
     def _check_budget(self, request: Request) -> None:
         """Stop before a call that the budget may not cover."""

@@ -274,7 +274,7 @@ class Probe:
         self._keep(CONTEXT_WINDOW, *search.result())
 
     async def _check_control(self, outcome: TrialOutcome, control: Request) -> TrialOutcome:
-        """Accept that a parameter is heeded only if the server rejects nonsense in its place."""
+        """Accept that a parameter works only if the server rejects an invalid value for it."""
         if isinstance(await self._calls.ask(control), Rejection):
             return outcome
         return TrialOutcome("inconclusive", "accepted, but so is nonsense in its place")

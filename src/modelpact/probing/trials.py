@@ -30,7 +30,7 @@ _REASONING_TOKENS: Final = {"native": 1_024, "unknown": 512}
 """Output tokens added for reasoning, by what the catalog claims about it."""
 _THINKING_BUDGET: Final = 1_024
 _TOKEN_LIMIT: Final = 16
-"""The output limit of the trials that check whether it is heeded."""
+"""The output limit of the trials that check whether the model keeps to it."""
 _TOOL: Final = Tool(
     "record_reading",
     {
@@ -90,10 +90,10 @@ TrialVerdict = Literal["supported", "unsupported", "ignored", "inconclusive"]
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """A response, and the number of pieces in which it arrived."""
+    """A response, and the number of partials it was streamed in."""
 
     response: Response
-    pieces: int = 1
+    partials: int = 1
 
 
 class TrialOutcome(msgspec.Struct, frozen=True):
@@ -203,11 +203,11 @@ class _TrialBuilder:
         return msgspec.structs.replace(self._base, messages=messages, **fields)
 
     def streaming(self) -> Trial:
-        """Try whether the answer arrives in pieces."""
+        """Try whether the response is streamed in more than one partial."""
 
         def judge(answer: ProbeAnswer) -> TrialOutcome:
-            if answer.pieces > 1:
-                return supported("the answer came in pieces")
+            if answer.partials > 1:
+                return supported("the response was streamed in several partials")
             return ignored("the whole answer came at once")
 
         return Trial("streaming", self.plain(_COUNT), judge, streamed=True)

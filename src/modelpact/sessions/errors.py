@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Final
 
-from modelpact.negotiation.stud import wire_name
+from modelpact.negotiation.stud import missing_json, stud_name
 from modelpact.negotiation.verdict import Diagnostic, ParamAffected, Verdict
 from modelpact.providers.models.credentials import MissingKey
 from modelpact.vocabulary.errors import InputError, ModelpactError, brief
@@ -39,7 +39,10 @@ class SessionError(ModelpactError):
 
 
 class SwitchRejected(SessionError):
-    """A model does not meet the required set. The session has not changed."""
+    """A model does not meet the required set. The session has not changed.
+
+    Opening a session, a switch, `attach` and `reload` raise it.
+    """
 
     default_code: ClassVar[str] = MISSING_CAPABILITY
 
@@ -51,14 +54,7 @@ class SwitchRejected(SessionError):
             "target": diagnostic.target,
             "previous": diagnostic.previous,
             "trigger": trigger,
-            "missing": [
-                {
-                    "capability": wire_name(missing.capability),
-                    "requiredBy": list(missing.required_by),
-                    "reason": missing.reason,
-                }
-                for missing in diagnostic.missing
-            ],
+            "missing": missing_json(diagnostic.missing),
         }
         lacks = "; ".join(
             f"{missing.capability} {missing.message}, "
@@ -153,7 +149,7 @@ class CapabilityMissing(SessionError):
         self.capability = capability
         self.param = param
         """The parameter that uses the capability, if one does."""
-        context = {"target": target, "capability": wire_name(capability), "detail": detail}
+        context = {"target": target, "capability": stud_name(capability), "detail": detail}
         code = _POINT_OF_USE_CODES.get(capability, MISSING_CAPABILITY)
         without = f"take {param} out of the parameters" if param else "ask without it"
         message = (

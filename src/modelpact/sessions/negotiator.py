@@ -11,7 +11,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog
 from modelpact.catalog.claim import Claims, ClaimSource
-from modelpact.catalog.resolution import Resolution
+from modelpact.catalog.resolution import FIRST_HAND, Resolution
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.evidence import read_evidence
@@ -26,7 +26,6 @@ from modelpact.negotiation.verdict import Diagnostic, Policy, Verdict
 from modelpact.providers.models.credentials import MissingKey
 from modelpact.sessions.errors import KeyMissing, SessionError, SwitchRejected, TargetUnreachable
 from modelpact.sessions.provider_claims import (
-    FIRST_HAND,
     SILENT,
     CappedClaim,
     Declaration,
@@ -91,9 +90,13 @@ class Negotiator:
     def negotiate(
         self, trigger: str, current: SessionState, proposed: SessionState, needs: Needs
     ) -> SessionDecision:
-        """Negotiate the needs of a proposed state with its model."""
+        """Negotiate the needs of a proposed state with its model.
+
+        The suggestion of a rejection is never the session's current model.
+        """
         target, policy = proposed.target, proposed.policy
-        is_switch = target != current.target or trigger in _DESCRIBE_AGAIN
+        current_model = current.target
+        is_switch = target != current_model or trigger in _DESCRIBE_AGAIN
         unreachable: ModelpactError | None = None
         try:
             self._describe(target, again=is_switch)
@@ -102,7 +105,8 @@ class Negotiator:
         judged = self._judge(needs, target, policy)
         if not judged.verdict.ok:
             unreachable = None  # a model that does not fit is rejected for that, key or no key
-        previous = None if trigger == RESUME else current.target or None
+        # A resumed session stays on its model: there is no previous one.
+        previous = None if trigger == RESUME else current_model or None
         diagnostic = diagnose(
             judged.verdict,
             previous=previous,
@@ -110,7 +114,7 @@ class Negotiator:
             target=judged.resolution,
             policy=policy,
             catalog=judged.catalog,
-            in_force=current.target,
+            exclude=(current_model,),
         )
         if diagnostic is None and (is_switch or unreachable):
             # The needs are met, but parameters may stop applying. That is never silent.
@@ -122,7 +126,7 @@ class Negotiator:
             needs,
             judged.verdict,
             diagnostic,
-            current.target,
+            current_model,
             unreachable,
             judged.capped,
             judged.declaration_problem,
@@ -194,7 +198,7 @@ class Negotiator:
             if target.partition("/")[0] in (provider, *self._aliases(provider)):
                 return self.resolve_target(target)
         for wanted in (needs, Needs()):
-            best = suggest(wanted, avoid=f"{provider}/", policy=policy, catalog=self.catalog())
+            best = suggest(wanted, prefer_provider=provider, policy=policy, catalog=self.catalog())
             if best is not None and best.target.startswith(f"{provider}/"):
                 return best.target
         raise InputError(
@@ -254,7 +258,7 @@ class _Judgement(msgspec.Struct, frozen=True):
 
 
 def _is_known(resolution: Resolution) -> bool:
-    return is_known_pair(resolution) or "mock" in (resolution.api or "")
+    return is_known_pair(resolution) or resolution.api == "mock"
 
 
 def _known_claims(resolution: Resolution) -> ClaimSource:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint, Evidence, derive
+from modelpact.catalog.resolution import FIRST_HAND
 from modelpact.negotiation.stud import read_claims
 from modelpact.providers.port import ModelPort
 from modelpact.vocabulary.capability import CAPABILITIES, capability
@@ -18,8 +19,6 @@ from modelpact.vocabulary.redaction import redact_text
 
 DESCRIBE_SECONDS: Final = 2.0
 """How long a provider may take to describe a model."""
-FIRST_HAND: Final = ("evidence", "overlay")
-"""The catalog layers that a declaration never changes: evidence, and the operator's overlay."""
 _CAN_BE_LOWERED: Final = ("context-window", "image-input", "audio-input", "video-input")
 """Capabilities for which a declaration below the known value is believed."""
 
@@ -43,8 +42,8 @@ SILENT: Final = Declaration()
 """The declaration of a provider that says nothing."""
 
 
-class OverlaidClaims:
-    """Claims with a provider's declared claims over them, where those apply."""
+class ReconciledClaims:
+    """Known claims, in which the accepted claims of a provider's declaration replace others."""
 
     def __init__(self, base: ClaimSource, declared: Mapping[str, Claim]) -> None:
         self._base = base
@@ -118,7 +117,7 @@ def reconcile(
             capped.append(CappedClaim(name, _value(declared), _value(claim)))
         elif _measure(declared) < _measure(claim) and _can_be_lowered(claim):
             accepted[name] = declared
-    return (OverlaidClaims(known, accepted) if accepted else known), tuple(capped)
+    return (ReconciledClaims(known, accepted) if accepted else known), tuple(capped)
 
 
 def declared_only(source: ClaimSource, names: frozenset[str]) -> tuple[str, ...]:

@@ -83,8 +83,9 @@ class Session:
         needs: Needs | Iterable[Need | str] | str = (),
         id: str | None = None,
     ) -> "Session":
-        """Start a session on a model that meets its required set, or raise `SwitchRejected`.
+        """Start a session on a model that meets its required set.
 
+        Raise `SwitchRejected`, `KeyMissing` or `TargetUnreachable`, as `switch_model` does.
         `needs` are required for as long as the session lives, whatever is attached.
         """
         if not isinstance(policy, Policy):
@@ -251,7 +252,9 @@ class Session:
     def switch_model(self, target: str) -> Switched:
         """Switch to `provider/model`, or to a model of the provider in use (`/model`).
 
-        Raise `SwitchRejected` if it does not fit. Then nothing has changed.
+        Raise `SwitchRejected` if the model does not fit, `KeyMissing` if it fits but its provider's
+        API key is missing, and `TargetUnreachable` if it fits but cannot be called for another
+        reason. After each of them the session is as it was.
         """
         with self._transitions.lock:
             state = self._transitions.current()
@@ -263,6 +266,7 @@ class Session:
 
         That is the model this session last used there; else the first that the configuration names
         there; else the cheapest well-known model that meets the needs.
+        Raise as `switch_model` does.
         """
         with self._transitions.lock:
             state = self._transitions.current()
@@ -274,7 +278,10 @@ class Session:
             return self._switch("/provider", target)
 
     def attach(self, machine: StateMachine | Mapping[str, Any]) -> Switched:
-        """Attach a state machine in place of the present one. The model in use must fit it."""
+        """Attach a state machine in place of the present one.
+
+        The model in use must fit it; otherwise raise as `switch_model` does.
+        """
         loaded = load(StateMachine, machine)
         payload = {"machine": loaded.name, "contract": loaded.contract}
         with self._transitions.lock:
@@ -292,7 +299,7 @@ class Session:
                 raise InputError("no state machine is attached")
             proposed = msgspec.structs.replace(state, machine=None)
             payload = {"machine": state.machine.name}
-            self._transitions.relax(proposed, "session.detached", payload)
+            self._transitions.change_without_negotiation(proposed, "session.detached", payload)
 
     def reload(
         self,
@@ -300,7 +307,10 @@ class Session:
         context_providers: Iterable[ContextProvider] | None = None,
         hooks: Iterable[Hook] | None = None,
     ) -> Switched:
-        """Replace the context providers or the hooks. The model in use must fit them."""
+        """Replace the context providers or the hooks.
+
+        The model in use must fit them; otherwise raise as `switch_model` does.
+        """
         changes: dict[str, Any] = {}
         if context_providers is not None:
             changes["context_providers"] = load_all(ContextProvider, context_providers)
@@ -375,9 +385,9 @@ class Session:
     async def stream(self, messages: MessageInput) -> AsyncGenerator[StreamEvent | Turn, None]:
         """Send messages and yield the events of the answer as they arrive, then the turn."""
         running = self._turns.stream(read_messages(messages))
-        async with aclosing(iterate(running)) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(iterate(running)) as events:
+            async for event in events:
+                yield event
 
     def close(self) -> None:
         """Close the session in this process. It stays in the store and can be resumed."""
@@ -406,7 +416,7 @@ class Session:
             remaining = {name: value for name, value in before.items() if name not in names}
             layers = {**state.layers, "/params": {**remaining, **added}}
             proposed = msgspec.structs.replace(state, layers=layers)
-            self._transitions.relax(proposed, "session.params", payload)
+            self._transitions.change_without_negotiation(proposed, "session.params", payload)
             return self.params_affected
 
     def __enter__(self) -> "Session":

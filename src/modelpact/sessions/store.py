@@ -73,8 +73,8 @@ class History(msgspec.Struct, frozen=True):
     rows: int = 0
     turns: int = 0
 
-    def with_question(self, messages: tuple[Message, ...]) -> "History":
-        """Return the history after a turn has begun with these messages."""
+    def with_messages(self, messages: tuple[Message, ...]) -> "History":
+        """Return the history after a turn started with these messages."""
         return History(
             self.messages,
             (*self.unanswered, *messages),
@@ -82,10 +82,10 @@ class History(msgspec.Struct, frozen=True):
             self.turns + 1,
         )
 
-    def with_answer(self, messages: tuple[Message, ...], answer: Message) -> "History":
-        """Return the history after the turn that began with these messages was answered."""
+    def with_response(self, messages: tuple[Message, ...], response: Message) -> "History":
+        """Return the history after the model responded to the turn with these messages."""
         return History(
-            (*self.messages, *messages, answer),
+            (*self.messages, *messages, response),
             self.unanswered[: len(self.unanswered) - len(messages)],
             self.rows + 1,
             self.turns,
@@ -194,15 +194,15 @@ class SessionStore:
             raise SessionMoved(self.id)
         self._known_events.add(committed.event)
 
-    def add_question(
+    def add_messages(
         self, tx: Transaction, history: History, messages: tuple[Message, ...]
     ) -> None:
         """Add the messages of a new turn, as unanswered. `history` is the one before them."""
         self._check_unmoved(tx, history)
         self._add(tx, history.rows, history.turns + 1, 0, messages)
 
-    def add_answer(self, tx: Transaction, history: History, message: Message) -> None:
-        """Add the answer to the current turn. `history` is the one with the question."""
+    def add_response(self, tx: Transaction, history: History, message: Message) -> None:
+        """Add the response to the current turn. `history` has the messages of that turn."""
         self._check_unmoved(tx, history)
         tx.execute(
             "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",

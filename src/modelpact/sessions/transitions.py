@@ -12,10 +12,10 @@ import msgspec
 
 from modelpact.ledger.canonical import canonical_safe
 from modelpact.ledger.errors import LedgerUncertain
-from modelpact.ledger.event import Draft
+from modelpact.ledger.event import NEGOTIATION_DECIDED, Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.needs.need import Needs
-from modelpact.negotiation.stud import diagnostic_json, wire_name
+from modelpact.negotiation.stud import diagnostic_json, stud_name
 from modelpact.negotiation.verdict import Diagnostic, Verdict
 from modelpact.sessions.errors import (
     NoLongerFits,
@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 
 class Switched(msgspec.Struct, frozen=True):
-    """A change that was accepted. The diagnostic has its warnings, if there are any."""
+    """An accepted change: a switch, an attached state machine or a reload.
+
+    `diagnostic` has its warnings, if there are any. `previous` is the model before the change.
+    """
 
     target: str
     previous: str
@@ -151,8 +154,13 @@ class StateTransitions:
         self.refusal = None
         return Switched(proposed.target, decision.previous, decision.verdict, decision.diagnostic)
 
-    def relax(self, proposed: SessionState, event_type: str, payload: dict[str, Any]) -> None:
-        """Put a state in force that requires nothing more than the one before: no negotiation."""
+    def change_without_negotiation(
+        self, proposed: SessionState, event_type: str, payload: dict[str, Any]
+    ) -> None:
+        """Put a state in force whose required set is not larger: parameters, or a detached machine.
+
+        Parameters may stop applying on the model. `Session.params_affected` lists them.
+        """
         before, needs = self.committed, proposed.required()
         if needs != before.needs:
             payload = {**payload, "required": _required_payload(needs)}
@@ -235,7 +243,7 @@ class StateTransitions:
             "needs": len(decision.needs),
             "notes": list(verdict.notes),
         }
-        return self._append(tx, "negotiation.decided", payload, cause, unchecked=True)
+        return self._append(tx, NEGOTIATION_DECIDED, payload, cause, unchecked=True)
 
     def _append_rejection(
         self,
@@ -279,7 +287,7 @@ class StateTransitions:
                 "previous": decision.previous,
                 "lost": [
                     {
-                        "capability": wire_name(finding.capability),
+                        "capability": stud_name(finding.capability),
                         "requiredBy": list(finding.need.required_by),
                     }
                     for finding in lost
@@ -335,7 +343,7 @@ def _diagnostic_payload(decision: SessionDecision) -> dict[str, Any]:
     assert decision.diagnostic is not None
     payload = diagnostic_json(decision.diagnostic)
     payload["warnings"] = [
-        {"name": wire_name(finding.capability), "reason": finding.outcome}
+        {"name": stud_name(finding.capability), "reason": finding.outcome}
         for finding in decision.verdict.warnings
     ]
     if "paramsAffected" in payload:  # these are redacted already

@@ -1,4 +1,4 @@
-"""Turns: messages are recorded, the model is called, and its answer is recorded, one at a time."""
+"""Turns: a turn records messages, calls the model with them, and records its response."""
 
 import asyncio
 import threading
@@ -85,8 +85,8 @@ class TurnRunner:
     async def run(self, messages: tuple[Message, ...]) -> Turn:
         """Send messages and return the turn."""
         turn: StreamEvent | Turn | None = None
-        async for piece in self.stream(messages, streaming=False):
-            turn = piece
+        async for event in self.stream(messages, streaming=False):
+            turn = event
         assert isinstance(turn, Turn)
         return turn
 
@@ -101,9 +101,9 @@ class TurnRunner:
             raise SessionBusy(self._store.id)
         try:
             running = self._run_turn(self._transitions.committed, messages, streaming)
-            async with aclosing(running) as pieces:
-                async for piece in pieces:
-                    yield piece
+            async with aclosing(running) as events:
+                async for event in events:
+                    yield event
         finally:
             self._busy.release()
 
@@ -113,8 +113,10 @@ class TurnRunner:
         """Run one turn with the state that is in force as it begins."""
         warnings: list[str] = []
         request, emulated = self._prepare(committed.state, messages, streaming, warnings)
-        begun = await self._record_question(committed, messages, streaming)
-        port = _RecordedPort(self._models, committed.state.provider, self._store.envelope, begun)
+        turn_event = await self._record_messages(committed, messages, streaming)
+        port = _RecordedPort(
+            self._models, committed.state.provider, self._store.envelope, turn_event
+        )
 
         def on_report(report: EmulatorReport) -> None:
             warnings.extend(
@@ -131,8 +133,8 @@ class TurnRunner:
                     if emulated is None
                     else emulated_call.stream(port, emulated, on_report=on_report)
                 )
-                async with closing_stream(source) as pieces:
-                    async for event in pieces:
+                async with closing_stream(source) as stream:
+                    async for event in stream:
                         events.append(event)
                         yield event
                 response = collect(events)
@@ -145,21 +147,23 @@ class TurnRunner:
             assert response is not None  # a stream without its end raises CallFailed
         except CallFailed as error:
             raised = _point_of_use_error(committed.state.target, error)
-            await self._record_failure(raised, error.invocation.settled_by or begun)
+            await self._record_failure(raised, error.invocation.settled_by or turn_event)
             if raised is error:
                 raise  # keeps the provider's own error as its cause
             raise raised from error
         except ModelpactError as error:
-            await self._record_failure(error, begun)
+            await self._record_failure(error, turn_event)
             raise
         except (asyncio.CancelledError, GeneratorExit):
-            gone = ModelpactError("the caller went away")
-            await asyncio.shield(self._record_failure(gone, begun))
+            cancelled = ModelpactError("the caller went away")
+            await asyncio.shield(self._record_failure(cancelled, turn_event))
             raise
         try:
-            turn = await self._record_answer(messages, response, port.results, begun, warnings)
+            turn = await self._record_response(
+                messages, response, port.results, turn_event, warnings
+            )
         except SessionMoved as error:
-            await self._record_failure(error, begun)
+            await self._record_failure(error, turn_event)
             raise
         yield turn
 
@@ -199,7 +203,7 @@ class TurnRunner:
                 raise CapabilityMissing(target, name, "it is known not to have it")
         return request, Emulator().prepare(request, used) if used else None
 
-    async def _record_question(
+    async def _record_messages(
         self, committed: CommittedState, messages: tuple[Message, ...], streaming: bool
     ) -> str:
         """Record the messages before they are sent. Return the id of the event."""
@@ -213,43 +217,43 @@ class TurnRunner:
         }
 
         def commit(tx: Transaction) -> str:
-            self._store.add_question(tx, before, messages)
+            self._store.add_messages(tx, before, messages)
             draft = Draft(self._store.envelope, "session.turn", payload, committed.event)
             return tx.append(draft).id
 
-        begun = await self._store.ledger.write_async(commit)
-        self.history = before.with_question(messages)
-        return begun
+        turn_event = await self._store.ledger.write_async(commit)
+        self.history = before.with_messages(messages)
+        return turn_event
 
-    async def _record_answer(
+    async def _record_response(
         self,
         messages: tuple[Message, ...],
         response: Response,
         results: list[ModelResult],
-        begun: str,
+        turn_event: str,
         warnings: list[str],
     ) -> Turn:
         invocations = tuple(result.invocation for result in results)
         warnings += _losses(invocations)
-        before, answer = self.history, Message("assistant", response.content)
+        before, message = self.history, Message("assistant", response.content)
         settled = invocations[-1].settled_by if invocations else None
         payload = {
             "turn": before.turns,
             "invocations": [invocation.id for invocation in invocations],
-            "content": digest(encode_content(answer)),
+            "content": digest(encode_content(message)),
             "stopReason": response.stop_reason,
             "warnings": list(warnings),
         }
         draft = Draft(
-            self._store.envelope, "session.answered", event_payload(payload), settled or begun
+            self._store.envelope, "session.answered", event_payload(payload), settled or turn_event
         )
 
         def commit(tx: Transaction) -> None:
-            self._store.add_answer(tx, before, answer)
+            self._store.add_response(tx, before, message)
             tx.append(draft)
 
         await self._store.ledger.write_async(commit)
-        self.history = before.with_answer(messages, answer)
+        self.history = before.with_response(messages, message)
         return Turn(response, invocations, self._cost(invocations), tuple(warnings))
 
     async def _record_failure(self, error: ModelpactError, cause: str) -> None:
@@ -291,13 +295,13 @@ class _RecordedPort:
     async def stream(self, request: Request) -> AsyncIterator[StreamEvent]:
         """Yield the events of the response to a request."""
         source = self._models.stream(self._provider, request, **self._options)
-        async with closing_stream(source) as pieces:  # type: ignore[arg-type]
-            async for piece in pieces:
-                if isinstance(piece, ModelResult):
-                    self.results.append(piece)
-                    yield piece.response.finish
+        async with closing_stream(source) as events:  # type: ignore[arg-type]
+            async for event in events:
+                if isinstance(event, ModelResult):
+                    self.results.append(event)
+                    yield event.response.finish
                 else:
-                    yield piece
+                    yield event
 
 
 def read_messages(sent: MessageInput) -> tuple[Message, ...]:

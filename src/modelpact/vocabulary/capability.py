@@ -104,7 +104,7 @@ PARAMETERS: Final = {
 """The closed list of 13 parameters of the nika specification."""
 
 _MODEL = [
-    Capability("streaming", "the answer arrives in pieces while it is generated"),
+    Capability("streaming", "the response is streamed while it is generated"),
     Capability("tool-calling", "structured tool calls that a program can parse"),
     Capability("tool-choice", "the caller may force or forbid a tool"),
     Capability("structured-output", "output that the provider guarantees to match a JSON Schema"),

@@ -1,7 +1,7 @@
 """Dialects: the names that each specification has for capabilities.
 
 A dialect is a closed list of names; only `openwop` also allows extensions of hosts. The nika
-specification has four lists, and a name may stand in two of them, so each list is a dialect here.
+specification has four lists of names. Some names are in two lists, so each list is a dialect.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.catalog.lineages.rows import (
-    EFFORTS,
     BadRowError,
     Collector,
     Extraction,
@@ -24,6 +23,7 @@ from modelpact.catalog.lineages.rows import (
     token_count,
     typed_bool,
 )
+from modelpact.catalog.statement import EFFORTS
 
 URL = "https://github.com/BerriAI/litellm"
 _MAP_NAME = "litellm/model_prices_and_context_window_backup.json"

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from modelpact.catalog.lineages.rows import (
-    EFFORTS,
     BadRowError,
     Collector,
     Extraction,
@@ -28,6 +27,7 @@ from modelpact.catalog.lineages.rows import (
     token_count,
     typed_bool,
 )
+from modelpact.catalog.statement import EFFORTS
 
 URL = "https://models.dev"
 

@@ -18,8 +18,6 @@ Rank = tuple[int | str, ...]
 Prices = dict[str, int]
 Clause = dict[str, Any]
 """An object with one key: `or` and `and` have clauses, the others a string."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Reasoning effort levels, weakest first."""
 _PICO = 12
 _PICO_PER_MILLION = 6
 _TESTS: Final[Mapping[str, Callable[[str, str], bool]]] = {

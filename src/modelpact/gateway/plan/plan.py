@@ -8,7 +8,7 @@ from modelpact.catalog.facts import Price
 from modelpact.catalog.provider import Api
 from modelpact.configuration.config import Workload
 from modelpact.needs.requests import RequestFeatures
-from modelpact.negotiation.verdict import Answer, Diagnostic, Policy
+from modelpact.negotiation.verdict import Answer, Diagnostic, Policy, missing_data
 from modelpact.wire.headers import RawHeaders
 
 Action = Literal["forward", "carry", "refuse"]
@@ -155,7 +155,7 @@ def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return a diagnostic as the gateway's JSON has it."""
     data: dict[str, Any] = {
         "target": diagnostic.target,
-        "missing": [msgspec.to_builtins(item) for item in diagnostic.missing],
+        "missing": missing_data(diagnostic.missing),
     }
     if diagnostic.untranslatable:
         data["cannotBeTold"] = diagnostic.untranslatable

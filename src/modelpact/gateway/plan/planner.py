@@ -231,7 +231,13 @@ class Planner:
         needs = Needs([*(finding.need for finding in verdict.findings), *lacking])
         usable = [name for name in self._supported if self.models.can_authenticate(name)]
         catalog = self.models.catalog
-        suggestion = suggest(needs, avoid=resolved.target, catalog=catalog, among=usable)
+        suggestion = suggest(
+            needs,
+            prefer_provider=resolved.target.partition("/")[0],
+            exclude=(resolved.target,),
+            catalog=catalog,
+            available_providers=usable,
+        )
         if suggestion is None:
             return None
         findings = negotiate_parameters(key.features.settings, suggestion.target, catalog)
