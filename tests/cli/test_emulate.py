@@ -109,7 +109,7 @@ BAD: dict[str, tuple[str, str]] = {
         request(config={"strategies": {"streaming": {"type": "magic"}}}),
         "config.strategies.streaming",
     ),
-    "a key twice": ('{"capabilities": [], "capabilities": []}', "'capabilities' stands twice"),
+    "a key twice": ('{"capabilities": [], "capabilities": []}', "'capabilities' occurs twice"),
     "NaN": ('{"capabilities": NaN}', "NaN is not JSON"),
     "deep nesting": ("[" * 100_000, "nested too deeply"),
     "nesting": (

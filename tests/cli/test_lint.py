@@ -227,7 +227,7 @@ def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
 BAD: dict[str, tuple[str, str]] = {
     "not JSON": ("{", "standard input is not JSON"),
     "nothing": ("", "standard input is not JSON"),
-    "a key twice": ('{"type": "object", "type": "object"}', "the key 'type' stands twice"),
+    "a key twice": ('{"type": "object", "type": "object"}', "the key 'type' occurs twice"),
     "NaN": ('{"minimum": NaN}', "NaN is not JSON"),
     "not a schema": ("[]", "a JSON Schema is an object, not list"),
     "a wrong keyword": ('{"type": 3}', "/type: expected one or more of"),

@@ -33,7 +33,7 @@ def test_json_and_toml_give_the_same_pack(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("pack.json", "{", "not a manifest"),
-        ("pack.json", '{"name": "a", "name": "b"}', "stands twice"),
+        ("pack.json", '{"name": "a", "name": "b"}', "occurs twice"),
         ("pack.toml", "= 1", "not a manifest"),
         ("pack.json", '{"name": "a", "version": "1", "nodes": [7]}', r"nodes\[0\]"),
     ],

@@ -125,7 +125,7 @@ def test_a_redacted_fallback_that_fails_is_not_named(
         run = host.start(workflowId="acme.think", inputs={"what": "x"})
         ended = host.finished(run)
         assert ended["error"]["code"] == "provider_failed"
-        assert "the model that stood in" in ended["error"]["message"]
+        assert "the fallback model" in ended["error"]["message"]
         assert message in ended["error"]["message"]
         public = msgspec.json.encode([ended, host.events(run)]).decode()
         for secret in ("10.1.2.3", "big", "full"):

@@ -237,7 +237,7 @@ def most_cautious(statements: Sequence[Stated]) -> Stated:
 
 
 def highest_price(prices: Iterable[Price]) -> Price:
-    """Return a price of which each part is the highest of several prices."""
+    """Return a price in which each part is the highest of several prices."""
     known_prices = list(prices)
 
     def highest(part: str) -> int | None:

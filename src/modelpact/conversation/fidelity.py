@@ -73,7 +73,8 @@ class Loss(msgspec.Struct, frozen=True):
     """One thing that could not be translated.
 
     `lossy`: it is left out, and the request still means nearly the same. `unsupported`: the request
-    would mean something else, so do not send it. `path` is the place in the `Request`.
+    would mean something else, so do not send it. `path` is the place in the `Request`,
+    and `what` says what is lost and why.
     """
 
     path: str

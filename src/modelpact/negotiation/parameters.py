@@ -48,7 +48,7 @@ _NESTED: Final = frozenset({"reasoning", "thinking", "output_config", "generatio
 
 
 class _Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The capability or token limit that a parameter stands for, and its neutral values."""
+    """The capability or token limit that a parameter uses, and its neutral values."""
 
     capability: str = ""
     token_limit: str = ""

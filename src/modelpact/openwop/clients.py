@@ -71,7 +71,7 @@ async def check_start(find: FindClient, tenant: str, request: RunRequest) -> Non
     await _check_budget(client)
     wait = client.wait()
     if wait:
-        message = f"{client.name} may not ask more often"
+        message = f"{client.name} sends requests too often; wait as long as Retry-After says"
         raise ClientRefused(429, "rate_limit_exceeded", message, wait)
 
 

@@ -26,7 +26,7 @@ MAX_PROMPT: Final = 4_000_000
 """Characters that the texts of a node's request may have once their values are filled in."""
 MAX_OUTPUT: Final = 1_000_000
 """Characters that the output of a node may have."""
-FALLBACK: Final = "the model that stood in"
+FALLBACK: Final = "the fallback model"
 """What messages call a fallback model that must not be named."""
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*\}\}")
 

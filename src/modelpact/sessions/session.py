@@ -86,7 +86,7 @@ class Session:
         """Start a session on a model that meets its required set.
 
         Raise `SwitchRejected`, `KeyMissing` or `TargetUnreachable`, as `switch_model` does.
-        `needs` are required for as long as the session lives, whatever is attached.
+        `needs` are required throughout the session, in addition to what its extensions require.
         """
         if not isinstance(policy, Policy):
             raise InputError(f"policy is a Policy, not {brief(policy)}")

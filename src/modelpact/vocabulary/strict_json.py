@@ -34,7 +34,7 @@ def parse_json(data: bytes, name: str) -> Any:
         if len(value) != len(pairs):
             seen: set[str] = set()
             duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise InputError(f"{name}: the key {duplicate!r:.80} stands twice in one object")
+            raise InputError(f"{name}: the key {duplicate!r:.80} occurs twice in one object")
         return value
 
     def no_constant(text: str) -> Any:

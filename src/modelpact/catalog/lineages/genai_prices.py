@@ -43,7 +43,7 @@ _CHECKED_ON = re.compile(
     r"\b(?:as of|accessed|checked|observed|verified)\b[^.]{0,60}?\b(20\d\d-\d\d-\d\d)"
 )
 _CLASS = "$"
-"""The key of the class name in a table that stands for a constructor call."""
+"""The key of the class name in a table that represents a constructor call."""
 
 
 def extract(path: Path, providers: Mapping[str, str], *, day: str = "") -> Extraction:
@@ -114,7 +114,7 @@ def _clause(clause: Row) -> Row:
 
 
 def _in_force(prices: object, day: str) -> Row:
-    """Return the prices in force on a day: the last that have begun, whatever the time of day."""
+    """Return the prices in force on a day: the last that have begun, at any time of that day."""
     if isinstance(prices, dict):
         return prices
     if not isinstance(prices, list):

@@ -382,7 +382,7 @@ def _price_rows(before: Resolution, after: Resolution) -> list[tuple[str, ...]]:
         if old != new:
             change = ""
             if old is not None and new is not None:
-                change = "dearer" if new > old else "cheaper"
+                change = "more expensive" if new > old else "cheaper"
             sign = paint("$", "cyan")
             rows.append((sign, f"price, {part}", token_price(old), token_price(new), change))
     return rows

@@ -76,7 +76,9 @@ class ProbeFailed(ModelpactError):
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write all prompts and answers to this file. The evidence has its hash.",
 )
-@click.option("--forget", "forgetting", is_flag=True, help="Delete evidence instead of probing.")
+@click.option(
+    "--forget", "forget_evidence", is_flag=True, help="Delete evidence instead of probing."
+)
 @json_option
 @ledger_options
 def probe_command(
@@ -89,7 +91,7 @@ def probe_command(
     dry_run: bool,
     no_store: bool,
     transcript: Path | None,
-    forgetting: bool,
+    forget_evidence: bool,
     as_json: bool,
     source: LedgerSource,
 ) -> None:
@@ -102,7 +104,7 @@ def probe_command(
     """
     configuration, catalog = load_catalog(source.config_path)
     model = resolve_target(catalog, target)
-    if forgetting:
+    if forget_evidence:
         _forget(model.target, capabilities, source, as_json)
         return
     plan = plan_probe(model, capabilities, context_window=context_window)
