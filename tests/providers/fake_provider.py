@@ -27,6 +27,7 @@ class Fake:
         self.ring = ring
         self.received: list[Message] = []
         self.cancelled: list[str] = []
+        self.cancel_status = 204
         self.gone: list[Message] = []
         self.sent = 0
         self.behaviour: Behaviour = right
@@ -36,7 +37,7 @@ class Fake:
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.method == "DELETE":
             self.cancelled.append(request.path.rpartition("/")[2])
-            return HttpResponse(204)
+            return HttpResponse(self.cancel_status)
         message = msgspec.json.decode(await request.body())
         if request.path == "/deregistered":
             self.gone.append(message)

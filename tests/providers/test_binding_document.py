@@ -10,7 +10,7 @@ import pytest
 from modelpact.ledger.costs import UNITS
 from modelpact.providers.contract import Offer, Rate, Registration
 from modelpact.providers.http import messages
-from modelpact.providers.http.server import RuntimeRoutes
+from modelpact.providers.http.runtime_server import RuntimeRoutes
 from modelpact.providers.runtime.human import human_registration
 from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.runtime.signals import Receipt

@@ -125,6 +125,55 @@ async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -
 
 
 @on_loop
+async def test_an_overdue_stream_is_cancelled_before_its_failure_is_yielded(
+    world: World, ledger: Ledger
+) -> None:
+    """The provider is notified even if the consumer stops at the failure."""
+
+    async def stalls(fake: Fake, message: Message) -> HttpResponse:
+        async def body() -> AsyncIterator[bytes]:
+            yield piece(fake, message, 1)
+            await fake.released.wait()
+
+        return HttpResponse(200, EVENTS, body())
+
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.registry.register(fake.registration)
+        fake.behaviour = stalls
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming", deadline_s=0.2)
+        stream = runtime.stream(opened)
+        async for item in stream:
+            if isinstance(item, Invocation):
+                assert str(item.error).startswith("deadline:")
+                assert fake.cancelled == [opened.id]
+                break
+        else:
+            raise AssertionError("the stream ended without its invocation")
+    assert_whole(ledger)
+
+
+@pytest.mark.parametrize(("status", "refused"), [(204, False), (404, False), (500, True)])
+@on_loop
+async def test_a_refused_cancellation_is_reported(
+    world: World, ledger: Ledger, status: int, refused: bool
+) -> None:
+    """A provider may not know the invocation (404); any other refusal is reported."""
+    reports: list[str] = []
+    async with world.hosting(ledger) as host, faking(world) as fake:
+        runtime = host.runtime
+        runtime.notifier.on_unnotified = lambda registration, reason: reports.append(reason)
+        runtime.registry.register(fake.registration)
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
+        fake.cancel_status = status
+        await runtime.cancel(opened.id, "not needed")
+        assert fake.cancelled == [opened.id]
+    expected = [f"fake refused with status {status}: "] if refused else []
+    assert reports == expected
+    assert_whole(ledger)
+
+
+@on_loop
 async def test_semantics_are_declared_with_the_capability(world: World, ledger: Ledger) -> None:
     """S003-8.2-5, S003-8.2-7: declared with the capability; a provider may support a subset."""
     async with (

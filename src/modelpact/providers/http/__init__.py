@@ -5,6 +5,6 @@ described in `docs/provider-binding.md`.
 """
 
 from modelpact.providers.http.client import HttpTransport
-from modelpact.providers.http.server import RuntimeHost, RuntimeRoutes, serve_runtime
+from modelpact.providers.http.runtime_server import RuntimeHost, RuntimeRoutes, serve_runtime
 
 __all__ = ["HttpTransport", "RuntimeHost", "RuntimeRoutes", "serve_runtime"]

@@ -36,6 +36,8 @@ MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 _MAX_ERROR_BYTES: Final = 4_096
 _MAX_SHOWN: Final = 300
 _TIMEOUTS: Final = Timeouts(connect=10.0)
+_CANCEL_STATUSES: Final = frozenset({204, 404})
+"""Cancelled, or unknown to the provider: either way it does not run any more."""
 _NANOSECONDS_PER_MS: Final = 1_000_000
 
 
@@ -116,10 +118,12 @@ class HttpTransport:
                 number += 1
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
-        """Tell the provider that an invocation is cancelled."""
+        """Tell the provider that an invocation is cancelled; raise `Unreachable` if it refuses."""
         path = f"/invocations/{invocation.id}"
         async with await self._request(registration, "DELETE", path) as response:
-            await self._error_text(response)
+            error = await self._error_text(response)
+            if response.status not in _CANCEL_STATUSES:
+                _check_status(registration, response, error)
 
     async def notify(self, registration: Registration, event: Event) -> None:
         """Notify a provider of the event that deregistered it."""

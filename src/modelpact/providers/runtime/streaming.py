@@ -183,9 +183,11 @@ class StreamRunner:
                 invocation = counted
                 yield piece
         except (TimeoutError, ModelpactError) as error:
-            yield await lifecycle.fail_unanswered(invocation, error)
+            settled = await lifecycle.fail_unanswered(invocation, error)
+            # Notify before the yield: a consumer that stops there never resumes this generator.
             if isinstance(error, TimeoutError):
                 await self._notifier.notify_provider(registration, [invocation])
+            yield settled
         finally:
             close = getattr(pieces, "aclose", None)
             if close is not None:
