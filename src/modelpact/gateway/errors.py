@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from modelpact.gateway.plan.model_names import UnknownModel
-from modelpact.gateway.plan.plan import Plan, ResponseHeaders
+from modelpact.gateway.plan.plan import HeaderTuples, Plan
 from modelpact.ledger.errors import LedgerError, SettlementNotRecorded
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from modelpact.wire.errors import HttpError
@@ -36,7 +36,7 @@ class GatewayError(ModelpactError):
         *,
         param: str = "",
         retry_after: float | None = None,
-        headers: ResponseHeaders = (),
+        headers: HeaderTuples = (),
         plan: Plan | None = None,
     ) -> None:
         """Describe an error. The response includes `plan` if there is one."""
@@ -74,7 +74,7 @@ def refusal(plan: Plan, event: str) -> GatewayError:
 
 
 def as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayError:
-    """Convert an exception to what the client is told.
+    """Convert an exception to an error for the client.
 
     An unexpected exception is a defect of the gateway: it is logged with the request.
     """

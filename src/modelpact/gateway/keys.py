@@ -1,4 +1,4 @@
-"""Client keys: who may use the gateway, for which models, and how much."""
+"""Client keys: the secrets of the gateway's clients, and the models, rate and budget of each."""
 
 import fnmatch
 import hashlib
@@ -21,7 +21,7 @@ class KeySettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     """What a key allows. The defaults allow everything that the gateway does."""
 
     models: tuple[str, ...] = ()
-    """Patterns of the names that may be asked for: `openai/*`, `workload/extract`."""
+    """Patterns of the names that may be requested: `openai/*`, `workload/extract`."""
     budget: int | None = None
     """Nano-dollars that may be spent in a period."""
     period: Period = "month"
@@ -41,13 +41,13 @@ class ClientKey(msgspec.Struct, frozen=True):
     revoked: int | None = None
 
     def allows(self, name: str) -> bool:
-        """Tell whether a model or workload may be asked for."""
+        """Tell whether a model or workload may be requested."""
         patterns = self.settings.models
         return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class ClientKeys:
-    """The keys that are in force, found by their secret."""
+    """The keys that are in force, indexed by their secret."""
 
     def __init__(self, keys: Mapping[str, ClientKey]) -> None:
         """Take keys by the digest of their secret."""

@@ -71,7 +71,7 @@ class GatewayRoutes:
             ("GET", "/v1/capabilities", self._capabilities),
             ("POST", "/v1/negotiate", self._negotiate),
             ("POST", "/v1/messages/count_tokens", self._count_tokens),
-            # `__call__` serves these without the table. They are here for other methods: 405.
+            # `__call__` serves these without the table, which responds to other methods with 405.
             *(("POST", path, partial(self._serve, api=api)) for path, api in _MODEL_PATHS.items()),
         )
         self.connections: Callable[[], int] = int

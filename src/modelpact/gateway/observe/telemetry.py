@@ -276,8 +276,8 @@ def _plan_attributes(plan: Plan) -> dict[str, Any]:
         attributes["modelpact.substituted_for"] = plan.substituted_for
     if plan.emulate:
         attributes["modelpact.emulated"] = [name for name, _ in plan.emulate]
-    if plan.carried:
-        attributes["modelpact.carried"] = plan.carried
+    if plan.api_translation:
+        attributes["modelpact.carried"] = plan.api_translation
     if plan.drops:
         attributes["modelpact.dropped"] = list(plan.drops)
     return attributes

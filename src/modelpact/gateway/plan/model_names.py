@@ -89,7 +89,7 @@ class ModelNameResolver:
         vendor = self._models.catalog.names.family(name).vendor or self._only_vendor(name)
         if vendor is None:
             raise UnknownModel(
-                f"{brief(name)}: no provider here is known to have it; write PROVIDER/MODEL, or "
+                f"{brief(name)}: no provider of this gateway is known to have it; write PROVIDER/MODEL, or "
                 "define it under [gateway.aliases]"
             )
         return self._callable(ResolvedName(vendor, name))
@@ -110,7 +110,7 @@ class ModelNameResolver:
             variables = "" if listed is None else " or ".join(listed.key_env)
             remedy = f"set {variables}, or " if variables else ""
             raise UnknownModel(
-                f"{resolved.target}: there is no key for {resolved.provider} here; {remedy}"
+                f"{resolved.target}: this gateway has no key for {resolved.provider}; {remedy}"
                 "choose a model of another provider"
             )
         return resolved

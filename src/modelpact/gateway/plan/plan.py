@@ -12,8 +12,12 @@ from modelpact.negotiation.verdict import Answer, Diagnostic, Policy, missing_da
 from modelpact.wire.headers import RawHeaders
 
 Action = Literal["forward", "carry", "refuse"]
-"""Send the body on, translate it to another API or emulate, or refuse before anything is sent."""
-ResponseHeaders = tuple[tuple[str, str], ...]
+"""What to do with a request.
+
+`forward` sends its body on. `carry` translates it to another API or emulates a capability. `refuse`
+sends nothing.
+"""
+HeaderTuples = tuple[tuple[str, str], ...]
 """Names and values of headers that a plan adds to responses."""
 
 RESPONSE_HEADERS: Final = (
@@ -65,7 +69,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     """The API that the provider is called with."""
     emulate: tuple[tuple[str, str], ...] = ()
     """Capabilities that modelpact emulates, and how."""
-    carried: str = ""
+    api_translation: str = ""
     """The client's API and the provider's, if the request is translated between them."""
     substituted_for: str = ""
     """The requested model, if the declared fallback is called instead."""
@@ -97,7 +101,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         """The provider and model that are called."""
         return f"{self.provider}/{self.model}"
 
-    def headers(self) -> ResponseHeaders:
+    def headers(self) -> HeaderTuples:
         """Return the headers that every response under this plan has."""
         pairs = [("modelpact-verdict", self.verdict), ("modelpact-requested-model", self.requested)]
         if self.action != "refuse":
@@ -105,8 +109,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         if self.emulate:
             emulated = "; ".join(f"{name}: {how}" for name, how in self.emulate)
             pairs.append(("modelpact-emulated", emulated))
-        if self.carried:
-            pairs.append(("modelpact-carried", self.carried))
+        if self.api_translation:
+            pairs.append(("modelpact-carried", self.api_translation))
         if self.substituted_for:
             substitution = f"{self.substituted_for} -> {self.target}: {self.substitution_reason}"
             pairs.append(("modelpact-substituted", substitution))
@@ -134,7 +138,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
             "requestedModel": self.requested,
             "servedModel": self.target if self.action != "refuse" else None,
             "emulated": [{"capability": name, "how": how} for name, how in self.emulate],
-            "carried": self.carried or None,
+            "carried": self.api_translation or None,
             "substituted": None,
             "dropped": list(self.drops),
             "renamed": dict(self.renames),

@@ -152,12 +152,12 @@ class Planner:
         emulate = tuple((finding.capability, finding.label) for finding in verdict.emulated)
         same_api = features.api == api or (features.api == "embeddings" and api == "openai-chat")
         forward = same_api and not emulate
-        carried = "" if same_api or api == "mock" else f"{features.api} -> {api}"
+        api_translation = "" if same_api or api == "mock" else f"{features.api} -> {api}"
         drops = [".".join(param.path) for param in dropped]
-        if carried and api != "anthropic" and CACHE_MARKER in features.uses:
+        if api_translation and api != "anthropic" and CACHE_MARKER in features.uses:
             drops.append(CACHE_MARKER[1])
         warnings = _warnings(verdict, params)
-        labelled = warnings or emulate or dropped or carried or verdict.answer == "labelled"
+        labelled = warnings or emulate or dropped or api_translation or verdict.answer == "labelled"
         max_output = _limit(resolution, "max-output")
         added: tuple[tuple[str, int], ...] = ()
         if api == "anthropic" and not same_api and not _limits_output(features, dropped):
@@ -171,7 +171,7 @@ class Planner:
             resolved.model,
             api,
             emulate,
-            carried=carried,
+            api_translation=api_translation,
             renames=_renames(params) if forward else (),
             drops=tuple(drops),
             added=added,

@@ -16,7 +16,7 @@ from modelpact.conversation.codecs import CODECS, request_losses
 from modelpact.conversation.fidelity import Loss
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
-from modelpact.gateway.plan.plan import Plan, ResponseHeaders
+from modelpact.gateway.plan.plan import HeaderTuples, Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.sizing import (
     MIN_BYTES_PER_TOKEN,
@@ -56,7 +56,7 @@ class PlannedRequest(msgspec.Struct, frozen=True):
     expected_usage: Usage
     estimate: tuple[CostLine, ...]
     """What it is expected to cost."""
-    headers: ResponseHeaders = ()
+    headers: HeaderTuples = ()
     """Response headers beside those of the plan."""
     translation: Translation | None = None
     """The request in the conversation model, where the plan is to translate it."""

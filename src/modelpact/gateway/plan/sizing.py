@@ -14,7 +14,7 @@ import msgspec
 
 from modelpact.catalog.provider import Family
 from modelpact.conversation.response import Usage
-from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, Plan, ResponseHeaders
+from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, HeaderTuples, Plan
 from modelpact.needs.need import Needs, need
 from modelpact.needs.token_estimate import (
     OUTPUT_LIMITS,
@@ -58,7 +58,7 @@ class TokenEstimate(msgspec.Struct, frozen=True):
     """What a request is expected to use."""
 
     usage: Usage
-    headers: ResponseHeaders = ()
+    headers: HeaderTuples = ()
     """The response headers that report the size of the prompt."""
     too_long: Needs = _NO_NEEDS
     """The limits that the request needs and the model does not have."""

@@ -35,7 +35,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     client: Client
     timeouts: Timeouts
     stream_usage: bool
-    """Whether the server states the usage of a stream when it is asked to."""
+    """Whether the server supports `stream_options.include_usage`."""
     key: ApiKey
     connections: int
 
