@@ -47,7 +47,8 @@ class _CallContext(msgspec.Struct, frozen=True):
 class GatewayRecorder(InvocationRecorder):
     """Records the decisions and the calls of a gateway, and notifies its observers.
 
-    A decision is written once for all calls under the same plan. Calls are stored as events only, without rows.
+    A decision is written once for all calls under the same plan. Calls are stored as events only,
+    without rows.
     """
 
     def __init__(

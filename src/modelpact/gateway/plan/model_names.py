@@ -89,8 +89,8 @@ class ModelNameResolver:
         vendor = self._models.catalog.names.family(name).vendor or self._only_vendor(name)
         if vendor is None:
             raise UnknownModel(
-                f"{brief(name)}: no provider of this gateway is known to have it; write PROVIDER/MODEL, or "
-                "define it under [gateway.aliases]"
+                f"{brief(name)}: no provider of this gateway is known to have it; "
+                "write PROVIDER/MODEL, or define it under [gateway.aliases]"
             )
         return self._callable(ResolvedName(vendor, name))
 
