@@ -55,8 +55,8 @@ def test_a_workload_resolves_by_name_and_by_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "workload", "expected"),
     [
-        ("nobodys", "", "write PROVIDER/MODEL"),
-        ("groq/llama-3.3-70b-versatile", "", "no key for groq here; set GROQ_API_KEY"),
+        ("nobodys", "", "no provider of this gateway is known to have it; write PROVIDER/MODEL"),
+        ("groq/llama-3.3-70b-versatile", "", "this gateway has no key for groq; set GROQ_API_KEY"),
         ("workload/extrct", "", "did you mean extract?"),
         ("gpt-4o", "nothing", "unknown workload"),
     ],
