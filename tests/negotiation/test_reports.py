@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from modelpact import Catalog, Policy, Price, Strategies, Verdict, diagnose, need, negotiate
-from modelpact.negotiation.verdict import markdown, one_line, verdict_data
+from modelpact.gateway.plan.plan import Plan
+from modelpact.negotiation.stud import diagnostic_json, missing_json
+from modelpact.negotiation.verdict import markdown, missing_data, one_line, verdict_data
+from modelpact.sessions import SwitchRejected
 from tests.conftest import catalog, claims, fact, lineage
 
 CLAIMED = {
@@ -172,3 +175,24 @@ def test_a_verdict_with_warnings_gets_no_suggestion() -> None:
     diagnostic = diagnose(verdict, previous="a/b", catalog=source)
     assert diagnostic is not None
     assert (diagnostic.missing, diagnostic.suggestion, diagnostic.previous) == ((), None, "a/b")
+
+
+def test_every_format_writes_the_same_missing_capabilities() -> None:
+    """`--json`, the gateway's plan and `stud` differ only in names and in the message."""
+    verdict = negotiate([need("tools", required_by="sm")], "openai/gpt-small", catalog=small())
+    diagnostic = verdict.diagnostic
+    assert diagnostic is not None
+    (item,) = missing_data(diagnostic.missing)
+    assert item == {
+        "capability": "tool-calling",
+        "requiredBy": ["sm"],
+        "reason": "unsupported",
+        "message": "is not supported",
+    }
+    assert verdict_data(verdict, diagnostic)["diagnostic"]["missing"] == [item]
+    plan = Plan("refuse", "no", "gpt-small", diagnostic=diagnostic)
+    assert plan.data()["diagnostic"]["missing"] == [item]
+    in_stud = {"capability": "toolCalling", "requiredBy": ["sm"], "reason": "unsupported"}
+    assert missing_json(diagnostic.missing) == [in_stud]
+    assert diagnostic_json(diagnostic)["missing"] == [in_stud]
+    assert SwitchRejected(verdict, diagnostic, "/model").context["missing"] == [in_stud]

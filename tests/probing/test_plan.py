@@ -7,9 +7,11 @@ import pytest
 
 from modelpact.catalog.catalog import default_catalog
 from modelpact.conversation.request import Request
+from modelpact.emulation.json_text import NoJson
 from modelpact.probing import plan_probe
-from modelpact.probing.trials import COLOURS, ProbeAnswer, Trial, TrialOutcome, picture
-from modelpact.vocabulary.errors import InputError, UnknownName
+from modelpact.probing.calls import NotStreamed, ProbeStopped, UnreadableResponse
+from modelpact.probing.trials import COLOURS, ProbeResponse, Trial, TrialOutcome, picture
+from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 
 
 def test_the_estimate_covers_every_attempt() -> None:
@@ -69,5 +71,11 @@ def test_a_model_that_refuses_to_answer_is_inconclusive() -> None:
     from modelpact.conversation.response import Response
 
     trial = Trial("seed", Request("m", ()), lambda _: TrialOutcome("ignored", "nothing came"))
-    assert trial.outcome(ProbeAnswer(Response(stop_reason="refusal"))).verdict == "inconclusive"
-    assert trial.outcome(ProbeAnswer(Response())).verdict == "ignored"
+    assert trial.outcome(ProbeResponse(Response(stop_reason="refusal"))).verdict == "inconclusive"
+    assert trial.outcome(ProbeResponse(Response())).verdict == "ignored"
+
+
+@pytest.mark.parametrize("error", [ProbeStopped, UnreadableResponse, NotStreamed, NoJson])
+def test_errors_that_reach_callers_are_modelpact_errors(error: type[Exception]) -> None:
+    """Every error that modelpact raises on purpose is a `ModelpactError`."""
+    assert issubclass(error, ModelpactError)

@@ -33,7 +33,7 @@ from modelpact.vocabulary.errors import ModelpactError
 
 EmulationFidelity = Literal["exact", "validated", "best-effort", "translation"]
 _REPAIR_PROMPT: Final = "Your last answer cannot be used:\n{findings}\nAnswer again, correctly."
-_MOST_REPEATED: Final = 8_000
+_MAX_REPEATED_TEXT: Final = 8_000
 """Characters of a wrong response that are sent back with the request to correct it."""
 _PLAIN_END: Final = BlockEnd()
 
@@ -227,7 +227,7 @@ class EmulatedRequest(msgspec.Struct, frozen=True):
         if attempt > self.repairs:
             raise EmulationFailed(capability, findings, attempt)
         listed = "\n".join(f"- {finding}" for finding in findings)
-        wrong = response.text[:_MOST_REPEATED] or "(no text)"
+        wrong = response.text[:_MAX_REPEATED_TEXT] or "(no text)"
         messages = (
             *self.request.messages,
             Message("assistant", (TextBlock(wrong),)),

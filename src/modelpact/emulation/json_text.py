@@ -22,7 +22,7 @@ _JSON_START: Final = re.compile(
 _TOKEN: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MAX_CANDIDATES: Final = 256
-_DEEPEST: Final = 200
+_MAX_DEPTH: Final = 200
 
 
 class FoundJson(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ def json_at(text: str, start: int) -> tuple[Any, int]:
         raise NoJson("the JSON is nested too deeply") from None
     except ValueError as error:
         raise NoJson(f"not JSON that can be read: {error}") from None
-    if text.count("[", start, end) + text.count("{", start, end) > _DEEPEST and _too_deep(value):
+    if text.count("[", start, end) + text.count("{", start, end) > _MAX_DEPTH and _too_deep(value):
         raise NoJson("the JSON is nested too deeply")
     return value, end
 
@@ -140,7 +140,7 @@ def _in_prose(text: str) -> Iterator[FoundJson | NoJson]:
 def _too_deep(value: Any) -> bool:
     level, depth = [value], 0
     while level:
-        if depth == _DEEPEST:
+        if depth == _MAX_DEPTH:
             return True
         depth += 1
         level = [

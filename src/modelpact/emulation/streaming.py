@@ -14,9 +14,9 @@ THINKING_PROMPT: Final = (
 _OPEN_THINKING: Final = "<thinking>"
 _CLOSE_THINKING: Final = "</thinking>"
 _WORD: Final = re.compile(r"\s*\S+|\s+")
-_LONGEST_CHUNK: Final = 24
+_MAX_CHUNK: Final = 24
 _JOINERS: Final = frozenset("\u200d\ufe0e\ufe0f\u20e3")
-_MOST_PREFIX_CHARACTERS: Final = 100_000
+_MAX_PREFIX_CHARACTERS: Final = 100_000
 """The size up to which all prefixes of the stop sequences are kept in a set."""
 
 
@@ -38,7 +38,7 @@ class StopScanner:
             f"[{first_characters}]" if first_characters else r"(?!)"
         ).search
         self._prefixes: frozenset[str] | None = None
-        if sum(len(stop) ** 2 for stop in self._stops) <= _MOST_PREFIX_CHARACTERS:
+        if sum(len(stop) ** 2 for stop in self._stops) <= _MAX_PREFIX_CHARACTERS:
             self._prefixes = frozenset(
                 stop[:length] for stop in self._stops for length in range(1, len(stop))
             )
@@ -185,8 +185,8 @@ def split_chunks(text: str) -> Iterator[str]:
     """
     for match in _WORD.finditer(text):
         start, end = match.span()
-        while end - start > _LONGEST_CHUNK:
-            cut = _safe_cut(text, start + _LONGEST_CHUNK, end)
+        while end - start > _MAX_CHUNK:
+            cut = _safe_cut(text, start + _MAX_CHUNK, end)
             yield text[start:cut]
             start = cut
         if start < end:

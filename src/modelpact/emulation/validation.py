@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from modelpact.vocabulary.errors import InputError
 
-_MOST_FINDINGS: Final = 10
-_LARGEST_SCHEMA: Final = 100_000
+_MAX_FINDINGS: Final = 10
+_MAX_SCHEMA_SIZE: Final = 100_000
 """The most parts that a schema may have with its references followed."""
 
 
@@ -20,10 +20,10 @@ class Schema:
         import jsonschema_rs  # a large module: imported only when it is needed
 
         self.document = document
-        if _size(document) > _LARGEST_SCHEMA:
+        if _size(document) > _MAX_SCHEMA_SIZE:
             raise InputError(
                 f"{where}: with its references followed, the schema has more than "
-                f"{_LARGEST_SCHEMA:,} parts; use fewer references to definitions with references"
+                f"{_MAX_SCHEMA_SIZE:,} parts; use fewer references to definitions with references"
             )
         try:
             self._validator = jsonschema_rs.validator_for(document, retriever=_refuse)
@@ -44,7 +44,7 @@ class Schema:
         findings: list[str] = []
         try:
             for error in self._validator.iter_errors(value):
-                if len(findings) == _MOST_FINDINGS:
+                if len(findings) == _MAX_FINDINGS:
                     findings.append("and more")
                     break
                 path = "".join(f"/{part}" for part in error.instance_path) or "the value itself"
@@ -75,7 +75,7 @@ def _size(document: Any) -> int:
             reference = part.get("$ref") if isinstance(part, dict) else None
             if isinstance(reference, str) and reference.startswith("#/"):
                 total += size(_target(definitions, reference))
-            known = sizes[id(part)] = min(total, _LARGEST_SCHEMA + 1)
+            known = sizes[id(part)] = min(total, _MAX_SCHEMA_SIZE + 1)
         return known
 
     try:

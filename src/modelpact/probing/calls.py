@@ -12,7 +12,7 @@ from modelpact.evidence import Rejection
 from modelpact.ledger.canonical import canonical, canonical_safe
 from modelpact.ledger.costs import Attribution
 from modelpact.ledger.event import embedded_cost
-from modelpact.probing.trials import ProbeAnswer
+from modelpact.probing.trials import ProbeResponse
 from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import write_request, write_response
 from modelpact.vocabulary.errors import ModelpactError
@@ -61,7 +61,7 @@ class ProbeCalls:
         self.limit_field = ""
         """The field that limits the output here, if the catalog's field does not work."""
 
-    async def ask(self, request: Request, *, streamed: bool = False) -> ProbeAnswer | Rejection:
+    async def ask(self, request: Request, *, streamed: bool = False) -> ProbeResponse | Rejection:
         """Call the model. Return its answer, or the rejection of the request.
 
         Raise `UnreadableResponse` or `ProbeStopped` if the call says nothing about the request.
@@ -85,7 +85,7 @@ class ProbeCalls:
             return _read_failure(error)
         entry["answer"] = write_response(result.response)
         self._add_cost(result.invocation)
-        return ProbeAnswer(result.response, partials)
+        return ProbeResponse(result.response, partials)
 
     def transcript(self) -> tuple[bytes, str]:
         """Return the requests and answers as canonical JSON, and its hash."""

@@ -89,7 +89,7 @@ TrialVerdict = Literal["supported", "unsupported", "ignored", "inconclusive"]
 """`ignored`: the server accepted the request, but it had no effect. That is unsupported too."""
 
 
-class ProbeAnswer(msgspec.Struct, frozen=True):
+class ProbeResponse(msgspec.Struct, frozen=True):
     """A response, and the number of partials it was streamed in."""
 
     response: Response
@@ -112,7 +112,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     capability: str
     request: Request
-    judge: Callable[[ProbeAnswer], TrialOutcome]
+    judge: Callable[[ProbeResponse], TrialOutcome]
     streamed: bool = False
     also_proves: tuple[str, ...] = ()
     control: Request | None = None
@@ -123,7 +123,7 @@ class Trial(msgspec.Struct, frozen=True):
         """The capabilities that a good answer proves."""
         return (self.capability, *self.also_proves)
 
-    def outcome(self, answer: ProbeAnswer) -> TrialOutcome:
+    def outcome(self, answer: ProbeResponse) -> TrialOutcome:
         """Judge an answer. One that ended early proves nothing against the model."""
         outcome = self.judge(answer)
         if outcome.verdict != "ignored":
@@ -205,7 +205,7 @@ class _TrialBuilder:
     def streaming(self) -> Trial:
         """Try whether the response is streamed in more than one partial."""
 
-        def judge(answer: ProbeAnswer) -> TrialOutcome:
+        def judge(answer: ProbeResponse) -> TrialOutcome:
             if answer.partials > 1:
                 return supported("the response was streamed in several partials")
             return ignored("the whole answer came at once")
@@ -220,7 +220,7 @@ class _TrialBuilder:
             Message("user", (TextBlock("What is two plus two?"),)),
         )
 
-        def judge(answer: ProbeAnswer) -> TrialOutcome:
+        def judge(answer: ProbeResponse) -> TrialOutcome:
             if "plumage" in answer.response.text.lower():
                 return supported("the instruction was obeyed")
             return ignored("the instruction was not obeyed")
@@ -245,13 +245,13 @@ class _TrialBuilder:
         """Try whether the answer keeps to a schema, and to a JSON object."""
         schema = Schema(_SCHEMA, "probe")
 
-        def judge_schema(answer: ProbeAnswer) -> TrialOutcome:
+        def judge_schema(answer: ProbeResponse) -> TrialOutcome:
             value = _json(answer.response.text)
             if value is not None and schema.accepts(value):
                 return supported("the answer kept to a schema that nobody would guess")
             return ignored("the answer did not keep to the schema")
 
-        def judge_object(answer: ProbeAnswer) -> TrialOutcome:
+        def judge_object(answer: ProbeResponse) -> TrialOutcome:
             if isinstance(_json(answer.response.text), dict):
                 return supported("the answer was a JSON object")
             return ignored("the answer was not a JSON object")
@@ -274,7 +274,7 @@ class _TrialBuilder:
             TextBlock(question),
         )
 
-        def judge(answer: ProbeAnswer) -> TrialOutcome:
+        def judge(answer: ProbeResponse) -> TrialOutcome:
             words = set(re.findall(r"[a-z]+", answer.response.text.lower()))
             if words & set(names) == {chosen}:
                 return supported("the colour of a picture was seen")
@@ -285,7 +285,7 @@ class _TrialBuilder:
     def reasoning(self) -> Iterator[Trial]:
         """Try whether the reasoning setting is accepted and the model reasons."""
 
-        def judge(answer: ProbeAnswer) -> TrialOutcome:
+        def judge(answer: ProbeResponse) -> TrialOutcome:
             if answer.response.usage.reasoning or answer.response.thinking:
                 return supported("the answer came with reasoning")
             return ignored("no reasoning was seen")
@@ -308,7 +308,7 @@ class _TrialBuilder:
         if self._limit_param == names[1]:
             names.reverse()
 
-        def judge(answer: ProbeAnswer) -> TrialOutcome:
+        def judge(answer: ProbeResponse) -> TrialOutcome:
             response = answer.response
             is_short = 0 < response.usage.output <= _TOKEN_LIMIT and "30" not in response.text
             if response.stop_reason == "length" or is_short:
@@ -323,7 +323,7 @@ class _TrialBuilder:
     def parameters(self) -> Iterator[Trial]:
         """Try stop sequences, the sampling parameters, and log probabilities."""
 
-        def judge_stop(answer: ProbeAnswer) -> TrialOutcome:
+        def judge_stop(answer: ProbeResponse) -> TrialOutcome:
             text = answer.response.text.lower()
             if "charlie" in text:
                 return ignored("the answer went past the stop")
@@ -331,7 +331,7 @@ class _TrialBuilder:
                 return supported("the answer ended at the stop")
             return TrialOutcome("inconclusive", "the answer was not the text that was asked for")
 
-        def judge_logprobs(answer: ProbeAnswer) -> TrialOutcome:
+        def judge_logprobs(answer: ProbeResponse) -> TrialOutcome:
             choice = answer.response.extra.get(self.api, {}).get("choice", {})
             if choice.get("logprobs"):
                 return supported("probabilities came with the answer")
@@ -351,14 +351,14 @@ class _TrialBuilder:
         yield Trial("logprobs", self.plain(_HELLO, extras={"logprobs": True}), judge_logprobs)
 
 
-def _judge_accepted(_: ProbeAnswer) -> TrialOutcome:
+def _judge_accepted(_: ProbeResponse) -> TrialOutcome:
     return supported("accepted, and nonsense in its place is refused")
 
 
-def _tool_judge(count: int, celsius: int | None = None) -> Callable[[ProbeAnswer], TrialOutcome]:
+def _tool_judge(count: int, celsius: int | None = None) -> Callable[[ProbeResponse], TrialOutcome]:
     schema = Schema(_TOOL.parameters, "probe")
 
-    def judge(answer: ProbeAnswer) -> TrialOutcome:
+    def judge(answer: ProbeResponse) -> TrialOutcome:
         calls = [call for call in answer.response.tool_calls if call.name == _TOOL.name]
         if not calls:
             return ignored("prose came instead of a tool call")
