@@ -170,7 +170,7 @@ async def other_events(fake: Fake, message: Message) -> HttpResponse:
     return streamed(piece(fake, message, 1).replace(b"event: partial", b"event: ping"))
 
 
-async def another_piece(fake: Fake, message: Message) -> HttpResponse:
+async def another_partial(fake: Fake, message: Message) -> HttpResponse:
     body = partial_body("inv_other", 1, {})
     return streamed(fake.event("partial", "inv_other", body, 1))
 

@@ -101,10 +101,10 @@ async def test_a_stream_that_is_not_kept_takes_as_many_writes_as_a_call(world: W
 
 
 @on_loop
-async def test_pieces_can_be_hashed_while_the_answer_is_kept(ledger: Ledger) -> None:
+async def test_partials_can_be_hashed_while_the_answer_is_kept(ledger: Ledger) -> None:
     runtime = echoing(ledger)
     value = {"pieces": 100}
-    opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_pieces=False)
+    opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_partials=False)
     *pieces, done = [item async for item in runtime.stream(opened)]
     assert len(pieces) == 100
     invocation = runtime.find(opened.id)
@@ -120,7 +120,7 @@ async def test_pieces_can_be_hashed_while_the_answer_is_kept(ledger: Ledger) -> 
 
 
 @on_loop
-async def test_a_cancelled_stream_records_the_digest_of_its_pieces(ledger: Ledger) -> None:
+async def test_a_cancelled_stream_records_the_digest_of_its_partials(ledger: Ledger) -> None:
     carrier = Echo()
     carrier.released.clear()
     runtime = echoing(ledger, carrier)
@@ -145,7 +145,7 @@ async def test_a_cancelled_stream_records_the_digest_of_its_pieces(ledger: Ledge
 
 
 @on_loop
-async def test_pieces_out_of_order_are_a_violation(ledger: Ledger) -> None:
+async def test_partials_out_of_order_are_a_violation(ledger: Ledger) -> None:
     class Confused(Echo):
         async def stream(self, registration: Any, invocation: Any) -> Any:
             yield Partial(invocation.id, 1, {})

@@ -114,7 +114,7 @@ async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -
         assert (done.state, done.output) == ("completed", {"way": "sync"})
 
         opened = await runtime.invoke("echo", ECHO, {"way": "async"}, semantics="async")
-        late: list[Any] = [item async for item in runtime.signals(opened.id)]
+        late: list[Any] = [item async for item in runtime.follow(opened.id)]
         opened = await runtime.invoke("echo", ECHO, {"way": "streaming"}, semantics="streaming")
         live: list[Any] = [item async for item in runtime.stream(opened)]
         for way, came in (("async", late), ("streaming", live)):

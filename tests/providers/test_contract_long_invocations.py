@@ -86,7 +86,7 @@ async def nameless_promise(fake: Fake, message: Message) -> HttpResponse:
     return HttpResponse(202, fake.headers(message["invocationId"], b"{}", 0), b"{}")
 
 
-async def nameless_piece(fake: Fake, message: Message) -> HttpResponse:
+async def nameless_partial(fake: Fake, message: Message) -> HttpResponse:
     body = b'{"number": 1, "content": {}}'
     return streamed(fake.event("partial", message["invocationId"], body, 1))
 
@@ -102,7 +102,7 @@ async def nameless_end(fake: Fake, message: Message) -> HttpResponse:
         ("sync", nameless_answer),
         ("async", nameless_promise),
         ("async", nameless_answer),
-        ("streaming", nameless_piece),
+        ("streaming", nameless_partial),
         ("streaming", nameless_end),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from modelpact.ledger import Event, Ledger
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.registration import in_inbox, read_registration
+from modelpact.providers.runtime.registration import read_registration
 from modelpact.providers.transport import Partial
 from tests.providers.processes.starting import free_port, providing
 from tests.providers.support import (
@@ -97,8 +97,8 @@ async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
         assert {"unit": "currency", "amount": 3_300, "currency": "USD"} in lines
         whole = await runtime.invoke("babbler", "urn:example:babble", value)
         assert whole.output == done.output
-        # The pieces are there for whoever looks later.
-        again = [item async for item in runtime.signals(opened.id)]
+        # The partials stay for later readers.
+        again = [item async for item in runtime.follow(opened.id)]
         assert again == came
     assert flags(ledger) == []
     assert_whole(ledger)
@@ -202,4 +202,4 @@ def test_the_walkthrough_of_the_documentation(tmp_path: Path) -> None:
 
 def test_the_desk_of_the_documentation_is_an_inbox() -> None:
     text = next(block for block in blocks("json") if '"desk"' in block)
-    assert in_inbox(read_registration(json.loads(text)))
+    assert read_registration(json.loads(text)).in_inbox

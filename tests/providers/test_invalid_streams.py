@@ -20,7 +20,7 @@ from tests.providers.support import ECHO, World, assert_whole, flags, on_loop
         (bad.unsigned_events, "invalid_response", True, 0),
         (bad.other_events, "invalid_response", True, 0),
         (bad.garbage_events, "invalid_response", True, 0),
-        (bad.another_piece, "foreign_response", True, 0),
+        (bad.another_partial, "foreign_response", True, 0),
         (bad.vanishes, "unreachable", False, 1),
         (bad.hangs, "deadline", False, 0),
         (bad.stalls, "deadline", False, 1),

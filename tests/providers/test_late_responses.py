@@ -253,7 +253,7 @@ async def test_a_partial_that_is_sent_again_is_stored_once(
         body = answer_body(opened.id, {"end": 1})
         headers = fake.headers(opened.id, body, 3)
         assert (await call(client, "POST", f"{url}/response", body, headers))[0] == 200
-        *pieces, settled = [signal async for signal in runtime.signals(opened.id)]
+        *pieces, settled = [signal async for signal in runtime.follow(opened.id)]
         assert pieces == [Partial(opened.id, number, {"n": number}) for number in (1, 2)]
         assert settled == runtime.find(opened.id)
         assert runtime.find(opened.id).state == "completed"

@@ -1,4 +1,4 @@
-"""Maintenance deletes the pieces of answers an hour after the settlement."""
+"""Maintenance deletes the partials of answers an hour after the settlement."""
 
 import time
 
@@ -8,7 +8,7 @@ from tests.providers.support import ECHO, World, on_loop
 
 
 @on_loop
-async def test_pieces_are_deleted_an_hour_after_the_settlement(world: World) -> None:
+async def test_partials_are_deleted_an_hour_after_the_settlement(world: World) -> None:
     shift = 0
 
     def clock() -> int:
@@ -27,13 +27,13 @@ async def test_pieces_are_deleted_an_hour_after_the_settlement(world: World) -> 
         stream = runtime.stream(still)
         await anext(stream)
         assert await runtime.maintenance.prune() == 0
-        assert len([item async for item in runtime.signals(old, after=1)]) == 2
+        assert len([item async for item in runtime.follow(old, after=1)]) == 2
         shift = 3_601 * 1_000_000_000
         new = await streamed()
         assert await runtime.maintenance.prune() == 1
-        assert [item async for item in runtime.signals(old)] == [runtime.find(old)]
+        assert [item async for item in runtime.follow(old)] == [runtime.find(old)]
         assert runtime.find(old).output == {}
-        assert len([item async for item in runtime.signals(new)]) == 3
+        assert len([item async for item in runtime.follow(new)]) == 3
         assert ledger.read("SELECT COUNT(*) FROM partials WHERE invocation = ?", (still.id,)) == [
             (1,)
         ]

@@ -91,7 +91,7 @@ async def test_an_idempotency_key_used_by_two_runtimes_is_one_invocation(
 
 
 @on_loop
-async def test_pieces_of_one_batch_keep_their_order(ledger: Ledger) -> None:
+async def test_partials_of_one_batch_keep_their_order(ledger: Ledger) -> None:
     runtime = echoing(ledger)
 
     async def follow(n: int) -> list[Any]:

@@ -217,7 +217,7 @@ async def test_an_answer_is_validated_by_the_registration_that_was_invoked(
             yield await self.act(invocation)
 
     async def act(invocation: Invocation) -> Reply:
-        changed = runtime.registry.registration_work(priced(10**15, {}), by_itself=True)
+        changed = runtime.registry.registration_work(priced(10**15, {}), by_provider=True)
         await ledger.write_async(changed)
         return dear(invocation)
 
@@ -237,7 +237,7 @@ async def test_an_answer_is_validated_by_the_registration_that_was_invoked(
 async def test_a_withdrawn_offer_is_still_answered(ledger: Ledger) -> None:
     async def act(invocation: Invocation) -> Reply:
         other = priced(1, {}, "urn:test:other")
-        await ledger.write_async(runtime.registry.registration_work(other, by_itself=True))
+        await ledger.write_async(runtime.registry.registration_work(other, by_provider=True))
         return Reply(invocation.id, {"a": 1}, cost=COST)
 
     runtime = echoing(ledger, Acting(act))
@@ -268,14 +268,14 @@ async def test_a_deregistered_provider_can_still_be_expelled(ledger: Ledger) -> 
     """8.6: who was deregistered for a violation is registered again by an operator only."""
     runtime = echoing(ledger, Acting(promise), profile=ComplianceProfile(on_violation="deregister"))
     opened = await runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=None)
-    await runtime.deregister("echo", "asked to by itself", "drain")
+    await runtime.deregister("echo", "requested by the provider", "drain")
     bad = Reply(opened.id, {}, cost=(CostLine("tokens.input", 1),))
     await runtime.lifecycle.settle_reply(ECHOING, opened, bad)
     registered = runtime.registry.find("echo")
     assert registered is not None
     assert registered[1] == "expelled"
     with pytest.raises(Exception, match="deregistered for a violation"):
-        runtime.registry.register(ECHOING, by_itself=True)
+        runtime.registry.register(ECHOING, by_provider=True)
     runtime.registry.register(ECHOING)
     assert_whole(ledger)
 

@@ -216,7 +216,7 @@ class ModelCaller:
             CHAT,
             write_request(request),
             semantics=semantics,
-            keep_pieces=False,
+            keep_partials=False,
             **options,
         )
 

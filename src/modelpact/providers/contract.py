@@ -61,6 +61,16 @@ class Registration(
     max_latency_ms: int | None = None
     """For signal sources: the longest time from the emission of a signal to its receipt."""
 
+    @property
+    def waits_in_store(self) -> bool:
+        """Whether invocations wait in the store: those of a human without an address do."""
+        return self.category == "human" and not self.base_url
+
+    @property
+    def in_inbox(self) -> bool:
+        """Whether anybody with access to the store may answer: no identity is pinned for it."""
+        return self.waits_in_store and not self.identity
+
     def offer(self, kind: str) -> Offer:
         """Return the offer of that kind, or raise `unknown_capability`."""
         for offer in self.offers:

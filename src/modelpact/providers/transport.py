@@ -12,7 +12,7 @@ from modelpact.vocabulary.errors import ModelpactError
 
 
 class Partial(msgspec.Struct, frozen=True):
-    """A part of a response; numbers count from 1."""
+    """An item of a streamed response; numbers count from 1."""
 
     invocation_id: str
     number: int
@@ -98,9 +98,9 @@ class Transports:
     def find(self, registration: Registration) -> Transport:
         """Return the transport to a provider; a human without an address has the inbox."""
         transport = self._transports.get(registration.id)
-        if transport is None and registration.category == "human" and not registration.base_url:
+        if transport is None and registration.waits_in_store:
             transport = self._inbox
         transport = transport or self.default
         if transport is None:
-            raise Unreachable(f"nothing leads to {registration.id}")
+            raise Unreachable(f"no transport is configured for {registration.id}")
         return transport

@@ -28,7 +28,6 @@ from modelpact.providers.runtime.lookup import (
     find_invocation,
     list_invocations,
 )
-from modelpact.providers.runtime.registration import in_inbox
 from modelpact.providers.runtime.registry import list_providers
 from modelpact.vocabulary.money import format_money
 from modelpact.vocabulary.strict_json import parse_json
@@ -76,7 +75,7 @@ def list_command(
         state_filter = "" if state == "all" else state
         invocations, truncated = list_invocations(reader, state_filter, provider, limit)
         inboxes = {
-            registration.id for registration, _ in list_providers(reader) if in_inbox(registration)
+            registration.id for registration, _ in list_providers(reader) if registration.in_inbox
         }
     if truncated:
         warn(f"only the latest {MAX_LISTED_EVENTS:,} events of each gateway were searched")

@@ -22,7 +22,7 @@ from modelpact.cli.render.terminal import escape, escape_line, paint, plural, ta
 from modelpact.cli.runtime import make_runtime, run_connected
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import ContractError, DeregistrationPolicy, Registration
-from modelpact.providers.runtime.registration import in_inbox, read_registration
+from modelpact.providers.runtime.registration import read_registration
 from modelpact.providers.runtime.registry import (
     count_open,
     find_provider,
@@ -224,7 +224,7 @@ def _find(reader: LedgerReader, provider: str) -> tuple[Registration, str]:
 def _location(registration: Registration) -> str:
     if registration.base_url:
         return escape_line(registration.base_url)
-    return "the inbox" if in_inbox(registration) else "in process"
+    return "the inbox" if registration.in_inbox else "in process"
 
 
 def _trust(registration: Registration, revoked: frozenset[str]) -> str:

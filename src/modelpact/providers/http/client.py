@@ -101,7 +101,7 @@ class HttpTransport:
     async def stream(
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Reply | Accepted]:
-        """Send a streaming invocation; yield its parts, then the reply."""
+        """Send a streaming invocation; yield its partials, then the reply."""
         body = _encode_invocation(invocation)
         async with await self._request(registration, "POST", "/invocations", body) as response:
             _check_status(registration, response, await self._error_text(response))

@@ -115,15 +115,15 @@ class RuntimeRoutes:
                 f"registration.identity must be the key of your certificate, {peer.fingerprint}",
             )
         identities = [uri for uri in peer.identities if uri.startswith("modelpact:")]
-        named = f"modelpact:provider:{registration.id}" in identities
-        if identities and not named:
+        name_certified = f"modelpact:provider:{registration.id}" in identities
+        if identities and not name_certified:
             raise ContractError(
                 "identity_mismatch",
                 f"your certificate is for {identities[0]:.80}, "
                 f"not for modelpact:provider:{registration.id}",
             )
 
-        def signed_by(previous: Registration) -> bool:
+        def is_rotation_signed(previous: Registration) -> bool:
             subject = registration_subject(previous.id)
             try:
                 verify_message(previous, subject, body, header, ACKNOWLEDGEMENT)
@@ -132,7 +132,10 @@ class RuntimeRoutes:
             return True
 
         work = self._runtime.registry.registration_work(
-            registration, by_itself=True, named=named, vouched=signed_by
+            registration,
+            by_provider=True,
+            name_certified=name_certified,
+            rotation_signed=is_rotation_signed,
         )
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
@@ -154,10 +157,10 @@ class RuntimeRoutes:
             raise InputError("policy: expected drain or cancel")
         event = await self._runtime.deregister(
             provider,
-            "asked to by itself",
+            "requested by the provider",
             policy,  # type: ignore[arg-type]
             registered=query.get("event", [None])[0],
-            by_itself=True,
+            by_provider=True,
         )
         return _json(200, {"provider": provider, "event": event.id})
 
@@ -376,7 +379,7 @@ async def serve_runtime(
 
 
 def _check_length(body: bytes) -> None:
-    """Apply the length limit of an immediate response to a late one."""
+    """Apply the length limit of an immediate response to a deferred one."""
     if len(body) > MAX_RESPONSE_BYTES:
         detail = f"the response is longer than {MAX_RESPONSE_BYTES} bytes"
         raise ContractViolation("oversized_response", detail)

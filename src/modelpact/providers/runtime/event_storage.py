@@ -86,7 +86,11 @@ class EventStorage:
         return True
 
     def settle(
-        self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
+        self,
+        invocation: Invocation,
+        outcome: InvocationOutcome,
+        *,
+        may_already_be_settled: bool = False,
     ) -> "_SettlingEvent":
         """Append the event that settles an invocation."""
         now = 0 if outcome.lines else self._now()  # it is only needed for the elapsed time
@@ -98,7 +102,9 @@ class EventStorage:
             invocation.id,
             cost,
         )
-        return _SettlingEvent(self, invocation, outcome, event, again=again)
+        return _SettlingEvent(
+            self, invocation, outcome, event, may_already_be_settled=may_already_be_settled
+        )
 
     def unfinished(self) -> list[UnfinishedInvocation]:
         """Return what earlier processes of this name left open; this blocks while it reads."""
@@ -167,7 +173,9 @@ class EventStorage:
             unfinished = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
         for invocation, _ in unfinished:
             if invocation.created <= until:
-                settling = self.settle(invocation, cancelled(_NOT_SENT, NO_TIME), again=True)
+                settling = self.settle(
+                    invocation, cancelled(_NOT_SENT, NO_TIME), may_already_be_settled=True
+                )
                 await settling.future
 
 
@@ -253,14 +261,14 @@ class _SettlingEvent(_EventWrite):
         outcome: InvocationOutcome,
         event: PreparedEvent,
         *,
-        again: bool,
+        may_already_be_settled: bool,
     ) -> None:
         self._storage = storage
         self._invocation = invocation
         self._outcome = outcome
         self._event = event
         self.cost = event.cost
-        if again:
+        if may_already_be_settled:
             self.future = storage._ledger.write_async(self._append_once)
         else:
             self.future = storage._ledger.append_async(event, self._on_abandoned)
@@ -268,8 +276,8 @@ class _SettlingEvent(_EventWrite):
     def _append_once(self, tx: Transaction) -> EventRef | None:
         """Append the event unless the invocation is settled.
 
-        A write whose fate was unknown may have been kept, or another process may have settled it,
-        which took this one for dead while the store was away.
+        A write whose outcome was unknown may have been committed. Or another process considered
+        this one dead while the store was unavailable, and settled the invocation.
         """
         event = self._event
         assert event.cost is not None
@@ -302,5 +310,5 @@ class _SettlingEvent(_EventWrite):
 
     def retry(self, error: BaseException | None = None) -> "_SettlingEvent":  # noqa: ARG002
         return _SettlingEvent(
-            self._storage, self._invocation, self._outcome, self._event, again=True
+            self._storage, self._invocation, self._outcome, self._event, may_already_be_settled=True
         )

@@ -16,7 +16,6 @@ from modelpact.providers.contract import (
     Reply,
     expected_charge,
 )
-from modelpact.providers.runtime.registration import in_inbox
 from modelpact.providers.runtime.registry import Registry
 from modelpact.providers.runtime.row_storage import settle
 from modelpact.providers.runtime.rows import find_row, load
@@ -78,7 +77,7 @@ class HumanInbox:
         self._validator = validator
 
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:  # noqa: ARG002
-        """Promise an answer."""
+        """Accept the invocation: the response is deferred."""
         return Accepted(invocation.id)
 
     def stream(
@@ -102,7 +101,7 @@ class HumanInbox:
         """
         invocation = await asyncio.to_thread(find_row, self._ledger, invocation_id)
         registration = await asyncio.to_thread(self._registry.registration_for, invocation)
-        if not in_inbox(registration):
+        if not registration.in_inbox:
             raise ContractError("not_yours", _elsewhere(invocation))
         validator, offer = self._validator, registration.offer(invocation.capability)
         if not error:

@@ -1,4 +1,4 @@
-"""The life of an invocation between its opening and its end, and what providers hear of it."""
+"""The life of an invocation from its opening to its end, and the notices to its provider."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ _TIMEOUT_S: Final = 5.0
 class ProviderNotifier:
     """Notifies providers of cancellations and of their deregistration.
 
-    Each has five seconds to answer. One that does not listen changes nothing in the runtime.
+    Each has five seconds to respond. A failed notification changes nothing in the runtime.
     """
 
     def __init__(
@@ -53,10 +53,12 @@ class ProviderNotifier:
         self._transports = transports
         self.on_unnotified = on_unnotified
 
-    async def notify(self, cancelled: Iterable[Invocation], departures: Iterable[Event]) -> None:
+    async def notify(
+        self, cancelled: Iterable[Invocation], deregistrations: Iterable[Event]
+    ) -> None:
         """Notify providers of cancelled invocations, then of their deregistration."""
         await self.notify_cancelled(cancelled)
-        await self._notify_deregistered(departures)
+        await self._notify_deregistered(deregistrations)
 
     async def notify_cancelled(self, cancelled: Iterable[Invocation]) -> None:
         """Notify the providers of these invocations that nobody waits for them any more."""
@@ -71,7 +73,7 @@ class ProviderNotifier:
     async def notify_provider(
         self, registration: Registration, cancelled: Iterable[Invocation]
     ) -> None:
-        """Notify one provider of cancellations, until it fails to listen to one of them."""
+        """Notify one provider of cancellations, and stop at the first that fails."""
         for invocation in cancelled:
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
@@ -80,9 +82,9 @@ class ProviderNotifier:
                 self._report(registration, "a cancellation", error)
                 return
 
-    async def _notify_deregistered(self, departures: Iterable[Event]) -> None:
+    async def _notify_deregistered(self, deregistrations: Iterable[Event]) -> None:
         """Notify remote providers of the events that deregistered them."""
-        for event in departures:
+        for event in deregistrations:
             registration, _ = await asyncio.to_thread(
                 self._registry.find, event.payload["provider"]
             ) or (None, "")
@@ -119,7 +121,7 @@ class InvocationLifecycle:
         self._notifier = notifier
         self._now = now
         self.digests: dict[str, StreamDigest] = {}
-        """The digests of streams whose pieces are not stored, by invocation."""
+        """The digests of streams whose partials are not stored, by invocation."""
 
     def find(self, invocation_id: str) -> Invocation:
         """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""
@@ -132,37 +134,37 @@ class InvocationLifecycle:
         return max(0.0, (invocation.deadline - self._now()) / SECOND)
 
     async def acknowledge(self, invocation: Invocation, accepted: Accepted) -> Invocation:
-        """Record a provider's promise to answer later."""
+        """Record that a provider deferred its response."""
         if accepted.invocation_id != invocation.id:
             detail = f"acknowledged {accepted.invocation_id!r:.80}"
             return await self.fail_violation(invocation, "unknown_invocation", detail)
         if invocation.semantics == "sync":
-            detail = "no answer, only a promise"
+            detail = "the provider deferred its response to a synchronous invocation"
             return await self.fail_violation(invocation, "invalid_response", detail)
         if not invocation.kept:
-            detail = "the provider would answer later, and nothing is kept to answer to"
+            detail = "the provider deferred its response, but the invocation is not stored"
             return await self.fail(invocation, "not_kept", detail)
         return await self._ledger.write_async(lambda tx: acknowledge_row(tx, invocation))
 
-    async def add_partial(self, invocation: Invocation, piece: Partial) -> Invocation | None:
-        """Store a piece of an answer, or its digest; return the invocation with the piece counted.
+    async def add_partial(self, invocation: Invocation, partial: Partial) -> Invocation | None:
+        """Store a partial, or add it to the digest; return the invocation with it counted.
 
-        A piece out of order settles the invocation as a violation: the result is None then.
+        A partial out of order settles the invocation as a violation: the result is None then.
         """
-        counted = msgspec.structs.replace(invocation, partials=piece.number)
+        counted = msgspec.structs.replace(invocation, partials=partial.number)
         digest = self.digests.get(invocation.id)
-        if piece.invocation_id == invocation.id:
-            if digest is not None and piece.number == invocation.partials + 1:
-                digest.add(piece.content)
+        if partial.invocation_id == invocation.id:
+            if digest is not None and partial.number == invocation.partials + 1:
+                digest.add(partial.content)
                 return counted
             if digest is None and await self._ledger.write_async(
-                lambda tx: insert_partial(tx, invocation, piece)
+                lambda tx: insert_partial(tx, invocation, partial)
             ):
                 return counted
         current = await asyncio.to_thread(self.find, invocation.id)
         if current.state == "open":
             expected = (current if digest is None else invocation).partials + 1
-            detail = f"partial {piece.number} of {piece.invocation_id!r:.60}, not {expected}"
+            detail = f"partial {partial.number} of {partial.invocation_id!r:.60}, not {expected}"
             await self.fail_violation(invocation, "reordered_partial", detail)
         return None
 
@@ -213,9 +215,11 @@ class InvocationLifecycle:
 
     async def _settle(self, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
         settlement = await self._recorder.settle(invocation, self._with_digest(invocation, outcome))
-        await self._notifier.notify(settlement.cancelled, settlement.departures)
+        await self._notifier.notify(settlement.cancelled, settlement.deregistrations)
         return settlement.invocation
 
     def _with_digest(self, invocation: Invocation, outcome: InvocationOutcome) -> InvocationOutcome:
         digest = self.digests.get(invocation.id)
-        return outcome if digest is None else msgspec.structs.replace(outcome, pieces=digest)
+        if digest is None:
+            return outcome
+        return msgspec.structs.replace(outcome, partials_digest=digest)

@@ -1,4 +1,4 @@
-"""Maintenance of a runtime: deadlines, reminders, and the pruning of streamed pieces."""
+"""Maintenance of a runtime: deadlines, reminders, and the pruning of streamed partials."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from modelpact.providers.runtime.rows import find_row, load
 _LOG: Final = logging.getLogger("modelpact.providers")
 _BATCH: Final = 1_000
 _PRUNE_INTERVAL_S: Final = 60.0
-_PIECES_KEPT_NS: Final = 3_600 * 1_000_000_000
+_PARTIALS_RETENTION_NS: Final = 3_600 * 1_000_000_000
 
 
 class Maintenance:
-    """Work that is due at a time. Of several runtimes on one store, one does each piece of it."""
+    """Work that is due at a time. Of several runtimes on one store, one does each task."""
 
     def __init__(
         self,
@@ -96,16 +96,16 @@ class Maintenance:
         return reminded
 
     async def prune(self) -> int:
-        """Delete the pieces of answers that were settled an hour ago; the answers stay.
+        """Delete the partials of answers that were settled an hour ago; the answers stay.
 
-        Until then everybody who follows an invocation gets all of its pieces. Return the number of
-        invocations that lost theirs.
+        Until then everybody who follows an invocation gets all of its partials. Return the number
+        of invocations that lost theirs.
         """
         rows = await asyncio.to_thread(
             self._ledger.read,
             "SELECT i.id FROM (SELECT DISTINCT invocation FROM partials) p "
             "JOIN invocations i ON i.id = p.invocation WHERE i.settled < ? LIMIT ?",
-            (self._now() - _PIECES_KEPT_NS, _BATCH),
+            (self._now() - _PARTIALS_RETENTION_NS, _BATCH),
         )
 
         def work(tx: Transaction) -> None:

@@ -57,7 +57,7 @@ class Settlement(msgspec.Struct, frozen=True):
     """False if the invocation was settled before."""
     cancelled: tuple[Invocation, ...] = ()
     """Invocations that were cancelled because a violation deregistered their provider."""
-    departures: tuple[Event, ...] = ()
+    deregistrations: tuple[Event, ...] = ()
     """The events of providers that were deregistered by it."""
     outcome: InvocationOutcome | None = None
     event: EventRef | None = None
@@ -119,11 +119,15 @@ class InvocationStorage(Protocol):
         """Tell whether an invocation may be settled by the caller, as far as this process knows."""
 
     def settle(
-        self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
+        self,
+        invocation: Invocation,
+        outcome: InvocationOutcome,
+        *,
+        may_already_be_settled: bool = False,
     ) -> PendingSettlement:
         """Record how an invocation ended.
 
-        `again` says that it may be settled already: the store is read first.
+        With `may_already_be_settled` the store is read first.
         """
 
     def unfinished(self) -> list[UnfinishedInvocation]:
@@ -332,7 +336,7 @@ class InvocationRecorder:
 
     async def _interrupt(self, invocation: Invocation, lines: tuple[CostLine, ...]) -> Invocation:
         outcome = InvocationOutcome("failed", self._interrupted, lines, estimate=True)
-        pending = self._storage.settle(invocation, outcome, again=True)
+        pending = self._storage.settle(invocation, outcome, may_already_be_settled=True)
         settlement = await self._complete(invocation, pending)
         return invocation if settlement is None else settlement.invocation
 

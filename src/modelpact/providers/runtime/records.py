@@ -93,18 +93,18 @@ class SettledPayload(msgspec.Struct, omit_defaults=True):
     """The output itself, where only events keep it."""
     invocation: str | None = None
     partials: dict[str, Any] | None = None
-    """The number and the digest of streamed pieces that are not stored."""
+    """The number and the digest of streamed partials that are not stored."""
 
 
 class StreamDigest:
-    """Counts the pieces of a stream, and hashes their JSON, each with a line end."""
+    """Counts the partials of a stream, and hashes their JSON, each with a line end."""
 
     def __init__(self) -> None:
         self.count = 0
         self._hash = hashlib.sha256()
 
     def add(self, content: Any) -> None:
-        """Add a piece."""
+        """Add a partial."""
         self.count += 1
         self._hash.update(msgspec.json.encode(content) + b"\n")
 
@@ -114,7 +114,7 @@ class StreamDigest:
 
 
 class AnswerDigest:
-    """Hashes an answer that passes in pieces, and keeps its text if asked to.
+    """Hashes an answer that passes in chunks, and keeps its text on demand.
 
     A text that grows beyond 32 MB is not kept.
     """
@@ -126,12 +126,12 @@ class AnswerDigest:
         self._kept: list[bytes] | None = [] if keep else None
         self._room = _MAX_KEPT_BYTES
 
-    def add(self, piece: bytes) -> None:
-        """Add a piece."""
-        self._hash.update(piece)
+    def add(self, chunk: bytes) -> None:
+        """Add a chunk."""
+        self._hash.update(chunk)
         if self._kept is not None:
-            self._kept.append(piece)
-            self._room -= len(piece)
+            self._kept.append(chunk)
+            self._room -= len(chunk)
             if self._room < 0:
                 self._kept = None
 
@@ -153,7 +153,7 @@ class InvocationOutcome(msgspec.Struct, frozen=True):
     """The cost. Without any, the elapsed time is recorded as an estimate."""
     estimate: bool = False
     data: bytes | AnswerDigest = b""
-    """The output as bytes, or the digest of an output that passed in pieces."""
+    """The output as bytes, or the digest of an output that passed in chunks."""
     output: Any = None
     """The output as a value, for the caller of the runtime."""
     answered: bool = False
@@ -161,8 +161,8 @@ class InvocationOutcome(msgspec.Struct, frozen=True):
     violation: str = ""
     """How the provider broke the contract, if it did."""
     detail: str = ""
-    pieces: StreamDigest | None = None
-    """The pieces that came before the end, where they are not stored."""
+    partials_digest: StreamDigest | None = None
+    """The partials that came before the end, where they are not stored."""
 
 
 def failed(error: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcome:
@@ -223,7 +223,7 @@ def settled_invocation(
     invocation: Invocation, outcome: InvocationOutcome, event_id: str, time: int
 ) -> Invocation:
     """Return an invocation as it is once an event has settled it."""
-    completed = outcome.state == "completed"
+    completed, digest = outcome.state == "completed", outcome.partials_digest
     return msgspec.structs.replace(
         invocation,
         state=outcome.state,
@@ -231,7 +231,7 @@ def settled_invocation(
         error=None if completed else storable(outcome.error) or None,
         settled_by=event_id,
         answered=time if completed or outcome.answered else None,
-        partials=invocation.partials if outcome.pieces is None else outcome.pieces.count,
+        partials=invocation.partials if digest is None else digest.count,
     )
 
 
@@ -266,8 +266,8 @@ def settled_payload(
     payload = SettledPayload(
         invocation.capability, cost, invocation.provider, output, error, reason, content
     )
-    if outcome.pieces is not None:
-        payload.partials = outcome.pieces.to_json()
+    if outcome.partials_digest is not None:
+        payload.partials = outcome.partials_digest.to_json()
     return payload
 
 

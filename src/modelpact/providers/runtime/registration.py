@@ -124,7 +124,7 @@ def _offer_problems(registration: Registration, offer: Offer, where: str) -> Ite
         yield f"{where}.description: has characters that cannot be shown"
     if not offer.semantics or len(set(offer.semantics)) != len(offer.semantics):
         yield f"{where}.semantics: expected some of sync, async, streaming, each once"
-    elif in_inbox(registration) and offer.semantics != ("async",):
+    elif registration.in_inbox and offer.semantics != ("async",):
         yield (
             f"{where}.semantics: a human without a baseUrl answers from the inbox, later: "
             'expected ["async"]'
@@ -139,13 +139,6 @@ def _offer_problems(registration: Registration, offer: Offer, where: str) -> Ite
             yield f"{where}.rates: {rate.unit} is not a registered unit that can have a price"
     if offer.rates and "currency" not in registration.units:
         yield f"{where}.rates: prices need currency among the units, and a currency"
-
-
-def in_inbox(registration: Registration) -> bool:
-    """Tell whether a provider is a human who answers from the inbox."""
-    return (
-        registration.category == "human" and not registration.base_url and not registration.identity
-    )
 
 
 def _trust_problems(registration: Registration, where: str) -> Iterator[str]:

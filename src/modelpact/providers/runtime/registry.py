@@ -68,16 +68,16 @@ class Registry:
             self._cache.pop(str(event.payload.get("provider")), None)
 
     def register(
-        self, registration: Registration, *, cause: str | None = None, by_itself: bool = False
+        self, registration: Registration, *, cause: str | None = None, by_provider: bool = False
     ) -> Event:
         """Register a provider, or register it again with the same identity.
 
-        A provider that was deregistered for a violation cannot register `by_itself` again. A name
-        that was deregistered belongs to its identity until an operator registers another provider
-        under it, or releases it.
+        `by_provider` says that the provider registers itself: it cannot do so after it was
+        deregistered for a violation. A name that was deregistered belongs to its identity until an
+        operator registers another provider under it, or releases it.
         """
         return self._ledger.write(
-            self.registration_work(registration, cause=cause, by_itself=by_itself)
+            self.registration_work(registration, cause=cause, by_provider=by_provider)
         )
 
     def registration_work(
@@ -85,15 +85,15 @@ class Registry:
         registration: Registration,
         *,
         cause: str | None = None,
-        by_itself: bool = False,
-        named: bool = True,
-        vouched: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
+        by_provider: bool = False,
+        name_certified: bool = True,
+        rotation_signed: Callable[[Registration], bool] = lambda before: False,  # noqa: ARG005
     ) -> Callable[[Transaction], Event]:
         """Check a registration and return the work that stores it.
 
-        A provider may change its identity only if `vouched`, called with its registration so far,
-        says that its signing key signed the change; the signing key stays the same then. A
-        provider whose certificate is not `named` for it cannot take a name that it does not have.
+        A provider may change its identity if it keeps its signing key and that key signed the new
+        registration: `rotation_signed` is called with the registration so far. Without
+        `name_certified` the certificate does not name the provider: it cannot take a free name.
         """
         check_registration(registration)
         plain = check_plain_http(registration.base_url, self._plain_http)
@@ -111,19 +111,19 @@ class Registry:
                 "SELECT registration, state FROM providers WHERE id = ?", (registration.id,)
             )
             before, state = (_REGISTRATION.decode(rows[0][0]), rows[0][1]) if rows else (None, "")
-            pinned = before if state == "active" or (by_itself and state != RELEASED) else None
+            pinned = before if state == "active" or (by_provider and state != RELEASED) else None
             rotated = None
             if pinned is not None and pinned.identity != registration.identity:
                 rotated = pinned.identity
-                if pinned.signing_key != registration.signing_key or not vouched(pinned):
+                if pinned.signing_key != registration.signing_key or not rotation_signed(pinned):
                     raise ContractError("identity_mismatch", _name_taken(registration.id, state))
-            if pinned is None and not named:
+            if pinned is None and not name_certified:
                 raise ContractError(
                     "identity_mismatch",
                     f"your certificate does not say modelpact:provider:{registration.id}: an "
                     "operator registers you first, with `modelpact providers register`",
                 )
-            if state == "expelled" and by_itself:
+            if state == "expelled" and by_provider:
                 raise ContractError(
                     "expelled",
                     f"{registration.id} was deregistered for a violation: an operator registers it "
@@ -173,7 +173,7 @@ class Registry:
     def registration_for(self, invocation: Invocation) -> Registration:
         """Return the registration under which an invocation was made; this blocks while it reads.
 
-        The invocation is answered, validated and paid for by that registration, whatever its
+        The response and the cost are validated against that registration, whatever its
         provider offers since. Only address and keys are the current ones. A provider that took
         over the name with another identity is not its provider.
         """
@@ -331,7 +331,7 @@ def mark_deregistered(
     return tx.append(Draft(ENVELOPE, "provider.deregistered", payload, cause))
 
 
-def departures(tx: Transaction) -> list[Event]:
+def deregistrations(tx: Transaction) -> list[Event]:
     """Return the events by which providers were deregistered in a transaction."""
     return [event for event in tx.events if event.type == "provider.deregistered"]
 

@@ -1,4 +1,4 @@
-"""Invocations as rows: with their content, pieces, deadlines and idempotency keys.
+"""Invocations as rows: with their content, partials, deadlines and idempotency keys.
 
 The rules of settlement are here too: once, with consequences for violations.
 """
@@ -25,7 +25,12 @@ from modelpact.providers.runtime.records import (
     cancelled,
     storable,
 )
-from modelpact.providers.runtime.registry import Registered, departures, flag, mark_deregistered
+from modelpact.providers.runtime.registry import (
+    Registered,
+    deregistrations,
+    flag,
+    mark_deregistered,
+)
 from modelpact.providers.runtime.rows import COLUMNS, close_row, correct, load, open_row, read_row
 from modelpact.vocabulary.errors import InputError
 
@@ -55,14 +60,24 @@ class RowStorage:
         return _RowWrite(self._ledger, work)
 
     def claim(self, invocation: Invocation) -> bool:  # noqa: ARG002
-        """Let every caller try: the row decides within the transaction."""
+        """Return True: the transaction that settles the row decides."""
         return True
 
     def settle(
-        self, invocation: Invocation, outcome: InvocationOutcome, *, again: bool = False
+        self,
+        invocation: Invocation,
+        outcome: InvocationOutcome,
+        *,
+        may_already_be_settled: bool = False,
     ) -> "_SettlementWrite":
         """Update a row, with the consequences that the contract has for the outcome."""
-        return _SettlementWrite(self._ledger, self._profile, invocation, outcome, again=again)
+        return _SettlementWrite(
+            self._ledger,
+            self._profile,
+            invocation,
+            outcome,
+            may_already_be_settled=may_already_be_settled,
+        )
 
     def unfinished(self) -> list[UnfinishedInvocation]:
         """Return the open invocations of this owner whose provider has not promised an answer."""
@@ -80,26 +95,31 @@ def settle(
     invocation: Invocation,
     outcome: InvocationOutcome,
     *,
-    again: bool = False,
+    may_already_be_settled: bool = False,
 ) -> tuple[Invocation, list[Invocation]]:
     """Settle an invocation once; also return what was cancelled because of a violation.
 
-    An invocation that the caller knows as open is taken to be open; the write fails and is done
-    again if it is not.
+    The write is optimistic: it assumes that an invocation which the caller knows as open is open.
+    A conflict runs it again with `tx.recheck`, which reads the row first.
 
-    What comes after the end changes no outcome. The first late answer corrects the cost, which was
-    an estimate. A second answer is a violation, unless it is the same one, written `again` because
-    nobody knew whether it had been kept.
+    A response after the end changes no outcome. The first such response corrects the cost, which
+    was an estimate. A second response is a violation, except in a retry of an uncertain write
+    (`may_already_be_settled`), which may repeat the first.
     """
-    if again or tx.recheck or invocation.state != "open" or outcome.state == "cancelled":
+    if (
+        may_already_be_settled
+        or tx.recheck
+        or invocation.state != "open"
+        or outcome.state == "cancelled"
+    ):
         invocation = load(tx, invocation.id)
-    if again and invocation.answered is not None:
+    if may_already_be_settled and invocation.answered is not None:
         return invocation, []
     overdue = invocation.deadline is not None and tx.now > invocation.deadline
     if invocation.state == "open" and outcome.answered and overdue:
         invocation = close_row(tx, invocation, OVERDUE)
     if invocation.state != "open":
-        return _settle_late(tx, profile, invocation, outcome)
+        return _receive_after_end(tx, profile, invocation, outcome)
     settled = close_row(tx, invocation, outcome)
     if not outcome.violation:
         return settled, []
@@ -108,7 +128,7 @@ def settle(
     )
 
 
-def _settle_late(
+def _receive_after_end(
     tx: Transaction, profile: ComplianceProfile, invocation: Invocation, outcome: InvocationOutcome
 ) -> tuple[Invocation, list[Invocation]]:
     if not outcome.answered:
@@ -127,7 +147,7 @@ def _settle_late(
         tx.conflict(f"an answer to {invocation.id} came to another runtime")
     if outcome.lines and invocation.settled_by is not None:
         record = CostRecord(outcome.lines, estimate=outcome.estimate)
-        correct(tx, invocation.settled_by, record, "a late answer reported it")
+        correct(tx, invocation.settled_by, record, "a response after the end reported it")
     return load(tx, invocation.id), []
 
 
@@ -191,8 +211,8 @@ def flag_provider(
     if profile.on_violation != "deregister":
         return []
     reason, policy = f"violation: {violation}", profile.on_deregistration
-    departure = mark_deregistered(tx, provider, reason, flagged.id, policy, "expelled")
-    if departure is None or policy != "cancel":
+    deregistration = mark_deregistered(tx, provider, reason, flagged.id, policy, "expelled")
+    if deregistration is None or policy != "cancel":
         return []
     return cancel_open(tx, provider, f"the provider was deregistered: {violation}")
 
@@ -219,7 +239,8 @@ class _RowWrite(Generic[T]):
         pass
 
     async def resolve(self) -> T | None:
-        await self._ledger.write_async(lambda _: None)  # what was handed in before is done now
+        # Writes run in order: when this one ends, the one before has ended, too.
+        await self._ledger.write_async(lambda _: None)
         return self._result
 
 
@@ -233,28 +254,38 @@ class _SettlementWrite(_RowWrite[Settlement]):
         invocation: Invocation,
         outcome: InvocationOutcome,
         *,
-        again: bool,
+        may_already_be_settled: bool,
     ) -> None:
         self._profile = profile
         self._invocation = invocation
         self._outcome = outcome
-        self._again = again
+        self._may_already_be_settled = may_already_be_settled
         super().__init__(ledger, self._settle)
 
     def _settle(self, tx: Transaction) -> Settlement:
         settled, affected = settle(
-            tx, self._profile, self._invocation, self._outcome, again=self._again
+            tx,
+            self._profile,
+            self._invocation,
+            self._outcome,
+            may_already_be_settled=self._may_already_be_settled,
         )
         changed = settled.settled_by is not None and any(
             event.id == settled.settled_by for event in tx.events
         )
-        return Settlement(settled, changed, tuple(affected), tuple(departures(tx)))
+        return Settlement(settled, changed, tuple(affected), tuple(deregistrations(tx)))
 
     async def resolve(self) -> None:
         """Leave it to a retry: that looks at the row first."""
 
     def retry(self, error: BaseException | None = None) -> "_SettlementWrite":
-        again = self._again or error is None or isinstance(error, LedgerUncertain)
+        may_be_settled = (
+            self._may_already_be_settled or error is None or isinstance(error, LedgerUncertain)
+        )
         return _SettlementWrite(
-            self._ledger, self._profile, self._invocation, self._outcome, again=again
+            self._ledger,
+            self._profile,
+            self._invocation,
+            self._outcome,
+            may_already_be_settled=may_be_settled,
         )

@@ -64,7 +64,7 @@ def open_row(
 ) -> tuple[Invocation, bool]:
     """Record an invocation; tell whether it is new, or was found by its idempotency key.
 
-    `now` is the caller's time: the ledger's stands still after the clock was set back.
+    `now` is the caller's time: the ledger's clock stands still after the system clock is set back.
     """
     provider, key = registered.registration.id, request.idempotency_key
     payload = invoked_payload(request, registered)
@@ -146,35 +146,35 @@ def acknowledge_row(tx: Transaction, invocation: Invocation) -> Invocation:
     return msgspec.structs.replace(invocation, acknowledged=tx.now)
 
 
-def insert_partial(tx: Transaction, invocation: Invocation, piece: Partial) -> bool:
-    """Store a piece of a streamed answer; tell whether it was next in order, and expected.
+def insert_partial(tx: Transaction, invocation: Invocation, partial: Partial) -> bool:
+    """Store a partial of a streamed answer; tell whether it was next in order, and expected.
 
-    A provider may send a piece again while the first delivery is being written: it is stored once.
+    A provider may repeat a partial while the first delivery is being written: it is stored once.
     """
-    row = (invocation.id, piece.number)
-    is_next = piece.number == invocation.partials + 1
+    row = (invocation.id, partial.number)
+    is_next = partial.number == invocation.partials + 1
     if is_next and not tx.recheck:
         tx.defer_update(_COUNT_PARTIAL, row)
     elif not tx.execute_update(_COUNT_PARTIAL, row):
-        return is_next and is_stored(tx.execute, piece)
-    content = msgspec.json.encode(piece.content)
+        return is_next and is_stored(tx.execute, partial)
+    content = msgspec.json.encode(partial.content)
     tx.defer_insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
     payload = {
         "invocation": invocation.id,
-        "number": piece.number,
+        "number": partial.number,
         "content": digest(content),
     }
     tx.append(Draft(invocation.envelope, "capability.partial", payload, invocation.event))
     return True
 
 
-def is_stored(execute: Callable[[str, Params], list[Row]], piece: Partial) -> bool:
-    """Tell whether a piece is stored, with the same content."""
+def is_stored(execute: Callable[[str, Params], list[Row]], partial: Partial) -> bool:
+    """Tell whether a partial is stored, with the same content."""
     rows = execute(
         "SELECT content FROM partials WHERE invocation = ? AND number = ?",
-        (piece.invocation_id, piece.number),
+        (partial.invocation_id, partial.number),
     )
-    return rows == [(msgspec.json.encode(piece.content).decode(),)]
+    return rows == [(msgspec.json.encode(partial.content).decode(),)]
 
 
 def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcome) -> Invocation:
@@ -192,7 +192,7 @@ def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcom
     event = tx.append(draft)
     tx.record_cost(event, cost)
     settled = settled_invocation(invocation, outcome, event.id, tx.now)
-    count = None if outcome.pieces is None else outcome.pieces.count
+    count = None if outcome.partials_digest is None else outcome.partials_digest.count
     tx.defer_update(
         _SETTLE,
         (

@@ -1,6 +1,6 @@
 """The runtime of the provider contract: it routes invocations to registered providers.
 
-Every invocation is recorded before it is sent, settled once, and paid for.
+Every invocation is recorded before it is sent, settled once, and its cost is recorded.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from modelpact.providers.runtime.recorder import (
     UnfinishedInvocation,
 )
 from modelpact.providers.runtime.records import InvocationRequest
-from modelpact.providers.runtime.registry import Registered, Registry, departures
+from modelpact.providers.runtime.registry import Registered, Registry, deregistrations
 from modelpact.providers.runtime.row_storage import RowStorage, deregister, flag_provider
 from modelpact.providers.runtime.rows import correct, list_rows
 from modelpact.providers.runtime.signals import SignalInbox
@@ -49,7 +49,7 @@ from modelpact.vocabulary.errors import ModelpactError
 
 __all__ = ["Accepted", "ContractViolation", "Partial", "Runtime", "Transport", "Unreachable"]
 
-_AFTER_ALL_PIECES: Final = 2**62
+_AFTER_ALL_PARTIALS: Final = 2**62
 _SETTLEMENT_RETRIES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
@@ -118,13 +118,13 @@ class Runtime:
         envelope: str | None = None,
         cause: str | None = None,
         keep_content: bool = True,
-        keep_pieces: bool = True,
+        keep_partials: bool = True,
     ) -> Invocation:
         """Invoke a capability. Synchronous invocations return settled, others return open.
 
         The same idempotency key returns the same invocation, and calls the provider once. Without
         `keep_content` only digests of input and output are stored: nobody but this caller ever
-        gets the answer. Without `keep_pieces` the pieces of a stream are counted and hashed
+        gets the answer. Without `keep_partials` the partials of a stream are counted and hashed
         instead of stored: nobody else can follow it, and its end is the first that is stored.
         """
         request = InvocationRequest(
@@ -152,7 +152,7 @@ class Runtime:
         if opened.fresh and semantics != "streaming":
             return await self._send(registered.registration, invocation)
         if opened.fresh:
-            store = keep_content and keep_pieces
+            store = keep_content and keep_partials
             self._streams.add(registered.registration, invocation, store=store)
         elif semantics == "sync":
             return await self.wait(invocation.id)
@@ -186,7 +186,7 @@ class Runtime:
         return await lifecycle.acknowledge(invocation, answer)
 
     def stream(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
-        """Run a streaming invocation: yield its pieces in order, then the settled invocation.
+        """Run a streaming invocation: yield its partials in order, then the settled invocation.
 
         A caller that got the invocation by its idempotency key follows the one that runs.
         """
@@ -204,10 +204,10 @@ class Runtime:
 
         def work(tx: Transaction) -> tuple[list[Invocation], list[Event]]:
             cancelled = flag_provider(tx, self.profile, provider, violation, detail, cause)
-            return cancelled, departures(tx)
+            return cancelled, deregistrations(tx)
 
-        cancelled, departed = await self.ledger.write_async(work)
-        await self.notifier.notify(cancelled, departed)
+        cancelled, deregistered = await self.ledger.write_async(work)
+        await self.notifier.notify(cancelled, deregistered)
 
     async def deregister(
         self,
@@ -217,13 +217,13 @@ class Runtime:
         *,
         registered: str | None = None,
         release: bool = False,
-        by_itself: bool = False,
+        by_provider: bool = False,
     ) -> Event:
         """Stop routing to a provider; return the event, which counts its open invocations.
 
         `policy` says what becomes of those. `registered` is the event of the registration that is
         meant: a later one is left as it is. `release` lets any provider have the name. The
-        provider is notified, unless it asked for this `by_itself`.
+        provider is notified, unless the request came from it (`by_provider`).
         """
         event, cancelled = await self.ledger.write_async(
             lambda tx: deregister(
@@ -235,7 +235,7 @@ class Runtime:
                 release=release,
             )
         )
-        await self.notifier.notify(cancelled, [] if by_itself else [event])
+        await self.notifier.notify(cancelled, [] if by_provider else [event])
         return event
 
     def unfinished(self) -> list[UnfinishedInvocation]:
@@ -274,14 +274,14 @@ class Runtime:
 
     async def wait(self, invocation_id: str) -> Invocation:
         """Wait until an invocation is settled, by this or by another runtime."""
-        async for signal in self.subscriptions.signals(invocation_id, after=_AFTER_ALL_PIECES):
+        async for signal in self.subscriptions.follow(invocation_id, after=_AFTER_ALL_PARTIALS):
             if isinstance(signal, Invocation):
                 return signal
-        raise AssertionError("signals end with the invocation")
+        raise AssertionError("following ends with the invocation")
 
-    def signals(self, invocation_id: str, *, after: int = 0) -> AsyncIterator[Partial | Invocation]:
-        """Follow an invocation: its pieces as they come, then the settled invocation."""
-        return self.subscriptions.signals(invocation_id, after=after)
+    def follow(self, invocation_id: str, *, after: int = 0) -> AsyncIterator[Partial | Invocation]:
+        """Follow an invocation: its partials as they come, then the settled invocation."""
+        return self.subscriptions.follow(invocation_id, after=after)
 
     def find(self, invocation_id: str) -> Invocation:
         """Return an invocation, or raise `unknown_invocation`; this blocks while it reads."""

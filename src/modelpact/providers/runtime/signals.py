@@ -24,7 +24,7 @@ from modelpact.providers.contract import (
 )
 from modelpact.providers.runtime.lifecycle import ProviderNotifier
 from modelpact.providers.runtime.records import digest
-from modelpact.providers.runtime.registry import Registry, departures
+from modelpact.providers.runtime.registry import Registry, deregistrations
 from modelpact.providers.runtime.row_storage import flag_provider
 from modelpact.vocabulary.errors import InputError
 
@@ -101,13 +101,13 @@ class SignalInbox:
 
         def work(tx: Transaction) -> tuple[Receipt, list[Invocation], list[Event]]:
             receipt, cancelled = self._receive(tx, registration, signal, cost, estimate)
-            return receipt, cancelled, departures(tx)
+            return receipt, cancelled, deregistrations(tx)
 
         try:
-            receipt, cancelled, departed = await self._ledger.write_async(work)
+            receipt, cancelled, deregistered = await self._ledger.write_async(work)
         except WriteConflict:  # another runtime received it between our read and our write
-            receipt, cancelled, departed = await self._ledger.write_async(work)
-        await self._notifier.notify(cancelled, departed)
+            receipt, cancelled, deregistered = await self._ledger.write_async(work)
+        await self._notifier.notify(cancelled, deregistered)
         return receipt
 
     def _receive(

@@ -1,4 +1,4 @@
-"""Streams: the pieces of an answer, as a provider sends them or as the store has them."""
+"""Streams of partials: received from a provider, or read from the store by followers."""
 
 import asyncio
 import contextlib
@@ -60,10 +60,10 @@ class Subscriptions:
                 with contextlib.suppress(RuntimeError):  # its loop has ended
                     loop.call_soon_threadsafe(waker.set)
 
-    async def signals(
+    async def follow(
         self, invocation_id: str, *, after: int = 0
     ) -> AsyncIterator[Partial | Invocation]:
-        """Yield the pieces of an invocation from the one after `after`, then its end."""
+        """Yield the partials of an invocation from the one after `after`, then its end."""
         waker = asyncio.Event()
         self._loops[waker] = asyncio.get_running_loop()
         self._waiting.setdefault(invocation_id, set()).add(waker)
@@ -72,14 +72,14 @@ class Subscriptions:
             while True:
                 waker.clear()
                 try:
-                    invocation, pieces = await asyncio.to_thread(self._read, invocation_id, after)
+                    invocation, partials = await asyncio.to_thread(self._read, invocation_id, after)
                 except LedgerUnavailable as error:  # the store comes back, and has them all
                     _LOG.warning("%s waits for the store: %s", invocation_id, error)
                     await asyncio.sleep(_POLL_INTERVAL_S)
                     continue
-                for piece in pieces:
-                    after = piece.number
-                    yield piece
+                for partial in partials:
+                    after = partial.number
+                    yield partial
                 if invocation.state != "open":
                     yield invocation
                     return
@@ -97,15 +97,15 @@ class Subscriptions:
             self._update_bus()
 
     def _read(self, invocation_id: str, after: int) -> tuple[Invocation, list[Partial]]:
-        """Return an invocation, then its pieces: once it is settled, all of them are there."""
+        """Return an invocation, then its partials: once it is settled, all of them are there."""
         invocation = find_row(self._ledger, invocation_id)
         rows = self._ledger.read(
             "SELECT number, content FROM partials WHERE invocation = ? AND number > ? "
             "ORDER BY number",
             (invocation_id, after),
         )
-        pieces = [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]
-        return invocation, pieces
+        partials = [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]
+        return invocation, partials
 
 
 class StreamRunner:
@@ -125,19 +125,19 @@ class StreamRunner:
         self._unsent: dict[str, Registration] = {}
 
     def add(self, registration: Registration, invocation: Invocation, *, store: bool) -> None:
-        """Take an invocation that was opened; without `store` its pieces are only hashed."""
+        """Take an invocation that was opened; without `store` its partials are only hashed."""
         self._unsent[invocation.id] = registration
         if not store:
             self._lifecycle.digests[invocation.id] = StreamDigest()
 
     async def run(self, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
-        """Yield the pieces of an answer in order, then the settled invocation.
+        """Yield the partials of an answer in order, then the settled invocation.
 
         An invocation that was sent before is followed: it was found by its idempotency key.
         """
         registration = self._unsent.pop(invocation.id, None)
         if registration is None:
-            async for signal in self._subscriptions.signals(invocation.id):
+            async for signal in self._subscriptions.follow(invocation.id):
                 yield signal
             return
         try:
@@ -153,35 +153,36 @@ class StreamRunner:
         self, registration: Registration, invocation: Invocation
     ) -> AsyncIterator[Partial | Invocation]:
         lifecycle = self._lifecycle
-        pieces: AsyncIterator[Any] | None = None
+        items: AsyncIterator[Any] | None = None
         try:
             transport = self._transports.find(registration)
-            pieces = aiter(transport.stream(registration, invocation))
+            items = aiter(transport.stream(registration, invocation))
             while True:
                 async with asyncio.timeout(lifecycle.remaining_seconds(invocation)):
-                    piece = await anext(pieces, None)
-                if isinstance(piece, Reply):
-                    yield await lifecycle.settle_reply(registration, invocation, piece)
+                    item = await anext(items, None)
+                if isinstance(item, Reply):
+                    yield await lifecycle.settle_reply(registration, invocation, item)
                     return
-                if isinstance(piece, Accepted):
-                    acknowledged = await lifecycle.acknowledge(invocation, piece)
+                if isinstance(item, Accepted):
+                    acknowledged = await lifecycle.acknowledge(invocation, item)
                     if not acknowledged.kept:
                         yield acknowledged
                         return
-                    lifecycle.digests.pop(invocation.id, None)  # the pieces come through the store
-                    async for signal in self._subscriptions.signals(invocation.id):
+                    # The provider delivers the partials later, through the store.
+                    lifecycle.digests.pop(invocation.id, None)
+                    async for signal in self._subscriptions.follow(invocation.id):
                         yield signal
                     return
-                if not isinstance(piece, Partial):
+                if not isinstance(item, Partial):
                     detail = "the stream ended without a final answer"
                     yield await lifecycle.fail(invocation, "cut_off", detail)
                     return
-                counted = await lifecycle.add_partial(invocation, piece)
+                counted = await lifecycle.add_partial(invocation, item)
                 if counted is None:
                     yield await asyncio.to_thread(lifecycle.find, invocation.id)
                     return
                 invocation = counted
-                yield piece
+                yield item
         except (TimeoutError, ModelpactError) as error:
             settled = await lifecycle.fail_unanswered(invocation, error)
             # Notify before the yield: a consumer that stops there never resumes this generator.
@@ -189,7 +190,7 @@ class StreamRunner:
                 await self._notifier.notify_provider(registration, [invocation])
             yield settled
         finally:
-            close = getattr(pieces, "aclose", None)
+            close = getattr(items, "aclose", None)
             if close is not None:
                 with contextlib.suppress(Exception):
                     await close()

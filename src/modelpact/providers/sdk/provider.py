@@ -160,7 +160,7 @@ class Provider:
     ) -> Callable[[FunctionT], FunctionT]:
         """Offer a function as a capability. It is called with the input and a `CapabilityCall`.
 
-        Plain and async functions return the output. Async generators yield parts of the output,
+        Plain and async functions return the output. Async generators yield partials,
         then `FinalOutput`. `rates` maps units to pico-units of the currency; if there are rates,
         the SDK computes the money.
         """
@@ -203,7 +203,7 @@ class Provider:
         partials: int = 0,
         reason: str = "",
     ) -> str:
-        """Correct an estimated cost; `partials` is the number of parts that were sent."""
+        """Correct an estimated cost; `partials` is the number of partials that were sent."""
         lines = list(cost)
         return await self._connected().correct_cost(invocation_id, lines, partials + 2, reason)
 

@@ -1,4 +1,4 @@
-"""The client of the runtime: registration, late responses, corrections, signals; with retries."""
+"""The client of the runtime: it registers, sends deferred responses, corrections and signals."""
 
 import asyncio
 import logging
@@ -109,7 +109,7 @@ class RuntimeClient:
     async def deliver(
         self, invocation_id: str, kind: MessageKind, body: bytes, sequence: int
     ) -> None:
-        """Deliver a late response or a part of it once, also across restarts of the runtime.
+        """Deliver a deferred response or a partial once, also across restarts of the runtime.
 
         After a lost connection, ask the runtime whether the message has arrived.
         """

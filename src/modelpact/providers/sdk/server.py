@@ -63,7 +63,7 @@ class CapabilityCall:
         return max(0.0, self.deadline_ms / 1_000 - time.time())
 
     def spend(self, unit: Unit, amount: int, currency: str = "") -> None:
-        """Add to the cost: tokens, nanoseconds, pieces, or nano-units of a currency."""
+        """Add to the cost: tokens, nanoseconds, units, or nano-units of a currency."""
         if amount < 0:
             raise InputError("amount: a cost cannot be negative")
         key = (unit, currency)
@@ -74,7 +74,7 @@ class CapabilityCall:
         self.estimated = True
 
     def cost(self, registration: Registration, offer: Offer) -> list[CostLine]:
-        """Return the reported cost, by default the time or one piece; money follows the rates."""
+        """Return the reported cost, by default the time or one unit; money follows the rates."""
         lines = [CostLine(unit, amount, money) for (unit, money), amount in self._spent.items()]
         if not lines and "time" in registration.units:
             lines.append(CostLine("time", time.monotonic_ns() - self._started))
@@ -202,7 +202,7 @@ class ProviderServer:
         return body, sequence
 
     async def _run_async(self, message: InvocationMessage, offer: Offer) -> tuple[bytes, int]:
-        """Run an invocation and deliver its parts and its response to the runtime."""
+        """Run an invocation and deliver its partials and its response to the runtime."""
         body, sequence = b"", 0
         async for kind, sequence, body in self._run(message, offer):
             await self._runtime.deliver(message.invocation_id, kind, body, sequence)
@@ -211,7 +211,7 @@ class ProviderServer:
     async def _run_streaming(
         self, message: InvocationMessage, offer: Offer
     ) -> AsyncIterator[bytes]:
-        """Run an invocation and yield its parts and its response as signed events."""
+        """Run an invocation and yield its partials and its response as signed events."""
         self._open_streams += 1
         try:
             async for kind, sequence, body in self._run(message, offer):
@@ -225,21 +225,21 @@ class ProviderServer:
     async def _run(
         self, message: InvocationMessage, offer: Offer
     ) -> AsyncIterator[tuple[MessageKind, int, bytes]]:
-        """Call the function of an invocation; yield its parts and then its response.
+        """Call the function of an invocation; yield its partials and then its response.
 
         Each is yielded as its kind, its sequence number and its encoded message. A synchronous
-        invocation has no parts. If the function fails, the response is its error.
+        invocation has no partials. If the function fails, the response is its error.
         """
         call = CapabilityCall(message.invocation_id, message.deadline, message.semantics)
         output: Any = None
         error, number = "", 0
         try:
-            async for part in _call(self._functions[offer.kind], message.input, call):
-                if isinstance(part, FinalOutput):
-                    output = part.output
+            async for item in _call(self._functions[offer.kind], message.input, call):
+                if isinstance(item, FinalOutput):
+                    output = item.output
                 elif message.semantics != "sync":
                     number += 1
-                    body = encode(PartialMessage(call.invocation_id, number, part))
+                    body = encode(PartialMessage(call.invocation_id, number, item))
                     yield "partials", number, body
         except Exception as failure:
             _LOG.info("a capability failed", exc_info=failure)
@@ -260,16 +260,16 @@ def _read(body: bytes, kind: type[MessageT]) -> MessageT:
 async def _call(
     function: CapabilityFunction, value: Any, call: CapabilityCall
 ) -> AsyncIterator[Any]:
-    """Call a plain, async or generator function; yield its parts, then its final output."""
+    """Call a plain, async or generator function; yield its partials, then its final output."""
     if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         yield FinalOutput(await asyncio.to_thread(function, value, call))
         return
     result = function(value, call)
     if inspect.isasyncgen(result):
         ended = False
-        async for part in result:
-            yield part
-            ended = isinstance(part, FinalOutput)
+        async for item in result:
+            yield item
+            ended = isinstance(item, FinalOutput)
             if ended:
                 break
         if not ended:
