@@ -42,7 +42,11 @@ _NANOSECONDS_PER_MS: Final = 1_000_000
 
 
 class HttpTransport:
-    """The client side of the HTTP binding. Every provider must have its pinned identity."""
+    """The client side of the HTTP binding.
+
+    A provider with a pinned identity must prove it in the TLS handshake. One without an identity
+    is reached over plain HTTP: on this host, or at a host in `plain_http`.
+    """
 
     def __init__(
         self,
@@ -220,6 +224,7 @@ def _transport_error(
     registration: Registration, error: WireError
 ) -> ContractViolation | Unreachable:
     """Distinguish a provider that breaks the contract from one that is not reached."""
+    # A client of `modelpact.wire` raises its error from the failure of the handshake.
     if isinstance(error.__cause__, UntrustedPeer):
         return ContractViolation("wrong_identity", f"at {registration.base_url}: {error.__cause__}")
     unavailable = isinstance(error, WireTimeout | ConnectionLost)

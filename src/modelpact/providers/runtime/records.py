@@ -171,7 +171,7 @@ def failed(error: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcome:
 
 
 def cancelled(reason: str, lines: tuple[CostLine, ...] = ()) -> InvocationOutcome:
-    """Return the outcome of an invocation whose answer nobody waits for any more."""
+    """Return the outcome of an invocation that was cancelled."""
     return InvocationOutcome("cancelled", reason, lines, estimate=True)
 
 

@@ -204,8 +204,8 @@ class Provider:
         reason: str = "",
     ) -> str:
         """Correct an estimated cost; `partials` is the number of partials that were sent."""
-        lines = list(cost)
-        return await self._connected().correct_cost(invocation_id, lines, partials + 2, reason)
+        sequence = partials + 2  # after the partials, which count from 1, and the response
+        return await self._connected().correct_cost(invocation_id, list(cost), sequence, reason)
 
     def _connected(self) -> RuntimeClient:
         if self._runtime is None:
