@@ -1,4 +1,4 @@
-"""Late responses to a runtime: wrong, repeated, too long or after the deadline."""
+"""Deferred responses to a runtime: wrong, repeated, too long or after the deadline."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ from tests.providers.support import (
 
 
 @on_loop
-async def test_late_responses_are_verified_too(world: World, ledger: Ledger) -> None:
+async def test_deferred_responses_are_verified_too(world: World, ledger: Ledger) -> None:
     """Forged, foreign, unknown and repeated ones are flagged; a valid one is still accepted."""
     async with (
         world.hosting(ledger) as host,
